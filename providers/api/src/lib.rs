@@ -1,1 +1,42 @@
-//! reconciled-provider
+//! The provider contract: the words, data and two traits that every backend and the engine share.
+//!
+//! A backend implements [`Observer`] (everything that reads) and [`Provider`] (the one call that writes).
+//! The engine decides; a backend only says what is, how it differs, and carries out what was decided.
+//!
+//! This crate guarantees that a secret cannot be printed ([`Secret`]), that an incomplete read cannot be
+//! mistaken for an empty one ([`Observation::complete`]), and that a holder of `dyn Observer` cannot write.
+//! It deliberately knows no async runtime, no HTTP, no SQL and no Git.
+//!
+//! `docs/writing-a-provider.md` leads from an empty crate to a green conformance suite.
+
+pub mod address;
+pub mod apply;
+pub mod context;
+pub mod diff;
+pub mod error;
+pub mod kind;
+pub mod manifest;
+pub mod name;
+pub mod observe;
+pub mod policy;
+pub mod problem;
+pub mod provider;
+pub mod secret;
+pub mod spec;
+pub mod yaml;
+
+pub use address::{Address, Pattern};
+pub use apply::{Action, ActionId, Batch, Claim, ClaimState, Journal, Lives, Op, Outcome};
+pub use context::{Clock, Cx, Stop};
+pub use diff::{Delta, Deltas, FieldChange, Shown, diff_by_compare};
+pub use error::{Error, ErrorKind};
+pub use kind::{Kind, Kinds};
+pub use manifest::{Inputs, Manifest, Normalized, Value};
+pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
+pub use observe::{Focus, Found, Health, Hint, Observation, Observed, Owner, Tracked, Version, Want};
+pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
+pub use problem::{Place, Problem, Severity};
+pub use provider::{Fencing, GuardDomain, Identity, Marking, Observer, Provider, ProviderInfo, no_hints};
+pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
+pub use spec::{Reference, Resource, Spec};
+pub use yaml::{At, Each, Node, SourceFile, Span};

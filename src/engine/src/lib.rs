@@ -1,1 +1,13 @@
-//! engine
+//! The engine: what shall be × what is × what is tracked → a plan, and the plan made real.
+//!
+//! [`plan`] is pure and synchronous: same input, same bytes out. [`pass`] runs one scope through the loop:
+//! observe, diff, plan, guard, apply, verify, record. Everything outside is behind a trait: [`Store`] for
+//! memory, `Provider` for the remote, `Clock` for time. So the simulation runs exactly this code.
+//!
+//! It deliberately depends on no runtime, HTTP, SQL or Git crate.
+
+pub mod desired;
+pub mod store;
+
+pub use desired::{Desired, ManifestMeta, SourceState};
+pub use store::{Row, RowState, Store, Write};

@@ -1,0 +1,220 @@
+//! Addresses, one grammar everywhere: `[NAMESPACE/]KIND[.GROUP]/NAME[#PART]`.
+
+use crate::name::ManifestKey;
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// What a person types and reads to name a manifest or one resource of it.
+///
+/// ```
+/// use reconciled_provider::Address;
+/// let address: Address = "prod/Certificate.cert-manager.io/web#dns".parse().unwrap();
+/// assert_eq!(&*address.kind, "Certificate");
+/// assert_eq!(address.group.as_deref(), Some("cert-manager.io"));
+/// assert_eq!(address.part.as_deref(), Some("dns"));
+/// assert_eq!(address.to_string(), "prod/Certificate.cert-manager.io/web#dns");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Namespace, if one is named.
+    pub namespace: Option<Arc<str>>,
+    /// Kind, such as `Zone`.
+    pub kind: Arc<str>,
+    /// API group without version, if one is named.
+    pub group: Option<Arc<str>>,
+    /// Name of the manifest.
+    pub name: Arc<str>,
+    /// Part of the manifest: one resource of several, such as `www/A`.
+    pub part: Option<Arc<str>>,
+}
+
+/// Why a text is no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressError(String);
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not an address: write [NAMESPACE/]KIND[.GROUP]/NAME[#PART], as in Zone/example.com#www/A",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for AddressError {}
+
+impl Address {
+    /// The address of a manifest, in its short form: the group is left out.
+    pub fn of(key: &ManifestKey, part: Option<Arc<str>>) -> Address {
+        let namespace = Some(key.namespace()).filter(|n| !n.is_empty()).map(Arc::from);
+        Address { namespace, kind: key.kind().into(), group: None, name: key.name().into(), part }
+    }
+    /// The same address with its group, for places where two groups share a kind.
+    pub fn with_group(self, group: &str) -> Address {
+        Address { group: Some(group.into()), ..self }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        let error = || AddressError(text.to_string());
+        let (path, part) = match text.split_once('#') {
+            Some((path, part)) => (path, Some(part)),
+            None => (text, None),
+        };
+        let (first, rest) = path.split_once('/').ok_or_else(error)?;
+        // Kinds begin with a capital, namespaces never do; a name may hold slashes (RFC 2317 zones).
+        let is_kind = first.starts_with(|c: char| c.is_ascii_uppercase() || c == '*' || c == '?');
+        let (namespace, kind, name) = if is_kind {
+            (None, first, rest)
+        } else {
+            let (kind, name) = rest.split_once('/').ok_or_else(error)?;
+            (Some(first), kind, name)
+        };
+        let (kind, group) = match kind.split_once('.') {
+            Some((kind, group)) => (kind, Some(group)),
+            None => (kind, None),
+        };
+        if kind.is_empty()
+            || name.is_empty()
+            || part == Some("")
+            || group == Some("")
+            || namespace == Some("")
+        {
+            return Err(error());
+        }
+        Ok(Address {
+            namespace: namespace.map(Arc::from),
+            kind: kind.into(),
+            group: group.map(Arc::from),
+            name: name.into(),
+            part: part.map(Arc::from),
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&self.kind)?;
+        if let Some(group) = &self.group {
+            write!(f, ".{group}")?;
+        }
+        write!(f, "/{}", self.name)?;
+        if let Some(part) = &self.part {
+            write!(f, "#{part}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An address in which `*` and `?` stand for anything; what is left out matches everything.
+///
+/// ```
+/// use reconciled_provider::Pattern;
+/// let pattern: Pattern = "Zone/*.example.com".parse().unwrap();
+/// assert!(pattern.matches(&"Zone/a.example.com#www/A".parse().unwrap(), "dns"));
+/// assert!(!pattern.matches(&"Zone/example.org".parse().unwrap(), "dns"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(pub Address);
+
+impl FromStr for Pattern {
+    type Err = AddressError;
+    fn from_str(text: &str) -> Result<Pattern, AddressError> {
+        text.parse().map(Pattern)
+    }
+}
+
+impl Pattern {
+    /// True when `address`, whose manifest is of `group`, is among those meant.
+    pub fn matches(&self, address: &Address, group: &str) -> bool {
+        let optional =
+            |pattern: &Option<Arc<str>>, text: &str| pattern.as_ref().is_none_or(|p| glob(p, text));
+        let part = match (&self.0.part, &address.part) {
+            (None, _) => true,
+            (Some(pattern), Some(part)) => glob(pattern, part),
+            (Some(_), None) => false,
+        };
+        part && glob(&self.0.kind, &address.kind)
+            && glob(&self.0.name, &address.name)
+            && optional(&self.0.group, group)
+            && optional(&self.0.namespace, address.namespace.as_deref().unwrap_or(""))
+    }
+    /// True when the pattern means a part of manifests, not manifests as a whole.
+    pub fn names_part(&self) -> bool {
+        self.0.part.is_some()
+    }
+}
+
+/// Matches `text` against `pattern`, in which `*` is any run of characters and `?` any one.
+///
+/// ```
+/// use reconciled_provider::address::glob;
+/// assert!(glob("*.example.com", "www.example.com"));
+/// assert!(!glob("*.example.com", "example.com"));
+/// ```
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut pi, mut ti) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while ti < t.len() {
+        if pi < p.len() && p[pi] == '*' {
+            star = Some((pi, ti));
+            pi += 1;
+        } else if pi < p.len() && (p[pi] == '?' || p[pi] == t[ti]) {
+            pi += 1;
+            ti += 1;
+        } else if let Some((star_pi, star_ti)) = star {
+            pi = star_pi + 1;
+            ti = star_ti + 1;
+            star = Some((star_pi, ti));
+        } else {
+            return false;
+        }
+    }
+    p[pi..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_grammar_reads_every_form() {
+        for text in [
+            "Zone/example.com",
+            "Zone/example.com#www/A",
+            "ns/Zone.dns/a",
+            "SqsQueue.aws/jobs",
+            "Zone/0/25.2.0.192.in-addr.arpa",
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["", "Zone", "Zone/", "/a", "zone/a", "Zone/a#", "Zone./a"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_part_means_every_part_and_one_with_a_part_only_those() {
+        let deny: Pattern = "Zone/*#@/NS".parse().unwrap();
+        assert!(deny.matches(&"Zone/a.example#@/NS".parse().unwrap(), "dns"));
+        assert!(!deny.matches(&"Zone/a.example#@/A".parse().unwrap(), "dns"));
+        assert!(!deny.matches(&"Zone/a.example".parse().unwrap(), "dns"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_matches_itself_and_the_star(text in "[a-z./]{0,12}") {
+            prop_assert!(glob(&text, &text));
+            prop_assert!(glob("*", &text));
+            let (pattern, wider) = (format!("*{text}*"), format!("x{text}y"));
+            prop_assert!(glob(&pattern, &wider));
+        }
+    }
+}

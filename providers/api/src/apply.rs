@@ -1,0 +1,205 @@
+//! The call that writes: batches in, outcomes out, through a journal.
+
+use crate::{
+    diff::Delta,
+    error::Error,
+    name::{ResourceId, Scope},
+    observe::{Health, Observed, Tracked, Version},
+    spec::Resource,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+
+/// Names one action of a batch in the journal. Unique within the life of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(pub u64);
+
+/// What is to be done to one resource.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// It does not exist; make it.
+    Create {
+        /// What it shall be.
+        desired: Resource,
+        /// What `diff` planned, if anything.
+        delta: Delta,
+    },
+    /// It exists; change it in place.
+    Update {
+        /// What it shall be.
+        desired: Resource,
+        /// What differs.
+        delta: Delta,
+        /// What it was when the plan was made.
+        observed: Observed,
+        /// What the inventory remembers of it; absent when it is being adopted.
+        tracked: Option<Tracked>,
+    },
+    /// It exists and cannot be changed in place: delete it and create it anew, one action.
+    Replace {
+        /// What it shall be.
+        desired: Resource,
+        /// What differs.
+        delta: Delta,
+        /// What it was when the plan was made.
+        observed: Observed,
+        /// What the inventory remembers of it.
+        tracked: Option<Tracked>,
+    },
+    /// It exists and is no longer desired.
+    Delete {
+        /// What it was when the plan was made.
+        observed: Observed,
+        /// What the inventory remembers of it; absent when a foreign resource goes from an exclusive scope.
+        tracked: Option<Tracked>,
+    },
+    /// An earlier outcome was `Pending`: take the next step. Nothing about the desired state changed.
+    Continue {
+        /// What it shall be.
+        desired: Resource,
+        /// What the inventory remembers, with the private state of the last step.
+        tracked: Tracked,
+    },
+}
+
+impl Op {
+    /// The resource it is about.
+    pub fn id(&self) -> &ResourceId {
+        match self {
+            Op::Create { desired, .. }
+            | Op::Update { desired, .. }
+            | Op::Replace { desired, .. }
+            | Op::Continue { desired, .. } => &desired.id,
+            Op::Delete { observed, .. } => &observed.id,
+        }
+    }
+    /// What the resource shall be; none for a deletion.
+    pub fn desired(&self) -> Option<&Resource> {
+        match self {
+            Op::Create { desired, .. }
+            | Op::Update { desired, .. }
+            | Op::Replace { desired, .. }
+            | Op::Continue { desired, .. } => Some(desired),
+            Op::Delete { .. } => None,
+        }
+    }
+    /// The word for logs and tables.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Op::Create { .. } => "create",
+            Op::Update { .. } => "update",
+            Op::Replace { .. } => "replace",
+            Op::Delete { .. } => "delete",
+            Op::Continue { .. } => "continue",
+        }
+    }
+}
+
+/// One action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Its name in the journal; for a create also its client token.
+    pub id: ActionId,
+    /// A token that stays the same when this create is tried again after a crash.
+    pub token: Arc<str>,
+    /// What to do.
+    pub op: Op,
+}
+
+/// The actions of one scope, in the order they must happen, planned against `base`.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The scope.
+    pub scope: Scope,
+    /// Change token of the observation the plan was made from.
+    pub base: Version,
+    /// The actions, in order.
+    pub actions: Vec<Action>,
+}
+
+/// How an action ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It took effect, or already had.
+    Done(Tracked),
+    /// The resource no longer exists, as wanted.
+    Gone,
+    /// Accepted and on its way: look again after `recheck_after`, or when a claim changes.
+    Pending {
+        /// What to remember for the next step.
+        tracked: Tracked,
+        /// When to take the next step.
+        recheck_after: Duration,
+        /// What other providers must do meanwhile.
+        claims: Vec<Claim>,
+    },
+    /// It had no effect.
+    Failed(Error),
+    /// It may have taken effect: observe before anything else.
+    Unknown(Error),
+}
+
+impl Outcome {
+    /// The word for logs and tables.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Outcome::Done(_) => "done",
+            Outcome::Gone => "gone",
+            Outcome::Pending { .. } => "pending",
+            Outcome::Failed(_) => "failed",
+            Outcome::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// How long a claim is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lives {
+    /// While the claiming resource is pending (an ACME challenge).
+    WhilePending,
+    /// As long as the claiming resource is tracked (a certificate's files).
+    WhileTracked,
+}
+
+/// A resource of another provider that a resource needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Tells the claims of one resource apart.
+    pub key: Arc<str>,
+    /// The entry that shall carry it.
+    pub provider: Arc<str>,
+    /// What it is, in the words of that provider (`dns-txt`).
+    pub kind: Arc<str>,
+    /// What it shall be, in the words of that provider.
+    pub spec: Bytes,
+    /// How long it is wanted.
+    pub lives: Lives,
+}
+
+/// How a claim fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimState {
+    /// The claiming resource.
+    pub owner: ResourceId,
+    /// The key its claim has.
+    pub key: Arc<str>,
+    /// The claimed resource is as claimed.
+    pub synced: bool,
+    /// How it fares.
+    pub health: Option<Health>,
+}
+
+/// Where a provider says what it does. The engine's implementation commits before it returns.
+///
+/// Every method fails when the plan is no longer in force (a newer commit, another writer): the provider
+/// then makes no further call and returns the error.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// The calls for `actions` are about to be sent. Durable when this returns.
+    async fn started(&self, actions: &[ActionId]) -> Result<(), Error>;
+    /// Private state that must be durable before the next call: a key, an order URL, a rollout step.
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error>;
+    /// The remote answered.
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error>;
+}

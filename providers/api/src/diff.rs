@@ -1,0 +1,77 @@
+//! How a desired resource differs from the observed one.
+
+use crate::{
+    error::Error,
+    name::ResourceId,
+    observe::{Observation, Observed, Want},
+    secret::Sealed,
+    spec::{Resource, Spec},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A value as a plan shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// In clear.
+    Text(String),
+    /// A secret: only that it differs is shown.
+    Sensitive,
+    /// Known only after another resource was applied.
+    Unknown,
+    /// Not there on this side.
+    Absent,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldChange {
+    /// Path of the field, such as `ttl` or `values`.
+    pub path: Arc<str>,
+    /// What the remote has.
+    pub before: Shown,
+    /// What it will have.
+    pub after: Shown,
+}
+
+impl FieldChange {
+    /// A change from `before` to `after`, both in clear; `None` is absent.
+    pub fn text(path: &str, before: Option<String>, after: Option<String>) -> FieldChange {
+        let show = |side: Option<String>| side.map_or(Shown::Absent, Shown::Text);
+        FieldChange { path: path.into(), before: show(before), after: show(after) }
+    }
+}
+
+/// How one resource differs, and what `apply` gets back to carry out exactly that.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delta {
+    /// Fields that differ, for people.
+    pub fields: Vec<FieldChange>,
+    /// The change needs the resource to be deleted and created anew.
+    pub replace: bool,
+    /// What the provider planned; `apply` carries it out or answers `Conflict`.
+    pub planned: Sealed,
+}
+
+/// A delta, or why there is none, for each desired resource that differs from an observed one.
+pub type Deltas = BTreeMap<ResourceId, Result<Delta, Error>>;
+
+/// The usual `diff`: one pure comparison per pair, nothing for resources on one side only.
+///
+/// Equal hashes are equal resources, so `compare` runs only on those that differ.
+pub fn diff_by_compare(
+    compare: impl Fn(&Resource, &Observed) -> Option<Delta>,
+    want: &Want<'_>,
+    seen: &Observation,
+) -> Deltas {
+    let mut deltas = Deltas::new();
+    for desired in want.desired {
+        let Some(observed) = seen.get(&desired.id) else { continue };
+        if matches!(&desired.spec, Spec::Known { hash, .. } if *hash == observed.hash) {
+            continue;
+        }
+        if let Some(delta) = compare(desired, observed) {
+            deltas.insert(desired.id.clone(), Ok(delta));
+        }
+    }
+    deltas
+}

@@ -1,0 +1,111 @@
+//! What users write: one document with `apiVersion`, `kind`, `metadata` and `spec`.
+
+use crate::{
+    error::Error,
+    name::{ManifestKey, Origin, Scope},
+    policy::{Policy, PolicyId},
+    problem::Problem,
+    secret::{SecretMark, SecretRef},
+    spec::{Reference, Resource},
+    yaml::{Node, SourceFile, Span},
+};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// One manifest, envelope parsed, `spec` still a tree.
+///
+/// Variables and host values in the spec are substituted; references whose value is not known are
+/// [`crate::yaml::ScalarKind::Unknown`] scalars.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Index in the desired set.
+    pub index: u32,
+    /// Identity.
+    pub key: ManifestKey,
+    /// Value of `apiVersion`.
+    pub api_version: Arc<str>,
+    /// Value of `kind`.
+    pub kind: Arc<str>,
+    /// Value of `metadata.name`.
+    pub name: Arc<str>,
+    /// Value of `metadata.labels`.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Value of `metadata.annotations`.
+    pub annotations: BTreeMap<Arc<str>, Arc<str>>,
+    /// Entries it names (`spec.provider`, `spec.providers`, `reconciled/provider`); none means "whoever is right".
+    pub providers: Option<Arc<[Arc<str>]>>,
+    /// What its annotations say about treatment.
+    pub policy: Policy,
+    /// The file it is in.
+    pub file: Arc<SourceFile>,
+    /// Where the document begins.
+    pub span: Span,
+    /// Content of `spec`.
+    pub spec: Node,
+}
+
+impl Manifest {
+    /// Decodes `spec` as a `T`, with every problem at its place.
+    pub fn spec<T: DeserializeOwned>(&self) -> (Option<T>, Vec<Problem>) {
+        self.spec.decode(&self.file)
+    }
+    /// Where something in this manifest was declared.
+    pub fn origin(&self, span: Span) -> Origin {
+        Origin { manifest: self.index, line: span.line }
+    }
+    /// An error at `span` of this manifest's file.
+    pub fn error(&self, span: Span, message: impl Into<String>) -> Problem {
+        Problem::error(message).at(&self.file, span)
+    }
+    /// True when this manifest names `entry`, or names none and `entry` is the only one that knows its kind.
+    pub fn is_for(&self, entry: &str, is_sole: bool) -> bool {
+        match &self.providers {
+            Some(names) => names.iter().any(|name| &**name == entry),
+            None => is_sole,
+        }
+    }
+}
+
+/// A value that another resource puts out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// It is there.
+    Known(Arc<str>),
+    /// It will be known after apply.
+    Unknown,
+}
+
+/// All that a manifest may look at besides itself. Each use is recorded: it is the cache key.
+pub trait Inputs {
+    /// Name of the entry that normalizes.
+    fn entry(&self) -> &str;
+    /// True when no other entry knows the manifest's kind.
+    fn is_sole(&self) -> bool;
+    /// Another file of the repository.
+    fn blob(&self, path: &str) -> Result<Bytes, Error>;
+    /// The mark of a secret that the manifest may name.
+    fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error>;
+    /// An output of another resource.
+    fn output(&self, reference: &Reference) -> Value;
+    /// The scopes of this entry that manifests of any source declare.
+    fn scopes(&self) -> &BTreeSet<Scope>;
+    /// The other manifests of `kind` in the same source.
+    fn siblings(&self, kind: &str) -> Vec<&Manifest>;
+    /// Interns a policy that differs from the manifest's own.
+    fn policy(&self, policy: Policy) -> PolicyId;
+}
+
+/// What a manifest came to.
+#[derive(Clone, Debug, Default)]
+pub struct Normalized {
+    /// Its resources, canonical.
+    pub resources: Vec<Resource>,
+    /// Scopes in which everything undeclared shall go (`exclusive: true`).
+    pub exclusive: Vec<Scope>,
+    /// What is wrong with it; one bad record is one problem, the others stand.
+    pub problems: Vec<Problem>,
+}

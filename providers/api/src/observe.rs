@@ -1,0 +1,231 @@
+//! What is asked of a remote and what was seen there.
+
+use crate::{
+    apply::ClaimState,
+    name::{Hash, ManifestKey, ResourceId, Scope},
+    secret::Sealed,
+    spec::Resource,
+};
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+
+/// A change token of a scope: while it stands, the scope has not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Version {
+    /// The scope does not exist at the remote.
+    Absent,
+    /// The token: a serial, an ETag, a generation.
+    At(Bytes),
+    /// The remote has no token; nothing may be concluded.
+    #[default]
+    Unknown,
+}
+
+/// How much of a scope is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// All of it. Only this can prune.
+    All,
+    /// These resources.
+    Only(Arc<[ResourceId]>),
+}
+
+impl Focus {
+    /// True when `id` is meant.
+    pub fn covers(&self, id: &ResourceId) -> bool {
+        match self {
+            Focus::All => true,
+            Focus::Only(ids) => ids.contains(id),
+        }
+    }
+    /// Both together: `Only ∪ Only`, and `All` absorbs.
+    ///
+    /// ```
+    /// use reconciled_provider::{Focus, ResourceId};
+    /// let one = |id: &str| Focus::Only([ResourceId::from(id)].into());
+    /// assert_eq!(one("a").union(&Focus::All), Focus::All);
+    /// assert!(one("a").union(&one("b")).covers(&"b".into()));
+    /// ```
+    pub fn union(&self, other: &Focus) -> Focus {
+        let (Focus::Only(a), Focus::Only(b)) = (self, other) else { return Focus::All };
+        let mut ids: Vec<_> = a.iter().chain(b.iter()).cloned().collect();
+        ids.sort();
+        ids.dedup();
+        Focus::Only(ids.into())
+    }
+}
+
+/// What a read is about: where, how much, and what is known of it so far.
+///
+/// A remote that cannot list looks up what is `desired` or `tracked`.
+#[derive(Clone, Copy, Debug)]
+pub struct Want<'a> {
+    /// The scope.
+    pub scope: &'a Scope,
+    /// How much of it.
+    pub focus: &'a Focus,
+    /// What Git wants in this scope, focus or not.
+    pub desired: &'a [Resource],
+    /// What the inventory holds of this scope, focus or not.
+    pub tracked: &'a [Tracked],
+    /// State of the claims that resources of this scope made.
+    pub claims: &'a [ClaimState],
+}
+
+/// What the inventory remembers of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracked {
+    /// Remote key.
+    pub id: ResourceId,
+    /// Identifier the remote assigned, where the key is not enough.
+    pub remote: Option<Arc<str>>,
+    /// What the provider wants back next time.
+    pub private: Sealed,
+    /// Hash of the content last applied and verified.
+    pub applied: Hash,
+    /// Manifests that this resource depends on: kept, because at delete time its own manifest is gone.
+    pub after: Arc<[ManifestKey]>,
+    /// Outputs others may refer to, as a JSON object.
+    pub outputs: Sealed,
+}
+
+impl Tracked {
+    /// A tracked resource with content `applied` and nothing else to remember.
+    pub fn new(id: ResourceId, applied: Hash) -> Tracked {
+        Tracked {
+            id,
+            remote: None,
+            private: Sealed::default(),
+            applied,
+            after: Arc::from([]),
+            outputs: Sealed::default(),
+        }
+    }
+}
+
+/// How a resource fares, apart from whether it is in sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Does its work.
+    Healthy,
+    /// On its way.
+    Progressing {
+        /// What is being waited for.
+        why: String,
+        /// When to look again.
+        recheck: Duration,
+    },
+    /// Does not do its work.
+    Degraded {
+        /// What is wrong.
+        why: String,
+    },
+    /// Switched off on purpose.
+    Suspended,
+    /// Not there.
+    Missing,
+    /// The remote cannot tell.
+    Unknown,
+}
+
+impl Health {
+    /// True when dependants may go on: neither on its way nor broken.
+    pub fn is_ready(&self) -> bool {
+        !matches!(self, Health::Progressing { .. } | Health::Degraded { .. } | Health::Missing)
+    }
+}
+
+/// Who marked a resource as theirs.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Owner {
+    /// Nobody.
+    #[default]
+    Unmarked,
+    /// This instance.
+    Ours,
+    /// Another instance, or another tool such as `externaldns/OWNER`.
+    Other(Arc<str>),
+    /// The remote itself (a zone's SOA): never counted as foreign, never deleted unless declared.
+    System,
+}
+
+/// One resource as the remote reports it, in the canonical form of [`crate::Spec`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// Remote key.
+    pub id: ResourceId,
+    /// Canonical bytes.
+    pub bytes: Bytes,
+    /// Hash of `bytes`.
+    pub hash: Hash,
+    /// Who marked it.
+    pub owner: Owner,
+    /// Health, where reading says so anyway.
+    pub health: Option<Health>,
+    /// Outputs others may refer to, as a JSON object.
+    pub outputs: Sealed,
+    /// Identifier the remote assigned.
+    pub remote: Option<Arc<str>>,
+    /// What the provider wants back in `apply`.
+    pub private: Sealed,
+}
+
+impl Observed {
+    /// An unmarked resource with content `bytes`.
+    pub fn new(id: ResourceId, bytes: impl Into<Bytes>) -> Observed {
+        let bytes = bytes.into();
+        Observed {
+            id,
+            hash: Hash::of(&bytes),
+            bytes,
+            owner: Owner::Unmarked,
+            health: None,
+            outputs: Sealed::default(),
+            remote: None,
+            private: Sealed::default(),
+        }
+    }
+}
+
+/// What one `observe` saw.
+///
+/// Law: a desired id that exists remotely is in `resources`, tracked or not.
+///
+/// Invariant: nothing is deleted on the word of an observation that is not `complete` or covers a part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// How much was looked at; at least what was asked for.
+    pub covered: Focus,
+    /// True when everything covered was seen.
+    pub complete: bool,
+    /// Change token of the whole scope at the time of the read.
+    pub version: Version,
+    /// What exists, sorted by id.
+    pub resources: Vec<Observed>,
+}
+
+impl Observation {
+    /// The resource `id`, found by binary search.
+    pub fn get(&self, id: &ResourceId) -> Option<&Observed> {
+        let index = self.resources.binary_search_by(|o| o.id.cmp(id)).ok()?;
+        self.resources.get(index)
+    }
+}
+
+/// Something changed: which scope, and where known which resources, to look at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The scope.
+    pub scope: Scope,
+    /// How much of it.
+    pub focus: Focus,
+}
+
+/// What `discover` found in one scope, for import.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The scope.
+    pub scope: Scope,
+    /// What exists in it.
+    pub resources: Vec<Observed>,
+}

@@ -1,0 +1,208 @@
+//! A problem in what a person wrote: place, message, the line with a caret, and what to do.
+
+use crate::yaml::{SourceFile, Span};
+use std::{fmt, sync::Arc};
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth a look; everything is still applied.
+    Warning,
+    /// What the problem touches is not applied.
+    Error,
+}
+
+/// A position in a file: line and column count from 1, in characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Path within the source.
+    pub file: Arc<str>,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: u32,
+    /// Column, from 1; 0 when the whole line is meant.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (0, _) => f.write_str(&self.file),
+            (line, 0) => write!(f, "{}:{line}", self.file),
+            (line, column) => write!(f, "{}:{line}:{column}", self.file),
+        }
+    }
+}
+
+/// One problem, ready to be shown to the person who can mend it.
+///
+/// ```
+/// use reconciled_provider::{Problem, SourceFile, Span};
+/// let file = SourceFile::new("zone.yaml", "ttl: abc\n");
+/// let problem = Problem::error("expected a number, found `abc`").at(&file, Span { line: 1, column: 6 });
+/// assert!(problem.to_string().contains("zone.yaml:1:6"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is, if it has a place.
+    pub place: Option<Place>,
+    /// What is wrong, lower case, one line.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The line at `place`, for the caret; absent for documents that must not be echoed.
+    pub source_line: Option<Arc<str>>,
+    /// Other places that matter, with a word on each ("first declared here").
+    pub related: Vec<(Place, String)>,
+}
+
+impl Problem {
+    /// Starts an error without a place.
+    pub fn error(message: impl Into<String>) -> Problem {
+        Problem {
+            severity: Severity::Error,
+            place: None,
+            message: message.into(),
+            hint: None,
+            source_line: None,
+            related: Vec::new(),
+        }
+    }
+    /// Starts a warning without a place.
+    pub fn warning(message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(message) }
+    }
+    /// Puts the problem at `span` of `file` and keeps the line for the caret.
+    pub fn at(mut self, file: &SourceFile, span: Span) -> Problem {
+        self.place = Some(Place { file: file.path.clone(), line: span.line, column: span.column });
+        self.source_line = file.line(span.line).map(Arc::from);
+        self
+    }
+    /// Puts the problem at a file as a whole.
+    pub fn in_file(mut self, path: &str) -> Problem {
+        self.place = Some(Place { file: path.into(), line: 0, column: 0 });
+        self
+    }
+    /// Adds what to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+    /// Adds another place that matters.
+    pub fn related(mut self, place: Place, word: impl Into<String>) -> Problem {
+        self.related.push((place, word.into()));
+        self
+    }
+    /// True for what stops the touched part from being applied.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Longest excerpt of a source line that is shown; longer lines are cut around the column.
+const EXCERPT: usize = 100;
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.is_error() { "error" } else { "warning" };
+        write!(f, "{word}: {}", printable(&self.message))?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  --> {place}")?;
+            if let Some(line) = &self.source_line {
+                let (excerpt, caret) = excerpt(line, place.column);
+                let number = place.line.to_string();
+                write!(f, "\n{number} | {excerpt}")?;
+                if place.column > 0 {
+                    write!(f, "\n{:width$} | {:caret$}^", "", "", width = number.len())?;
+                }
+            }
+        }
+        for (place, word) in &self.related {
+            write!(f, "\n  --> {place} {word}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {}", printable(hint))?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a long line around `column`; returns the excerpt and the caret's offset in it.
+fn excerpt(line: &str, column: u32) -> (String, usize) {
+    let column = (column as usize).saturating_sub(1);
+    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if chars.len() <= EXCERPT {
+        return (chars.into_iter().collect(), column);
+    }
+    let start = column.saturating_sub(EXCERPT / 2).min(chars.len() - EXCERPT);
+    let cut: String = chars[start..start + EXCERPT].iter().collect();
+    (cut, column.saturating_sub(start))
+}
+
+/// Replaces control characters, so that a name from a repository cannot steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The candidate nearest to `word`, if it is near enough to be what was meant.
+///
+/// ```
+/// use reconciled_provider::problem::did_you_mean;
+/// assert_eq!(did_you_mean("recods", ["zone", "records"]), Some("records"));
+/// assert_eq!(did_you_mean("xyzzy", ["zone", "records"]), None);
+/// ```
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_lowercase();
+    let best = candidates.into_iter().map(|c| (edit_distance(&lower, &c.to_lowercase()), c)).min()?;
+    (best.0 <= 1 + word.len() / 4).then_some(best.1)
+}
+
+/// Optimal string alignment distance: insert, delete, substitute, swap neighbours.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_shows_place_line_caret_and_hint() {
+        let file = SourceFile::new("a.yaml", "kind: Zone\nspec:\n  valuez: 1\n");
+        let problem = Problem::error("unknown field `valuez`")
+            .at(&file, Span { line: 3, column: 3 })
+            .hint("did you mean `values`?");
+        assert_eq!(
+            problem.to_string(),
+            "error: unknown field `valuez`\n  --> a.yaml:3:3\n3 |   valuez: 1\n  |   ^\nhint: did you mean `values`?"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_column() {
+        let line = format!("{}HERE{}", "x".repeat(500), "y".repeat(500));
+        let (text, caret) = excerpt(&line, 501);
+        assert_eq!(text.chars().count(), EXCERPT);
+        assert_eq!(&text[caret..caret + 4], "HERE");
+    }
+
+    #[test]
+    fn escape_sequences_of_a_repository_do_not_reach_the_terminal() {
+        assert!(!Problem::error("bad \u{1b}[31mname").to_string().contains('\u{1b}'));
+    }
+}

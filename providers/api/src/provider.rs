@@ -1,0 +1,196 @@
+//! The two traits. `plan` holds an [`Observer`], a type without `apply`; [`Provider`] adds the call that writes.
+
+use crate::{
+    apply::{Batch, Claim, Journal},
+    context::Cx,
+    diff::{Delta, Deltas},
+    error::Error,
+    kind::Kinds,
+    manifest::{Inputs, Manifest, Normalized},
+    name::{ResourceId, Scope},
+    observe::{Found, Health, Hint, Observation, Observed, Tracked, Version, Want},
+    spec::Resource,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// What the guard counts over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardDomain {
+    /// Each scope on its own: a DNS zone.
+    Scope,
+    /// All scopes of the entry together: a host, a Terraform entry.
+    Provider,
+}
+
+/// What the remote does against a write that was planned from an old view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// It refuses: compare-and-swap, preconditions.
+    Native,
+    /// Nothing, but asking for the version right before the write is cheap.
+    Probe,
+    /// Nothing.
+    None,
+}
+
+/// Who gives a resource its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The key says it all: creating twice is creating once.
+    Deterministic,
+    /// The remote assigns it.
+    Assigned {
+        /// The remote honours a client token: the same token twice is one resource.
+        client_token: bool,
+    },
+}
+
+/// How ownership can be written at the remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// On the resource itself: a comment, a label, a tag.
+    Native,
+    /// In a resource beside it: a TXT record.
+    Companion,
+    /// Nowhere: only the inventory knows.
+    InventoryOnly,
+}
+
+/// Static facts of a provider; capabilities select the conformance tests and generate the docs.
+#[derive(Clone, Debug)]
+pub struct ProviderInfo {
+    /// Value of `type` in the host configuration.
+    pub type_name: &'static str,
+    /// Kinds it knows without asking anyone.
+    pub static_kinds: &'static [&'static str],
+    /// What the guard counts over.
+    pub guard: GuardDomain,
+    /// Protection against stale writes.
+    pub fencing: Fencing,
+    /// Who assigns identity.
+    pub identity: Identity,
+    /// How ownership is written.
+    pub marking: Marking,
+    /// It can list what nobody asked for, so foreign resources are seen.
+    pub lists: bool,
+    /// A batch takes effect wholly or not at all.
+    pub atomic_batch: bool,
+    /// Scopes worked on at once.
+    pub concurrency: usize,
+    /// How long a write may stay unseen by reads.
+    pub consistency_window: Duration,
+    /// How long an `apply` may take before it is given up for lost.
+    pub apply_limit: Duration,
+    /// Raised when `normalize` gives other bytes for the same manifest; tells `upgrade` from `commit`.
+    pub normalizer: u32,
+}
+
+/// Everything that reads.
+///
+/// Laws, checked by the conformance suite:
+/// - `normalize(export(normalize(x))) == normalize(x)`, and `export(observe())` plans nothing;
+/// - a desired id that exists remotely is in the observation, tracked or not;
+/// - an error is never an empty list: what could not be read is an `Err` or `complete: false`.
+///
+/// `docs/writing-a-provider.md` builds one from nothing.
+#[async_trait]
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// Static facts. No I/O.
+    fn info(&self) -> &ProviderInfo;
+
+    /// The kinds this entry knows; may ask the remote for a schema.
+    async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error>;
+
+    /// Turns a manifest into canonical resources. Pure; takes only what is its own.
+    fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized;
+
+    /// Change tokens of many scopes in as few calls as possible. A scope left out is unknown.
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;
+
+    /// Reads a scope. Never writes.
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error>;
+
+    /// How `observed` differs from `desired`, or nothing. Pure.
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta>;
+
+    /// Deltas of all desired resources that exist. May read, never writes; usually [`crate::diff_by_compare`].
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
+
+    /// Health, on its own clock: a list that was skipped must not freeze health.
+    async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error>;
+
+    /// What exists, for import. `query` names a scope, in the words of this provider.
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
+
+    /// Manifests (YAML documents) that declare what was found.
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error>;
+
+    /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>>;
+
+    /// Canonical bytes as fields and values a person can read, for plans.
+    fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)>;
+
+    /// Which scope and resource carry a claim.
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error>;
+
+    /// Unites values that are ours (declared and claimed) with those of others in one resource.
+    ///
+    /// `tracked` tells which of the seen values were ours. None: nothing is left, the resource can go.
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Resource>, Error>;
+
+    /// Changes the remote tells of by itself. [`no_hints`] where it does not.
+    fn hints(&self) -> BoxStream<'static, Hint>;
+}
+
+/// Adds the one call that writes.
+#[async_trait]
+pub trait Provider: Observer {
+    /// Carries out `batch` in order.
+    ///
+    /// - Every action is `started` before its call and `finished` after its answer.
+    /// - Idempotent: an action that already took effect finishes as `Done`.
+    /// - Cancel-safe: a process killed at any instant leaves nothing that the next `observe` cannot see.
+    /// - Fenced: returns `Conflict`, having written nothing, when `batch.base` is stale.
+    /// - Checks `cx.stop` between calls; the engine never drops a running `apply`.
+    ///
+    /// Errors: what kept the batch as a whole from going on. Actions without an outcome had no effect unless
+    /// they were `started`.
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error>;
+}
+
+/// The hints of a remote that tells nothing by itself: a stream that has ended.
+///
+/// ```
+/// use futures_core::Stream;
+/// assert_eq!(reconciled_provider::no_hints().size_hint(), (0, Some(0)));
+/// ```
+pub fn no_hints() -> BoxStream<'static, Hint> {
+    struct Ended;
+    impl futures_core::Stream for Ended {
+        type Item = Hint;
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Hint>> {
+            Poll::Ready(None)
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (0, Some(0))
+        }
+    }
+    Box::pin(Ended)
+}

@@ -1,0 +1,115 @@
+//! What is desired of one resource.
+
+use crate::{
+    name::{Hash, ManifestKey, Origin, ResourceId, Scope},
+    policy::PolicyId,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A reference to an output of another manifest: `${ADDRESS:path}`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    /// The manifest referred to.
+    pub target: ManifestKey,
+    /// Path into its outputs.
+    pub path: Arc<str>,
+}
+
+impl Serialize for Reference {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (&*self.target.0, &*self.path).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Reference, D::Error> {
+        let (target, path) = <(String, String)>::deserialize(deserializer)?;
+        Ok(Reference { target: ManifestKey(target.into()), path: path.into() })
+    }
+}
+
+impl<'de> serde::de::IntoDeserializer<'de, crate::yaml::decode::DecodeError> for Reference {
+    type Deserializer =
+        serde::de::value::SeqDeserializer<std::array::IntoIter<String, 2>, crate::yaml::decode::DecodeError>;
+    fn into_deserializer(self) -> Self::Deserializer {
+        serde::de::value::SeqDeserializer::new([self.target.0.to_string(), self.path.to_string()].into_iter())
+    }
+}
+
+/// The desired content in canonical bytes: the form in which the remote will report it.
+///
+/// Secrets appear as marks. Two resources are equal exactly when their hashes are.
+///
+/// ```
+/// use reconciled_provider::Spec;
+/// assert_eq!(Spec::known(b"300 192.0.2.1".to_vec()), Spec::known(b"300 192.0.2.1".to_vec()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// Everything is known.
+    Known {
+        /// Canonical bytes.
+        bytes: Arc<[u8]>,
+        /// Hash of `bytes`.
+        hash: Hash,
+        /// Hash of the declaration with references unresolved: what a person wrote and can approve.
+        template: Hash,
+    },
+    /// A part is an output that another resource does not have yet.
+    Waiting {
+        /// Hash of the declaration with references unresolved.
+        template: Hash,
+        /// What it waits for.
+        on: Arc<[Reference]>,
+    },
+}
+
+impl Spec {
+    /// A spec without references: its template is its content.
+    pub fn known(bytes: impl Into<Arc<[u8]>>) -> Spec {
+        let bytes = bytes.into();
+        let hash = Hash::of(&bytes);
+        Spec::Known { bytes, hash, template: hash }
+    }
+    /// A spec whose references all had values.
+    pub fn resolved(bytes: impl Into<Arc<[u8]>>, template: Hash) -> Spec {
+        let bytes = bytes.into();
+        Spec::Known { hash: Hash::of(&bytes), bytes, template }
+    }
+    /// What a person wrote: stable while outputs of others change.
+    pub fn template(&self) -> Hash {
+        match self {
+            Spec::Known { template, .. } | Spec::Waiting { template, .. } => *template,
+        }
+    }
+    /// Hash of the content, if all of it is known.
+    pub fn hash(&self) -> Option<Hash> {
+        match self {
+            Spec::Known { hash, .. } => Some(*hash),
+            Spec::Waiting { .. } => None,
+        }
+    }
+    /// The content, if all of it is known.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Spec::Known { bytes, .. } => Some(bytes),
+            Spec::Waiting { .. } => None,
+        }
+    }
+}
+
+/// One desired resource: what the remote changes in one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// Remote key within the scope.
+    pub id: ResourceId,
+    /// The scope it lives in.
+    pub scope: Arc<Scope>,
+    /// Desired content.
+    pub spec: Spec,
+    /// Where it was declared.
+    pub origin: Origin,
+    /// How it may be treated.
+    pub policy: PolicyId,
+}

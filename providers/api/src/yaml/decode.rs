@@ -1,0 +1,560 @@
+//! Nodes → typed structs, collecting every problem instead of stopping at the first.
+//!
+//! [`At`] keeps where a value was written, [`Each`] is a list whose bad elements are problems of their own
+//! while the good ones stand. Unknown fields are refused for every struct, with "did you mean".
+
+use super::node::{Node, NodeValue, ScalarKind, SourceFile, Span};
+use crate::{
+    problem::{Problem, did_you_mean},
+    spec::Reference,
+};
+use serde::de::{
+    self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor,
+};
+use std::{cell::RefCell, fmt, marker::PhantomData};
+
+const AT: &str = "$reconciled::At";
+
+impl Node {
+    /// Decodes the node as a `T`.
+    ///
+    /// Returns the value, if there is one, and all problems: unknown fields and bad elements of an [`Each`]
+    /// are problems beside a value; a wrong type or a missing field leaves no value.
+    ///
+    /// ```
+    /// use reconciled_provider::yaml::{parse, Each, Limits, SourceFile};
+    /// #[derive(serde::Deserialize)]
+    /// struct Zone { zone: String, #[serde(default)] ttls: Each<u32> }
+    /// let file = SourceFile::new("z.yaml", "zone: a.example\nttls: [60, x, 300]\nzoen: b\n");
+    /// let node = parse(&file, Limits::default()).unwrap().remove(0);
+    /// let (zone, problems) = node.decode::<Zone>(&file);
+    /// assert_eq!(zone.unwrap().ttls.len(), 2);
+    /// assert_eq!(problems.len(), 2);
+    /// ```
+    pub fn decode<T: DeserializeOwned>(&self, file: &SourceFile) -> (Option<T>, Vec<Problem>) {
+        let state = State { problems: RefCell::default(), references: RefCell::default() };
+        let result = T::deserialize(Decoder { node: self, state: &state });
+        let value = match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                state.report(&error, self.span);
+                None
+            }
+        };
+        let mut found = state.problems.into_inner();
+        found.sort_by_key(|(span, ..)| *span);
+        let problems = found
+            .into_iter()
+            .map(|(span, message, hint)| Problem { hint, ..Problem::error(message) }.at(file, span))
+            .collect();
+        (value, problems)
+    }
+}
+
+/// A value and where it was written, with the references in it that are not known yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At<T> {
+    /// Where the value begins.
+    pub span: Span,
+    /// References inside the value that had no value yet; the texts still hold their `${…}`.
+    pub unknown: Vec<Reference>,
+    /// The value.
+    pub value: T,
+}
+
+/// A list whose bad elements are reported while the good ones stand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Each<T>(pub Vec<At<T>>);
+
+impl<T> Default for Each<T> {
+    fn default() -> Each<T> {
+        Each(Vec::new())
+    }
+}
+
+impl<T> std::ops::Deref for Each<T> {
+    type Target = [At<T>];
+    fn deref(&self) -> &[At<T>] {
+        &self.0
+    }
+}
+
+impl<T: schemars::JsonSchema> schemars::JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Each<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Vec::<T>::schema_name()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<T>::json_schema(generator)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<At<T>, D::Error> {
+        struct AtVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for AtVisitor<T> {
+            type Value = At<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value with its position")
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, mut access: A) -> Result<At<T>, A::Error> {
+                let missing = || de::Error::custom("a position is only known when decoding a node");
+                let span: u64 = access.next_entry::<&str, _>()?.ok_or_else(missing)?.1;
+                let value = access.next_entry::<&str, _>()?.ok_or_else(missing)?.1;
+                let unknown: Vec<Reference> = access.next_entry::<&str, _>()?.ok_or_else(missing)?.1;
+                Ok(At { span: Span { line: (span >> 32) as u32, column: span as u32 }, unknown, value })
+            }
+        }
+        deserializer.deserialize_struct(AT, &["span", "value", "unknown"], AtVisitor(PhantomData))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Each<T>, D::Error> {
+        struct EachVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for EachVisitor<T> {
+            type Value = Each<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<Each<T>, A::Error> {
+                let mut good = Vec::with_capacity(access.size_hint().unwrap_or(0));
+                loop {
+                    match access.next_element::<At<T>>() {
+                        Ok(Some(element)) => good.push(element),
+                        Ok(None) => return Ok(Each(good)),
+                        // Already reported by the sequence, which goes on behind the bad element.
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        deserializer.deserialize_seq(EachVisitor(PhantomData))
+    }
+}
+
+struct State {
+    problems: RefCell<Vec<(Span, String, Option<String>)>>,
+    references: RefCell<Vec<Reference>>,
+}
+
+impl State {
+    fn report(&self, error: &DecodeError, fallback: Span) {
+        if error.reported {
+            return;
+        }
+        self.problems.borrow_mut().push((error.span.unwrap_or(fallback), error.message.clone(), None));
+    }
+}
+
+/// Why decoding stopped, and where.
+#[derive(Debug)]
+pub struct DecodeError {
+    span: Option<Span>,
+    message: String,
+    reported: bool,
+}
+
+impl DecodeError {
+    fn or_at(mut self, span: Span) -> DecodeError {
+        self.span.get_or_insert(span);
+        self
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl de::Error for DecodeError {
+    fn custom<T: fmt::Display>(message: T) -> DecodeError {
+        DecodeError { span: None, message: message.to_string(), reported: false }
+    }
+    fn missing_field(field: &'static str) -> DecodeError {
+        de::Error::custom(format!("field `{field}` is missing"))
+    }
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> DecodeError {
+        let near =
+            did_you_mean(variant, expected.iter().copied()).map(|near| format!(" (did you mean `{near}`?)"));
+        let list = expected.join(", ");
+        de::Error::custom(format!(
+            "unknown value `{variant}`, expected one of: {list}{}",
+            near.unwrap_or_default()
+        ))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Decoder<'a> {
+    node: &'a Node,
+    state: &'a State,
+}
+
+impl<'a> Decoder<'a> {
+    fn of(self, node: &'a Node) -> Decoder<'a> {
+        Decoder { node, state: self.state }
+    }
+
+    fn wrong(self, expected: &str) -> DecodeError {
+        let message = match &self.node.value {
+            NodeValue::Scalar(text, kind) if !matches!(kind, ScalarKind::Unknown(_)) && text.len() <= 60 => {
+                format!("expected {expected}, found `{text}`")
+            }
+            _ => format!("expected {expected}, found {}", self.node.describe()),
+        };
+        DecodeError { span: Some(self.node.span), message, reported: false }
+    }
+
+    /// The scalar's text, noting references that have no value yet.
+    fn text(self) -> Option<&'a str> {
+        match &self.node.value {
+            NodeValue::Scalar(text, kind) => {
+                if let ScalarKind::Unknown(references) = kind {
+                    self.state.references.borrow_mut().extend(references.iter().cloned());
+                }
+                Some(text)
+            }
+            _ => None,
+        }
+    }
+
+    fn number<T: std::str::FromStr>(self) -> Result<T, DecodeError> {
+        let text = self.text().ok_or_else(|| self.wrong("a number"))?;
+        if let NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) = self.node.value {
+            return Err(self.wrong("a number"));
+        }
+        text.parse().map_err(|_| self.wrong("a number in range"))
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident $visit:ident $type:ty),*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+            let number = self.number::<$type>()?;
+            visitor.$visit::<DecodeError>(number).map_err(|e| e.or_at(self.node.span))
+        }
+    )* };
+}
+
+impl<'de> Deserializer<'de> for Decoder<'_> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match &self.node.value {
+            NodeValue::Null => visitor.visit_unit(),
+            NodeValue::Scalar(_, ScalarKind::Bool) => self.deserialize_bool(visitor),
+            NodeValue::Scalar(text, ScalarKind::Int) if text.starts_with('-') => {
+                self.deserialize_i64(visitor)
+            }
+            NodeValue::Scalar(text, ScalarKind::Int) if text.parse::<u64>().is_ok() => {
+                self.deserialize_u64(visitor)
+            }
+            NodeValue::Scalar(text, ScalarKind::Float) if text.parse::<f64>().is_ok() => {
+                self.deserialize_f64(visitor)
+            }
+            NodeValue::Scalar(..) => self.deserialize_str(visitor),
+            NodeValue::Seq(_) => self.deserialize_seq(visitor),
+            NodeValue::Map(_) => self.deserialize_map(visitor),
+        }
+    }
+
+    numbers!(deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32, deserialize_i64 visit_i64 i64,
+        deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16, deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
+        deserialize_i128 visit_i128 i128, deserialize_u128 visit_u128 u128, deserialize_f32 visit_f32 f32, deserialize_f64 visit_f64 f64);
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match &self.node.value {
+            NodeValue::Scalar(text, ScalarKind::Bool) => {
+                visitor.visit_bool(text.eq_ignore_ascii_case("true"))
+            }
+            _ => Err(self.wrong("`true` or `false`")),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let text = self.text().ok_or_else(|| self.wrong("text"))?;
+        visitor.visit_str::<DecodeError>(text).map_err(|e| e.or_at(self.node.span))
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.node.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.node.is_null() { visitor.visit_unit() } else { Err(self.wrong("nothing")) }
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let NodeValue::Seq(nodes) = &self.node.value else { return Err(self.wrong("a list")) };
+        visitor.visit_seq(Elements { decoder: self, rest: nodes.iter() }).map_err(|e| e.or_at(self.node.span))
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let NodeValue::Map(entries) = &self.node.value else { return Err(self.wrong("a mapping")) };
+        visitor
+            .visit_map(Entries { decoder: self, rest: entries.iter(), value: None })
+            .map_err(|e| e.or_at(self.node.span))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        if name == AT {
+            return visitor.visit_map(AtAccess { decoder: self, step: 0, outer: Vec::new() });
+        }
+        let NodeValue::Map(entries) = &self.node.value else { return Err(self.wrong("a mapping")) };
+        for (key, _) in entries {
+            let Some(word) = key.as_str().filter(|word| !fields.contains(word)) else { continue };
+            let hint = match did_you_mean(word, fields.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known fields: {}", fields.join(", ")),
+            };
+            self.state.problems.borrow_mut().push((key.span, format!("unknown field `{word}`"), Some(hint)));
+        }
+        visitor
+            .visit_map(Entries { decoder: self, rest: entries.iter(), value: None })
+            .map_err(|e| e.or_at(self.node.span))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match &self.node.value {
+            NodeValue::Scalar(text, _) => visitor
+                .visit_enum(IntoDeserializer::<DecodeError>::into_deserializer(&**text))
+                .map_err(|e: DecodeError| e.or_at(self.node.span)),
+            NodeValue::Map(entries) if entries.len() == 1 => {
+                let access = de::value::MapAccessDeserializer::new(Entries {
+                    decoder: self,
+                    rest: entries.iter(),
+                    value: None,
+                });
+                visitor.visit_enum(access).map_err(|e| e.or_at(self.node.span))
+            }
+            _ => Err(self.wrong("one value, or a mapping with one key")),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_unit()
+    }
+}
+
+struct Elements<'a> {
+    decoder: Decoder<'a>,
+    rest: std::slice::Iter<'a, Node>,
+}
+
+impl<'de> de::SeqAccess<'de> for Elements<'_> {
+    type Error = DecodeError;
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
+        let Some(node) = self.rest.next() else { return Ok(None) };
+        seed.deserialize(self.decoder.of(node)).map(Some).map_err(|mut error| {
+            self.decoder.state.report(&error, node.span);
+            error.reported = true;
+            error
+        })
+    }
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}
+
+struct Entries<'a> {
+    decoder: Decoder<'a>,
+    rest: std::slice::Iter<'a, (Node, Node)>,
+    value: Option<&'a Node>,
+}
+
+impl<'de> de::MapAccess<'de> for Entries<'_> {
+    type Error = DecodeError;
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(self.decoder.of(key)).map(Some)
+    }
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        let node = self.value.take().expect("serde asks for a value only after its key");
+        seed.deserialize(self.decoder.of(node))
+    }
+}
+
+/// Serves the three entries of an [`At`]: position, value, and the references the value turned out to hold.
+struct AtAccess<'a> {
+    decoder: Decoder<'a>,
+    step: u8,
+    outer: Vec<Reference>,
+}
+
+impl<'de> de::MapAccess<'de> for AtAccess<'_> {
+    type Error = DecodeError;
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        let names = ["span", "value", "unknown"];
+        let Some(name) = names.get(self.step as usize) else { return Ok(None) };
+        self.step += 1;
+        seed.deserialize(de::value::BorrowedStrDeserializer::new(name)).map(Some)
+    }
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        let state = self.decoder.state;
+        match self.step {
+            1 => {
+                let span = self.decoder.node.span;
+                let packed = u64::from(span.line) << 32 | u64::from(span.column);
+                seed.deserialize(packed.into_deserializer())
+            }
+            2 => {
+                self.outer = state.references.take();
+                seed.deserialize(self.decoder)
+            }
+            _ => {
+                let inner = state.references.take();
+                let mut all = std::mem::take(&mut self.outer);
+                all.extend(inner.iter().cloned());
+                state.references.replace(all);
+                seed.deserialize(de::value::SeqDeserializer::new(inner.into_iter()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::{Limits, parse};
+
+    #[derive(serde::Deserialize, Debug)]
+    #[expect(dead_code, reason = "the tests look at problems and counts")]
+    struct Zone {
+        zone: String,
+        ttl: Option<u32>,
+        #[serde(default)]
+        exclusive: bool,
+        #[serde(default)]
+        records: Each<Record>,
+    }
+
+    #[derive(serde::Deserialize, Debug)]
+    struct Record {
+        name: String,
+        values: Vec<String>,
+    }
+
+    fn check(text: &str) -> (Option<Zone>, String) {
+        let file = SourceFile::new("z.yaml", text);
+        let node = parse(&file, Limits::default()).unwrap().remove(0);
+        let (zone, problems) = node.decode::<Zone>(&file);
+        let lines: Vec<_> =
+            problems.iter().map(|p| format!("{}: {}", p.place.as_ref().unwrap(), p.message)).collect();
+        (zone, lines.join("\n"))
+    }
+
+    #[test]
+    fn good_elements_stand_beside_bad_ones_and_all_problems_are_found() {
+        let (zone, problems) = check(
+            "zone: a\nrecords:\n- {name: x, values: [1.10]}\n- {name: y, valuez: [b]}\n- {name: [], values: []}\n- 7\nextra: 1\n",
+        );
+        let zone = zone.unwrap();
+        assert_eq!(zone.records.len(), 1);
+        assert_eq!(
+            (zone.records[0].value.name.as_str(), zone.records[0].value.values[0].as_str()),
+            ("x", "1.10")
+        );
+        assert_eq!(
+            problems,
+            "z.yaml:4:3: field `values` is missing\nz.yaml:4:13: unknown field `valuez`\nz.yaml:5:10: expected text, found a list\n\
+             z.yaml:6:3: expected a mapping, found `7`\nz.yaml:7:1: unknown field `extra`"
+        );
+    }
+
+    #[test]
+    fn booleans_are_strict_and_numbers_are_not_text() {
+        assert_eq!(
+            check("zone: a\nexclusive: yes\n").1,
+            "z.yaml:2:12: expected `true` or `false`, found `yes`"
+        );
+        assert_eq!(check("zone: a\nttl: '60'\n").1, "z.yaml:2:6: expected a number, found `60`");
+        assert_eq!(check("zone: a\nttl: -1\n").1, "z.yaml:2:6: expected a number in range, found `-1`");
+    }
+
+    #[test]
+    fn an_element_knows_its_place() {
+        let (zone, _) = check("zone: a\nrecords:\n  - name: x\n    values: [a]\n");
+        assert_eq!(zone.unwrap().records[0].span, Span { line: 3, column: 5 });
+    }
+}

@@ -1,0 +1,14 @@
+//! YAML with positions: a transient tree of nodes, decoded into typed structs with every problem collected.
+//!
+//! Parsing is `serde-saphyr` with strict booleans, no aliases, no duplicate keys and budgets that grow with
+//! the file. The tree keeps the written text of scalars (`1.10` stays `1.10`) and the place of each node, so
+//! that substitution can happen after parsing and every problem can point at its character.
+//! Nodes are dropped once a manifest is normalized; nothing at rest is a tree.
+
+pub(crate) mod decode;
+mod node;
+mod parse;
+
+pub use decode::{At, Each};
+pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
+pub use parse::{Limits, parse};

@@ -1,0 +1,73 @@
+//! What Git wants, normalized: the output of the manifest loader and the first input of the planner.
+
+use reconciled_provider::{Address, Drift, Hash, ManifestKey, Origin, Policies, Resource, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The desired state of all sources at their revisions in force.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    /// The sources that were read, by name.
+    pub sources: BTreeMap<Arc<str>, SourceState>,
+    /// Every manifest that is desired here; [`Origin::manifest`] indexes it.
+    pub manifests: Vec<ManifestMeta>,
+    /// The policies that resources index.
+    pub policies: Policies,
+    /// Desired resources by scope, sorted by id. Equal ids occur only where all of them are `merge: true`.
+    pub scopes: BTreeMap<Scope, Vec<Resource>>,
+    /// Scopes in which everything undeclared shall go.
+    pub exclusive: BTreeSet<Scope>,
+}
+
+impl Desired {
+    /// The manifest a resource comes from.
+    pub fn manifest(&self, origin: Origin) -> &ManifestMeta {
+        &self.manifests[origin.manifest as usize]
+    }
+    /// The desired resources of one scope.
+    pub fn in_scope(&self, scope: &Scope) -> &[Resource] {
+        self.scopes.get(scope).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One source at the revision that was read.
+#[derive(Clone, Debug, Default)]
+pub struct SourceState {
+    /// Full commit id; empty for a folder.
+    pub revision: Arc<str>,
+    /// What people call the revision: 7 characters of the commit, or the folder.
+    pub label: Arc<str>,
+    /// Nothing is pruned: the source is a folder without a name, or something in it is invalid.
+    pub prunes: bool,
+    /// Files that could not be read or are invalid: what they declared is frozen.
+    pub broken: BTreeSet<Arc<str>>,
+    /// Manifests whose provider is not configured here: what they tracked stays.
+    pub unassigned: BTreeSet<ManifestKey>,
+    /// Manifests whose host selector does not match here.
+    pub unselected: BTreeSet<ManifestKey>,
+    /// What happens on drift where the manifest does not say.
+    pub drift: Option<Drift>,
+}
+
+/// What stays of a manifest once it is normalized.
+#[derive(Clone, Debug)]
+pub struct ManifestMeta {
+    /// Identity.
+    pub key: ManifestKey,
+    /// Short address for people.
+    pub address: Address,
+    /// File and line of the document.
+    pub file: Arc<str>,
+    /// Line of the document in `file`, from 1.
+    pub line: u32,
+    /// Hash of the document as written, for telling `commit` from `upgrade`.
+    pub content: Hash,
+    /// Labels, for `-l`.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Manifests that must be ready first: `depends-on`, references, waves.
+    pub after: Arc<[ManifestKey]>,
+    /// Where it came from, if it says so.
+    pub moved_from: Option<Address>,
+}

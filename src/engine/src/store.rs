@@ -1,0 +1,327 @@
+//! What the engine remembers, as a trait: transactions of plain data.
+//!
+//! The engine never holds a transaction open across a call. Everything that must be durable together is one
+//! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
+
+use async_trait::async_trait;
+use reconciled_provider::{
+    ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked,
+};
+use std::{sync::Arc, time::Duration};
+
+/// One tracked resource: what this instance created or adopted, and what held when it was last applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The scope it lives in.
+    pub scope: Scope,
+    /// What the provider gets back.
+    pub tracked: Tracked,
+    /// The manifest that declared it last; its source is the one that may prune it.
+    pub manifest: ManifestKey,
+    /// Address for people, with its part.
+    pub address: Address,
+    /// File of the manifest when it was last applied.
+    pub file: Arc<str>,
+    /// Hash of the manifest's document when it was last applied.
+    pub content: Hash,
+    /// Hash of the declaration with references unresolved, as last applied.
+    pub template: Hash,
+    /// Normalizer version of the provider when it was last applied.
+    pub normalizer: u32,
+    /// Deletion mode as last applied: removing a manifest cannot remove its own protection.
+    pub deletion: Deletion,
+    /// Drift mode as last applied.
+    pub drift: Drift,
+    /// Declared with `merge: true`: only the values in `tracked.private` are ours.
+    pub merge: bool,
+    /// What it is waiting for, if anything.
+    pub state: RowState,
+    /// The revision that last changed it, as people call it.
+    pub revision: Arc<str>,
+}
+
+/// Where a tracked resource stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowState {
+    /// Written and not yet seen to be as written.
+    Applied,
+    /// Seen to be as written, after a write or by adoption.
+    Settled,
+    /// The remote is on its way; look again at this time (since the epoch).
+    Pending {
+        /// When to take the next step.
+        recheck_at: Duration,
+    },
+}
+
+/// One action of a journaled group, as intended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intent {
+    /// Its name.
+    pub action: ActionId,
+    /// `create`, `update`, `replace`, `delete`, `continue`.
+    pub op: Arc<str>,
+    /// Token for the remote; the same when a create is tried again.
+    pub token: Arc<str>,
+    /// The row as it shall be once the action is done; for a delete, as it was.
+    pub row: Row,
+    /// Hash of what was observed before.
+    pub before: Option<Hash>,
+    /// Hash of what it shall be.
+    pub after: Option<Hash>,
+    /// Why: `commit abc1234`, `drift`, `restore`, …
+    pub reason: Arc<str>,
+}
+
+/// An intent without an outcome: a question to answer by observing, not a job to replay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenIntent {
+    /// What was intended.
+    pub intent: Intent,
+    /// When the call may have been sent, since the epoch.
+    pub started_at: Duration,
+}
+
+/// What the journal says of an ended action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// Which action.
+    pub action: ActionId,
+    /// `done`, `gone`, `pending`, `failed`, `unknown`, or `observed` when a later pass found the answer.
+    /// `unknown` leaves the intent open.
+    pub outcome: Arc<str>,
+    /// The error chain, for `failed` and `unknown`.
+    pub error: Option<Arc<str>>,
+}
+
+/// Why something is not in sync, for people: one per manifest or resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The resource, or none for the scope as a whole.
+    pub id: Option<ResourceId>,
+    /// Address for people.
+    pub address: Option<Address>,
+    /// What kind of trouble it is.
+    pub kind: ConditionKind,
+    /// One word for machines: `Invalid`, `Conflict`, `ManagementConflict`, …
+    pub reason: Arc<str>,
+    /// What is the matter, with the cause chain.
+    pub message: Arc<str>,
+    /// What to type.
+    pub hint: Option<Arc<str>>,
+    /// Since when, since the epoch; kept while the condition stays the same.
+    pub since: Duration,
+    /// When it is tried again, if it is.
+    pub next_try: Option<Duration>,
+}
+
+/// Who is needed to resolve a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionKind {
+    /// Time or another resource.
+    Waiting,
+    /// A person.
+    Stalled,
+    /// A person's consent.
+    Held,
+    /// Nobody: somebody switched it off.
+    Suspended,
+}
+
+/// A plan that must not go on without consent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hold {
+    /// Guard domain: a scope as `PROVIDER/NAME`, or an entry's name.
+    pub domain: Arc<str>,
+    /// Digest of the held actions.
+    pub digest: Hash,
+    /// Why it is held, one line each.
+    pub reasons: Vec<Arc<str>>,
+    /// How many creates, updates, replaces and deletes.
+    pub counts: [u32; 4],
+    /// Revision label.
+    pub revision: Arc<str>,
+    /// Since when, since the epoch.
+    pub since: Duration,
+}
+
+/// A person's consent to one digest. Used once, gone after 24 h.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    /// What was consented to.
+    pub digest: Hash,
+    /// Why.
+    pub reason: Arc<str>,
+    /// By whom.
+    pub actor: Arc<str>,
+    /// When, since the epoch.
+    pub at: Duration,
+    /// When it was used, if it was.
+    pub used_at: Option<Duration>,
+}
+
+/// A person's word on the ownership of one identity.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Consent {
+    /// Take it over as it was shown: bound to the observed hash; `from` is another instance that marked it.
+    Adopt {
+        /// Hash of what was shown.
+        observed: Hash,
+        /// The instance or tool whose mark may be replaced.
+        from: Option<Arc<str>>,
+    },
+    /// Forgotten: not adopted again until its manifest is gone or `adopt` is said.
+    Barred,
+}
+
+/// A claim as committed with the outcome that made it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimRow {
+    /// Scope of the claiming resource.
+    pub owner_scope: Scope,
+    /// The claiming resource.
+    pub owner: ResourceId,
+    /// The claim.
+    pub claim: Claim,
+    /// Where it lands.
+    pub scope: Scope,
+    /// The resource that carries it.
+    pub id: ResourceId,
+    /// It was seen to be as claimed.
+    pub synced: bool,
+}
+
+/// One line of the audit trail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When, since the epoch.
+    pub at: Duration,
+    /// `revision`, `create`, `update`, `delete`, `adopt`, `hold`, `approve`, `stalled`, `recovered`, …
+    pub kind: Arc<str>,
+    /// The scope, if one is concerned.
+    pub scope: Option<Scope>,
+    /// The address, if one is concerned.
+    pub address: Option<Address>,
+    /// Revision label.
+    pub revision: Arc<str>,
+    /// Who: `engine`, or a person.
+    pub actor: Arc<str>,
+    /// Why.
+    pub reason: Arc<str>,
+    /// One line for people.
+    pub message: Arc<str>,
+}
+
+/// A revision that came into force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Revision {
+    /// Source name.
+    pub source: Arc<str>,
+    /// Full commit id.
+    pub commit: Arc<str>,
+    /// What people call it.
+    pub label: Arc<str>,
+    /// Who wrote it, as the commit says.
+    pub author: Arc<str>,
+    /// First line of its message.
+    pub subject: Arc<str>,
+    /// Value of `path` it was read with: a changed path is held.
+    pub path: Arc<str>,
+}
+
+/// One thing to make durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Intents of one group, about to be sent. Fails with `Conflict` when one of the manifests has another
+    /// generation than the plan was made from.
+    Start {
+        /// The scope.
+        scope: Scope,
+        /// What is intended.
+        intents: Vec<Intent>,
+        /// Generations the plan was made from.
+        fence: Vec<(ManifestKey, u64)>,
+        /// When, since the epoch.
+        at: Duration,
+    },
+    /// Intents that have an answer.
+    End(Vec<Ending>),
+    /// Rows put or replaced, by scope and id.
+    Rows(Vec<Row>),
+    /// Rows gone.
+    Gone(Scope, Vec<ResourceId>),
+    /// All conditions of a scope, replacing those before; `since` is kept for equal ones.
+    Conditions(Scope, Vec<Condition>),
+    /// A revision came into force: its manifests, and the generation of each that changed is raised.
+    InForce {
+        /// The revision.
+        revision: Revision,
+        /// Key and content hash of every manifest of the source; those not named are gone.
+        manifests: Vec<(ManifestKey, Hash)>,
+        /// When, since the epoch.
+        at: Duration,
+    },
+    /// A hold put or replaced, by domain.
+    Hold(Hold),
+    /// The hold of a domain is over.
+    Release(Arc<str>),
+    /// A consent put.
+    Approve(Approval),
+    /// A consent used. Fails with `Conflict` when it was used already or has expired.
+    UseApproval(Hash, Duration),
+    /// A word on one identity.
+    Consent(Scope, ResourceId, Consent),
+    /// The word on one identity is spent.
+    ConsentSpent(Scope, ResourceId),
+    /// All claims of one resource, replacing those before.
+    Claims(Scope, ResourceId, Vec<ClaimRow>),
+    /// A claim was seen to be as claimed, or no longer: owner scope, owner, key, synced.
+    ClaimSynced(Scope, ResourceId, Arc<str>, bool),
+    /// An event.
+    Event(Event),
+}
+
+/// Everything the engine reads of one scope, in one consistent snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScopeMemory {
+    /// Tracked resources, sorted by id.
+    pub rows: Vec<Row>,
+    /// Intents without an outcome.
+    pub open: Vec<OpenIntent>,
+    /// Claims that land in this scope.
+    pub claims_here: Vec<ClaimRow>,
+    /// Claims that resources of this scope made.
+    pub claims_made: Vec<ClaimRow>,
+    /// Words on identities.
+    pub consents: Vec<(ResourceId, Consent)>,
+    /// Conditions as last recorded.
+    pub conditions: Vec<Condition>,
+}
+
+/// The engine's memory. Implementations: SQLite in the root package, plain memory in the simulation.
+///
+/// Guarantees: [`Store::commit`] is atomic, durable when it returns, and refuses with `Conflict` when this
+/// process is no longer the writer (another epoch began). Errors: `Unavailable` for a full disk or an I/O error.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// The epoch of this writer: raised each time a process opens the store for writing.
+    fn epoch(&self) -> u64;
+    /// Makes all of `writes` durable, or none.
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), Error>;
+    /// What is remembered of one scope.
+    async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error>;
+    /// Scopes that have rows, open intents or claims.
+    async fn scopes(&self) -> Result<Vec<Scope>, Error>;
+    /// Rows whose manifest has this key, in any scope: for readiness and reverse deletes.
+    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
+    /// Rows anywhere that depend on this manifest.
+    async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
+    /// Generation of each manifest in force.
+    async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error>;
+    /// The revision in force of a source.
+    async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error>;
+    /// Current holds.
+    async fn holds(&self) -> Result<Vec<Hold>, Error>;
+    /// The unused, unexpired approval of a digest.
+    async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error>;
+}
