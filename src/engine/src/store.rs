@@ -5,9 +5,9 @@
 
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked,
+    ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked, Version,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// One tracked resource: what this instance created or adopted, and what held when it was last applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,10 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowState {
     /// Written and not yet seen to be as written.
-    Applied,
+    Applied {
+        /// When it was written, since the epoch.
+        at: Duration,
+    },
     /// Seen to be as written, after a write or by adoption.
     Settled,
     /// The remote is on its way; look again at this time (since the epoch).
@@ -229,6 +232,26 @@ pub struct Revision {
     pub path: Arc<str>,
 }
 
+/// A scope found wholly in sync at a version: while the version stands it need not be listed again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownVersion {
+    /// The token at that time.
+    pub version: Version,
+    /// How many foreign resources there were.
+    pub foreign: u32,
+}
+
+/// A revision whose every resource was found in sync: nothing needs to be parsed while all of this stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Converged {
+    /// Source name.
+    pub source: Arc<str>,
+    /// Full commit id.
+    pub commit: Arc<str>,
+    /// Hash of all else that decides the desired state: configuration, program version.
+    pub inputs: Hash,
+}
+
 /// One thing to make durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
@@ -277,6 +300,10 @@ pub enum Write {
     Claims(Scope, ResourceId, Vec<ClaimRow>),
     /// A claim was seen to be as claimed, or no longer: owner scope, owner, key, synced.
     ClaimSynced(Scope, ResourceId, Arc<str>, bool),
+    /// The scope was seen whole and in sync at this version; none when that no longer holds.
+    Version(Scope, Option<KnownVersion>),
+    /// A revision was found in sync as a whole; `Err` names a source of which that no longer holds.
+    Converged(Result<Converged, Arc<str>>),
     /// An event.
     Event(Event),
 }
@@ -296,6 +323,8 @@ pub struct ScopeMemory {
     pub consents: Vec<(ResourceId, Consent)>,
     /// Conditions as last recorded.
     pub conditions: Vec<Condition>,
+    /// The version at which the scope was last seen whole and in sync.
+    pub version: Option<KnownVersion>,
 }
 
 /// The engine's memory. Implementations: SQLite in the root package, plain memory in the simulation.
@@ -310,13 +339,17 @@ pub trait Store: Send + Sync {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), Error>;
     /// What is remembered of one scope.
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error>;
-    /// Scopes that have rows, open intents or claims.
-    async fn scopes(&self) -> Result<Vec<Scope>, Error>;
+    /// What is remembered of every scope that has rows, open intents, claims, consents or conditions.
+    async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error>;
+    /// The version at which each scope was last seen whole and in sync.
+    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error>;
+    /// The revision of a source that was last found in sync as a whole.
+    async fn converged(&self, source: &str) -> Result<Option<Converged>, Error>;
     /// Rows whose manifest has this key, in any scope: for readiness and reverse deletes.
     async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
     /// Rows anywhere that depend on this manifest.
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error>;
-    /// Generation of each manifest in force.
+    /// Generation of each manifest of a source in force.
     async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error>;
     /// The revision in force of a source.
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error>;
