@@ -138,6 +138,14 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>>;
 
+    /// What only one resource can hold at a time: two resources with the same slot cannot both exist, so a
+    /// delete comes before the create that takes its place (a DNS name, for CNAME ↔ A). None: no such thing.
+    fn slot(&self, id: &ResourceId) -> Option<Arc<str>>;
+
+    /// The guard word a change of `id` needs consent for, whatever the counts: `zone-delete`, `apex-ns`.
+    /// Words ending in `-delete` hold only deletions.
+    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str>;
+
     /// Canonical bytes as fields and values a person can read, for plans.
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)>;
 
