@@ -1,7 +1,6 @@
 """The two tools: how each is configured, fed and called. Both get the same records and the defaults."""
 
 import os
-import pathlib
 import shlex
 import subprocess
 
