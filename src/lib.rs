@@ -1,1 +1,3 @@
 //! reconciled
+
+pub mod source;
