@@ -36,7 +36,9 @@ pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{Focus, Found, Health, Hint, Observation, Observed, Owner, Tracked, Version, Want};
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
-pub use provider::{Fencing, GuardDomain, Identity, Marking, Observer, Provider, ProviderInfo, no_hints};
+pub use provider::{
+    Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, no_hints,
+};
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
 pub use spec::{Reference, Resource, Spec};
 pub use yaml::{At, Each, Node, SourceFile, Span};

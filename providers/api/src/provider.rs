@@ -9,6 +9,7 @@ use crate::{
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
     observe::{Found, Health, Hint, Observation, Observed, Tracked, Version, Want},
+    secret::Sealed,
     spec::Resource,
 };
 use async_trait::async_trait;
@@ -95,6 +96,16 @@ pub struct ProviderInfo {
     pub normalizer: u32,
 }
 
+/// A resource that we share with others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merged {
+    /// All values, ours and theirs.
+    pub resource: Resource,
+    /// Which of them are ours: kept in [`Tracked::private`], also of the intent, so that a crash between write
+    /// and answer does not make our values theirs.
+    pub ours: Sealed,
+}
+
 /// Everything that reads.
 ///
 /// Laws, checked by the conformance suite:
@@ -154,14 +165,15 @@ pub trait Observer: Send + Sync + fmt::Debug {
 
     /// Unites values that are ours (declared and claimed) with those of others in one resource.
     ///
-    /// `tracked` tells which of the seen values were ours. None: nothing is left, the resource can go.
+    /// `tracked.private` tells which of the seen values were ours: what an earlier call returned as
+    /// [`Merged::ours`]. None: nothing is left, the resource can go.
     fn merge(
         &self,
         declared: &[&Resource],
         seen: Option<&Observed>,
         tracked: Option<&Tracked>,
         claims: &[Claim],
-    ) -> Result<Option<Resource>, Error>;
+    ) -> Result<Option<Merged>, Error>;
 
     /// Changes the remote tells of by itself. [`no_hints`] where it does not.
     fn hints(&self) -> BoxStream<'static, Hint>;

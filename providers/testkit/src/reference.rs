@@ -12,9 +12,10 @@ use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Action, Batch, Claim, Cx, Delta, Deltas, Error, ErrorKind, Fencing, FieldChange, Focus, Found,
-    GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Normalized,
-    Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider, ProviderInfo, Resource,
-    ResourceId, Scope, Sealed, Spec, Tracked, Version, Want, diff_by_compare, no_hints,
+    GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Merged,
+    Normalized, Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Sealed, Spec, Tracked, Version, Want, diff_by_compare,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -237,9 +238,6 @@ impl Reference {
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
         tracked.outputs = Sealed(Bytes::from(outputs));
-        if self.role == Role::Zone {
-            tracked.private = Sealed(ours(op).join("\n").into());
-        }
         match object {
             Some(object) if object.ready_at > self.faults.now() => Outcome::Pending {
                 tracked,
@@ -353,22 +351,6 @@ impl Refused {
 
 fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
     Error::new(kind, format!("the remote of {scope} refuses")).retry_after(Duration::from_secs(2))
-}
-
-/// The lines of a resource that are ours: what it shall be, less what others had put there.
-fn ours(op: &Op) -> Vec<String> {
-    let Some(desired) = op.desired() else { return Vec::new() };
-    let lines = |bytes: &[u8]| -> Vec<String> {
-        String::from_utf8_lossy(bytes).lines().map(str::to_string).collect()
-    };
-    let (seen, before) = match op {
-        Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
-            (lines(&observed.bytes), tracked.as_ref().map(|t| lines(&t.private.0)).unwrap_or_default())
-        }
-        _ => Default::default(),
-    };
-    let others: Vec<String> = seen.into_iter().filter(|line| !before.contains(line)).collect();
-    lines(text(desired).as_bytes()).into_iter().filter(|line| !others.contains(line)).collect()
 }
 
 fn text(resource: &Resource) -> Arc<str> {
@@ -534,7 +516,7 @@ impl Observer for Reference {
         seen: Option<&Observed>,
         tracked: Option<&Tracked>,
         claims: &[Claim],
-    ) -> Result<Option<Resource>, Error> {
+    ) -> Result<Option<Merged>, Error> {
         let lines = |bytes: &[u8]| -> BTreeSet<String> {
             String::from_utf8_lossy(bytes).lines().map(str::to_string).collect()
         };
@@ -548,14 +530,15 @@ impl Observer for Reference {
                 .collect();
         let before = tracked.map(|t| lines(&t.private.0)).unwrap_or_default();
         let others = seen.map(|o| lines(&o.bytes)).unwrap_or_default();
-        let all: BTreeSet<String> =
-            others.into_iter().filter(|line| !before.contains(line)).chain(ours).collect();
+        let others: BTreeSet<String> = others.into_iter().filter(|line| !before.contains(line)).collect();
+        let mine: Vec<String> = ours.iter().filter(|line| !others.contains(*line)).cloned().collect();
+        let all: BTreeSet<String> = others.into_iter().chain(ours).collect();
         if all.is_empty() {
             return Ok(None);
         }
         let content = all.into_iter().collect::<Vec<_>>().join("\n");
         let id = declared.first().map(|r| r.id.clone()).or_else(|| seen.map(|o| o.id.clone()));
-        Ok(Some(Resource {
+        let resource = Resource {
             id: id.unwrap_or_else(|| "".into()),
             scope: declared
                 .first()
@@ -563,7 +546,8 @@ impl Observer for Reference {
             spec: Spec::known(content.into_bytes()),
             origin: declared.first().map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
             policy: declared.first().map_or(PolicyId(0), |r| r.policy),
-        }))
+        };
+        Ok(Some(Merged { resource, ours: Sealed(mine.join("\n").into()) }))
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {

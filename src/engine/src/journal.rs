@@ -56,7 +56,9 @@ impl BatchJournal<'_> {
     fn row(&self, step: &Step, tracked: Tracked, state: RowState) -> Option<Row> {
         let row = step.work.row.as_ref()?;
         let applied = step.work.desired.as_ref().and_then(|d| d.spec.hash()).unwrap_or(row.tracked.applied);
-        let tracked = Tracked { applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
+        let private = if row.merge { row.tracked.private.clone() } else { tracked.private.clone() };
+        let tracked =
+            Tracked { private, applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
         Some(Row { tracked, state, written_at: self.clock.now(), ..row.clone() })
     }
 

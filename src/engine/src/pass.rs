@@ -682,7 +682,9 @@ fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Duration) -> V
                 if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
                     let mut row = row.clone();
                     row.tracked.remote = observed.remote.clone();
-                    row.tracked.private = observed.private.clone();
+                    if !row.merge {
+                        row.tracked.private = observed.private.clone();
+                    }
                     row.tracked.outputs = observed.outputs.clone();
                     row.state = RowState::Settled;
                     rows.push(row);

@@ -18,8 +18,8 @@ use futures_util::{
     stream,
 };
 use reconciled_provider::{
-    Address, ClaimState, Cx, Error, Focus, GuardDomain, Observation, Observed, Observer, Origin, PolicyId,
-    Resource, ResourceId, Scope, Spec, Tracked, Version, Want,
+    Address, Claim, ClaimState, Cx, Error, Focus, GuardDomain, Merged, Observation, Observed, Observer,
+    Origin, PolicyId, Resource, ResourceId, Scope, Sealed, Spec, Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -224,14 +224,14 @@ impl Surveyor {
         let declared = desired.in_scope(scope);
         let arc = Arc::new(scope.clone());
         let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
-        let (mut effective, claimed) = merger.merge(&memory.rows, None)?;
+        let mut effective = merger.merge(&memory.rows, None)?;
         let needs_merge = merger.is_needed();
         let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
         let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         // What may exist because of an unanswered intent must be looked for where nothing can be listed.
         tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
 
-        let focus = focus(desired, scope, &effective, &memory, version, options);
+        let focus = focus(desired, scope, &effective.resources, &memory, version, options);
         let skipped = focus == Focus::Only(Arc::from([]));
         let mut seen = if skipped {
             Observation {
@@ -241,7 +241,13 @@ impl Surveyor {
                 resources: Vec::new(),
             }
         } else {
-            let want = Want { scope, focus: &focus, desired: &effective, tracked: &tracked, claims: &claims };
+            let want = Want {
+                scope,
+                focus: &focus,
+                desired: &effective.resources,
+                tracked: &tracked,
+                claims: &claims,
+            };
             self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await?
         };
         if !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
@@ -255,9 +261,10 @@ impl Surveyor {
         }
         if needs_merge {
             let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
-            effective = merger.merge(&memory.rows, Some(&seen))?.0;
+            effective = merger.merge(&memory.rows, Some(&seen))?;
         }
-        let want = Want { scope, focus: &focus, desired: &effective, tracked: &tracked, claims: &claims };
+        let want =
+            Want { scope, focus: &focus, desired: &effective.resources, tracked: &tracked, claims: &claims };
         let deltas =
             self.within(observer.diff(&self.cx, &want, &seen), &format!("comparing {scope}")).await?;
         let moved = moves
@@ -270,8 +277,9 @@ impl Surveyor {
             provider: observer,
             policy: entry.policy,
             desired,
-            effective: &effective,
-            claimed: &claimed,
+            effective: &effective.resources,
+            claimed: &effective.claimed,
+            ours: &effective.ours,
             memory: &memory,
             moved: &moved,
             seen: &seen,
@@ -411,7 +419,9 @@ fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool 
             let mut row = row.clone();
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();
-            row.tracked.private = observed.private.clone();
+            if !row.merge {
+                row.tracked.private = observed.private.clone();
+            }
             row.state = crate::store::RowState::Applied;
             row.written_at = now;
             found.push(row);
@@ -442,47 +452,42 @@ impl Merger<'_> {
         self.desired.policies.get(resource.policy).merge
     }
 
-    /// One resource per id, and the ids that exist only because of claims.
-    fn merge(
-        &self,
-        rows: &[Row],
-        seen: Option<&Observation>,
-    ) -> Result<(Vec<Resource>, BTreeSet<ResourceId>), Error> {
-        let mut claims: BTreeMap<&ResourceId, Vec<reconciled_provider::Claim>> = BTreeMap::new();
+    /// One resource for each id, sorted.
+    fn merge(&self, rows: &[Row], seen: Option<&Observation>) -> Result<Effective, Error> {
+        let mut claims: BTreeMap<&ResourceId, Vec<Claim>> = BTreeMap::new();
         for row in self.claims {
             claims.entry(&row.id).or_default().push(row.claim.clone());
         }
-        let mut out: Vec<Resource> = Vec::with_capacity(self.declared.len() + claims.len());
-        let mut claimed = BTreeSet::new();
+        let mut out = Effective {
+            resources: Vec::with_capacity(self.declared.len() + claims.len()),
+            ..Effective::default()
+        };
         for group in self.declared.chunk_by(|a, b| a.id == b.id) {
-            let made = claims.remove(&group[0].id).unwrap_or_default();
-            let mergeable = group.len() > 1 || !made.is_empty() || self.shares(&group[0]);
-            if !mergeable {
-                out.push(group[0].clone());
-                continue;
-            }
-            let united = self.unite(group, &group[0].id, rows, seen, &made)?;
-            out.push(united.map_or_else(
-                || group[0].clone(),
-                |r| Resource { origin: group[0].origin, policy: group[0].policy, ..r },
-            ));
+            let first = &group[0];
+            let made = claims.remove(&first.id).unwrap_or_default();
+            let shared = group.len() > 1 || !made.is_empty() || self.shares(first);
+            let waiting = group.iter().any(|r| matches!(r.spec, Spec::Waiting { .. }));
+            let merged =
+                if shared && !waiting { self.unite(group, &first.id, rows, seen, &made)? } else { None };
+            out.add(merged, first);
         }
         for (id, made) in claims {
-            if let Some(resource) = self.unite(&[], id, rows, seen, &made)? {
-                out.push(Resource {
-                    id: id.clone(),
-                    scope: self.scope.clone(),
-                    origin: Origin { manifest: u32::MAX, line: 0 },
-                    policy: PolicyId(0),
-                    ..resource
-                });
-                claimed.insert(id.clone());
-            }
+            let Some(merged) = self.unite(&[], id, rows, seen, &made)? else { continue };
+            let origin = Origin { manifest: u32::MAX, line: 0 };
+            let place = Resource {
+                id: id.clone(),
+                scope: self.scope.clone(),
+                spec: merged.resource.spec.clone(),
+                origin,
+                policy: PolicyId(0),
+            };
+            out.claimed.insert(id.clone());
+            out.add(Some(merged), &place);
         }
-        if !claimed.is_empty() {
-            out.sort_by(|a, b| a.id.cmp(&b.id));
+        if !out.claimed.is_empty() {
+            out.resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
-        Ok((out, claimed))
+        Ok(out)
     }
 
     fn unite(
@@ -491,15 +496,32 @@ impl Merger<'_> {
         id: &ResourceId,
         rows: &[Row],
         seen: Option<&Observation>,
-        claims: &[reconciled_provider::Claim],
-    ) -> Result<Option<Resource>, Error> {
-        let waiting = group.iter().any(|r| matches!(r.spec, Spec::Waiting { .. }));
-        if waiting {
-            return Ok(group.first().cloned());
-        }
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
         let declared: Vec<&Resource> = group.iter().collect();
         let tracked = rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|i| &rows[i].tracked);
         self.observer.merge(&declared, seen.and_then(|s| s.get(id)), tracked, claims)
+    }
+}
+
+/// What is desired of a scope once declarations, claims and the values of others are united.
+#[derive(Default)]
+struct Effective {
+    resources: Vec<Resource>,
+    /// Ids that exist only because of claims.
+    claimed: BTreeSet<ResourceId>,
+    /// Which values of shared resources are ours.
+    ours: BTreeMap<ResourceId, Sealed>,
+}
+
+impl Effective {
+    fn add(&mut self, merged: Option<Merged>, place: &Resource) {
+        let Some(merged) = merged else {
+            self.resources.push(place.clone());
+            return;
+        };
+        self.ours.insert(place.id.clone(), merged.ours);
+        self.resources.push(Resource { spec: merged.resource.spec, ..place.clone() });
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 use reconciled_provider::{
     Address, Adopt, Deletion, Deltas, Drift, Focus, Hash, ManifestKey, Observation, Observed, Observer,
-    Owner, Resource, ResourceId, Scope, Spec, Version,
+    Owner, Resource, ResourceId, Scope, Sealed, Spec, Version,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,6 +57,8 @@ pub struct ScopeInput<'a> {
     pub effective: &'a [Resource],
     /// Ids in `effective` that exist only because of claims.
     pub claimed: &'a BTreeSet<ResourceId>,
+    /// Which values of shared resources are ours.
+    pub ours: &'a BTreeMap<ResourceId, Sealed>,
     /// What is remembered, with rows recovered from open intents and moves applied.
     pub memory: &'a ScopeMemory,
     /// Addresses that rows were moved from, by new id.
@@ -560,6 +562,10 @@ impl<'a> Planner<'a> {
             Some(row) => row.tracked.clone(),
             None => reconciled_provider::Tracked::new(desired.id.clone(), Hash::default()),
         };
+        let ours = input.ours.get(&desired.id);
+        if let Some(ours) = ours {
+            tracked.private = ours.clone();
+        }
         tracked.applied = desired.spec.hash().unwrap_or(tracked.applied);
         tracked.after = manifest.map_or_else(|| Arc::from([]), |m| m.after.clone());
         Row {
@@ -571,7 +577,7 @@ impl<'a> Planner<'a> {
             normalizer: input.provider.info().normalizer,
             deletion: policy.deletion.unwrap_or(Deletion::Delete),
             drift: policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal),
-            merge: policy.merge,
+            merge: policy.merge || ours.is_some(),
             state: row.map_or(RowState::Settled, |r| r.state.clone()),
             written_at: row.map_or(Duration::ZERO, |r| r.written_at),
             revision: source.map_or_else(|| Arc::from(""), |s| s.label.clone()),

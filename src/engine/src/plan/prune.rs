@@ -61,7 +61,7 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     if row.merge {
         // Only our values go; what others put there stays.
         match planner.input.provider.merge(&[], Some(observed), Some(&row.tracked), &[]) {
-            Ok(Some(rest)) => return leave(planner, row, observed, rest, out),
+            Ok(Some(rest)) => return leave(planner, row, observed, rest.resource, out),
             Ok(None) => {}
             Err(error) => {
                 let found = step(planner, Change::Update, row, Some(observed));

@@ -80,14 +80,13 @@ impl Tally {
         let outcome = run(scenario, faulty.clone());
         let excluded = outcome.happened.iter().any(|(_, fault)| scenario.excluded.contains(fault));
         if !outcome.failures.is_empty() && !excluded {
+            let replay = match &faulty {
+                Faulty::Random { seed } => format!("seed={seed}"),
+                _ => text(&outcome.happened),
+            };
             show(scenario, faulty);
             let list = outcome.failures.join("\n  ");
-            panic!(
-                "{} failed:\n  {list}\nSIM_REPLAY={}:{}",
-                scenario.name,
-                scenario.name,
-                text(&outcome.happened)
-            );
+            panic!("{} failed:\n  {list}\nSIM_REPLAY={}:{}", scenario.name, scenario.name, replay);
         }
         self.runs += 1;
         for hit in &outcome.hits {
@@ -108,6 +107,9 @@ fn text(plan: &[(usize, Fault)]) -> String {
 }
 
 fn parse(text: &str) -> Faulty {
+    if let Some(seed) = text.strip_prefix("seed=") {
+        return Faulty::Random { seed: seed.parse().expect("a number") };
+    }
     let known: BTreeSet<Fault> =
         [Point::Read, Point::Write, Point::Commit].iter().flat_map(|p| p.alphabet()).copied().collect();
     let plan = text.split(',').map(|part| {
