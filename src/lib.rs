@@ -1,1 +1,4 @@
-//! reconciled
+//! The reconciler daemon as a library: everything `main` and the integration tests call.
+
+pub mod config;
+pub mod manifest;
