@@ -1,3 +1,5 @@
-//! reconciled
+//! The reconciler daemon as a library: everything `main` and the integration tests call.
 
+pub mod config;
+pub mod manifest;
 pub mod source;

@@ -1,0 +1,103 @@
+//! Keys whose feature this version does not have yet.
+//!
+//! Their shape is checked, so that a file written for a later version is checked here too, and each gives one
+//! warning, so that nobody believes in an effect that is not there.
+
+use super::{
+    secrets::SecretPlace,
+    values::{Period, Rate},
+};
+use reconciled_provider::{Node, Problem, SourceFile};
+use serde::{Deserialize, de::IgnoredAny};
+use std::collections::BTreeMap;
+
+macro_rules! shape {
+    ($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(dead_code, reason = "decoding is the check; nothing reads the value yet")]
+        pub(super) struct $name { $($field: $type),* }
+    };
+}
+
+shape!(Verify { allowed_signers: String });
+shape!(Webhook { r#type: String, secret: SecretPlace });
+shape!(Window {
+    deny: Option<String>,
+    allow: Option<String>,
+    duration: Period,
+    time_zone: Option<String>
+});
+shape!(Report {
+    github: Option<String>,
+    gitlab: Option<String>,
+    gitea: Option<String>,
+    url: Option<String>,
+    token: SecretPlace
+});
+shape!(Hook { on_hold: Option<String>, plan_timeout: Option<Period>, push_timeout: Option<Period> });
+shape!(Api {
+    socket: Option<String>,
+    group: Option<String>,
+    listen: Option<String>,
+    rate: Option<Rate>
+});
+shape!(Token { name: String, role: String, hash: SecretPlace });
+shape!(Notify { name: String, r#type: String, url: SecretPlace, on: Option<Vec<String>> });
+shape!(Audit { keep: Option<Period>, export: Option<String> });
+shape!(Backup { dir: String, every: Option<Period>, keep: Option<u32> });
+
+/// Accepts anything and keeps nothing: the value is looked at elsewhere, or has no fixed shape.
+pub(super) type Elsewhere = Option<IgnoredAny>;
+
+type Check = fn(&Node, &SourceFile) -> Vec<Problem>;
+
+fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<Problem> {
+    node.decode::<T>(file).1
+}
+
+/// Keys of the whole file.
+const OF_CONFIG: &[(&str, Check)] = &[
+    ("commands", check::<BTreeMap<String, Vec<String>>>),
+    ("hook", check::<Hook>),
+    ("api", check::<Api>),
+    ("tokens", check::<Vec<Token>>),
+    ("notify", check::<Vec<Notify>>),
+    ("audit", check::<Audit>),
+    ("backup", check::<Backup>),
+];
+
+/// Keys of one source.
+const OF_SOURCE: &[(&str, Check)] = &[
+    ("verify", check::<Verify>),
+    ("webhook", check::<Webhook>),
+    ("windows", check::<Vec<Window>>),
+    ("report", check::<Report>),
+];
+
+fn look(node: &Node, keys: &[(&str, Check)], file: &SourceFile, problems: &mut Vec<Problem>) {
+    for (word, check) in keys {
+        let Some((key, value)) = node.entry(word) else { continue };
+        problems.extend(check(value, file));
+        problems.push(has_no_effect(word).at(file, key.span));
+    }
+}
+
+/// The warning for a key that does nothing.
+pub(super) fn has_no_effect(key: &str) -> Problem {
+    Problem::warning(format!("`{key}` is not supported by this version and has no effect"))
+}
+
+/// Checks the keys of the whole file.
+pub(super) fn in_config(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
+    look(root, OF_CONFIG, file, problems);
+    if let Some((key, _)) = root.get("telemetry").and_then(|telemetry| telemetry.entry("otlp")) {
+        problems.push(has_no_effect("telemetry.otlp").at(file, key.span));
+    }
+}
+
+/// Checks the keys of one source.
+pub(super) fn in_source(source: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
+    look(source, OF_SOURCE, file, problems);
+}

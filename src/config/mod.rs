@@ -1,0 +1,385 @@
+//! Host configuration: the trust root.
+//!
+//! Reads one YAML file into [`Config`] and reports every problem with its place, not the first one only.
+//! What belongs to a provider's backend stays a tree in [`ProviderEntry::rest`], for that backend to decode.
+//! Nothing here reads a secret's value or reaches a network; the surroundings come in as [`Environment`].
+
+mod environment;
+mod guard;
+mod later;
+mod locate;
+mod provider;
+mod secrets;
+mod source;
+mod values;
+
+pub use environment::Environment;
+pub use guard::{Always, GuardLimits};
+pub use locate::{LocateError, locate, state_dir};
+pub use provider::{EntryPolicy, ProviderEntry};
+pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
+pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
+pub use values::{Percent, Period, Rate, Size, ValueError};
+
+use guard::RawGuard;
+use later::Elsewhere;
+use reconciled_provider::{
+    Node, Problem, SecretRef, SourceFile, Span,
+    problem::did_you_mean,
+    yaml::{Limits, NodeValue, parse as parse_yaml},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The host configuration, complete and consistent.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file it came from.
+    pub file: Arc<SourceFile>,
+    /// Name written into ownership marks.
+    pub instance: Arc<str>,
+    /// Where database and mirrors are.
+    pub state_dir: PathBuf,
+    /// This host, for selectors and `${host.…}`.
+    pub host: Host,
+    /// Secrets that manifests may name.
+    pub secrets: BTreeMap<Arc<str>, DeclaredSecret>,
+    /// Where manifests come from, in order of precedence.
+    pub sources: Vec<SourceConfig>,
+    /// The provider entries.
+    pub providers: Vec<ProviderEntry>,
+    /// Limits for entries without their own.
+    pub guard: GuardLimits,
+    /// How it logs.
+    pub log: LogFormat,
+}
+
+/// This host, as selectors and substitution see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Name.
+    pub name: Arc<str>,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// Fields for the journal.
+    Journald,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawConfig {
+    instance: Option<String>,
+    state_dir: Option<String>,
+    host: Option<RawHost>,
+    #[serde(rename = "secrets")]
+    _secrets: Elsewhere,
+    #[serde(rename = "sources")]
+    _sources: Elsewhere,
+    #[serde(rename = "providers")]
+    _providers: Elsewhere,
+    guard: Option<RawGuard>,
+    telemetry: Option<RawTelemetry>,
+    #[serde(rename = "commands")]
+    _commands: Elsewhere,
+    #[serde(rename = "hook")]
+    _hook: Elsewhere,
+    #[serde(rename = "api")]
+    _api: Elsewhere,
+    #[serde(rename = "tokens")]
+    _tokens: Elsewhere,
+    #[serde(rename = "notify")]
+    _notify: Elsewhere,
+    #[serde(rename = "audit")]
+    _audit: Elsewhere,
+    #[serde(rename = "backup")]
+    _backup: Elsewhere,
+}
+
+#[derive(Deserialize)]
+struct RawHost {
+    name: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct RawTelemetry {
+    #[serde(default)]
+    log: LogFormat,
+    #[serde(rename = "otlp")]
+    _otlp: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawSecret {
+    file: Option<String>,
+    env: Option<String>,
+    credential: Option<String>,
+    sources: Option<Vec<String>>,
+    kinds: Option<Vec<String>>,
+}
+
+/// Reads the configuration in the file at `path`.
+///
+/// Returns the configuration, unless a problem is an error, and all problems sorted by place.
+pub fn read(path: &Path, environment: &Environment) -> (Option<Config>, Vec<Problem>) {
+    let shown = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(Arc::new(SourceFile::new(shown, text)), environment),
+        Err(error) => {
+            let problem = Problem::error(format!("read the configuration: {error}")).in_file(&shown);
+            (None, vec![problem.hint("create it, or name another file with --config")])
+        }
+    }
+}
+
+/// Reads the configuration in `file`, as [`read`] does.
+pub fn parse(file: Arc<SourceFile>, environment: &Environment) -> (Option<Config>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let config = match parse_yaml(&file, Limits::default()) {
+        Err(problem) => {
+            problems.push(*problem);
+            None
+        }
+        Ok(documents) => whole(documents, &file, environment, &mut problems),
+    };
+    problems.sort_by(|a, b| a.place.cmp(&b.place));
+    let usable = !problems.iter().any(Problem::is_error);
+    (config.filter(|_| usable), problems)
+}
+
+fn whole(
+    mut documents: Vec<Node>,
+    file: &Arc<SourceFile>,
+    environment: &Environment,
+    problems: &mut Vec<Problem>,
+) -> Option<Config> {
+    if let Some(second) = documents.get(1) {
+        problems.push(Problem::error("a configuration is one document").at(file, second.span));
+    }
+    if documents.is_empty() {
+        documents.push(Node { span: Span { line: 1, column: 1 }, value: NodeValue::Map(Vec::new()) });
+    }
+    let root = &documents[0];
+    let raw = decode_all::<RawConfig>(root, file, problems);
+    later::in_config(root, file, problems);
+    let guard = match raw.as_ref().and_then(|raw| raw.guard.as_ref()) {
+        Some(guard) => guard.over(&GuardLimits::default()),
+        None => GuardLimits::default(),
+    };
+    let source_nodes = list(root, "sources", file, problems);
+    let is_sole = source_nodes.len() < 2;
+    let sources: Vec<_> =
+        source_nodes.iter().filter_map(|node| source::read(node, file, is_sole, problems)).collect();
+    let providers: Vec<_> = list(root, "providers", file, problems)
+        .iter()
+        .filter_map(|node| provider::read(node, file, &guard, problems))
+        .collect();
+    let secrets = declared_secrets(root, file, problems);
+    check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
+    check_names("provider", providers.iter().map(|p| (&*p.name, p.span)), file, problems);
+    check_secrets(root, &secrets, &sources, file, problems);
+    check_allow(root, &sources, &providers, file, problems);
+    let raw = raw?;
+    let hostname: Arc<str> = environment.hostname.as_str().into();
+    let host = raw.host.map_or_else(
+        || Host { name: hostname.clone(), ..Host::default() },
+        |host| Host {
+            name: host.name.map_or_else(|| hostname.clone(), Arc::from),
+            labels: host.labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        },
+    );
+    let configured = raw.state_dir.as_deref().map(Path::new);
+    Some(Config {
+        instance: raw.instance.map_or(hostname, Arc::from),
+        state_dir: state_dir(configured, Some(Path::new(&*file.path)), environment),
+        host,
+        secrets,
+        sources,
+        providers,
+        guard,
+        log: raw.telemetry.map_or_else(LogFormat::default, |telemetry| telemetry.log),
+        file: file.clone(),
+    })
+}
+
+/// Decodes a mapping and goes on without an entry whose value is wrong, so that the next one is looked at too.
+///
+/// The value serves to find more problems: a configuration with an error is not used.
+fn decode_all<T: DeserializeOwned>(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option<T> {
+    let mut node = node.clone();
+    let mut removed: Vec<String> = Vec::new();
+    loop {
+        let (value, found) = node.decode::<T>(file);
+        let mut wrong = Vec::new();
+        for problem in found {
+            if let (Some(place), NodeValue::Map(entries)) = (&problem.place, &node.value) {
+                let place = Span { line: place.line, column: place.column };
+                let holder = entries.iter().rposition(|(key, _)| key.span <= place);
+                wrong.extend(holder.filter(|index| entries[*index].0.span != place));
+            }
+            let follows = removed.iter().any(|key| problem.message == format!("field `{key}` is missing"));
+            if !follows && !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        let NodeValue::Map(entries) = &mut node.value else { return value };
+        if value.is_some() || wrong.is_empty() {
+            return value;
+        }
+        wrong.sort_unstable();
+        wrong.dedup();
+        for index in wrong.into_iter().rev() {
+            removed.extend(entries.remove(index).0.as_str().map(String::from));
+        }
+    }
+}
+
+fn list<'a>(root: &'a Node, key: &str, file: &SourceFile, problems: &mut Vec<Problem>) -> &'a [Node] {
+    let Some(node) = root.get(key).filter(|node| !node.is_null()) else { return &[] };
+    if !matches!(node.value, NodeValue::Seq(_)) {
+        let message = format!("expected a list under `{key}`, found {}", node.describe());
+        problems.push(Problem::error(message).at(file, node.span));
+    }
+    node.elements()
+}
+
+fn declared_secrets(
+    root: &Node,
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<Arc<str>, DeclaredSecret> {
+    let mut all = BTreeMap::new();
+    let Some(table) = root.get("secrets").filter(|node| !node.is_null()) else { return all };
+    if !matches!(table.value, NodeValue::Map(_)) {
+        let message = format!("expected a mapping under `secrets`, found {}", table.describe());
+        problems.push(Problem::error(message).at(file, table.span));
+    }
+    for (name, node) in table.entries() {
+        let (raw, found) = node.decode::<RawSecret>(file);
+        problems.extend(found);
+        let (Some(name), Some(raw)) = (name.as_str(), raw) else { continue };
+        let place = match (&raw.file, &raw.env, &raw.credential) {
+            (Some(path), None, None) => SecretPlace::of("file", path),
+            (None, Some(variable), None) => SecretPlace::of("env", variable),
+            (None, None, Some(credential)) => SecretPlace::of("credential", credential),
+            _ => None,
+        };
+        let Some(SecretPlace(place)) = place else {
+            let problem = Problem::error(format!("secret `{name}` needs exactly one place"));
+            problems.push(problem.at(file, node.span).hint("write one of file, env, credential"));
+            continue;
+        };
+        let shared = |list: Option<Vec<String>>| list.map(|l| l.into_iter().map(Arc::from).collect());
+        let declared = DeclaredSecret { place, sources: shared(raw.sources), kinds: shared(raw.kinds) };
+        all.insert(name.into(), declared);
+    }
+    all
+}
+
+/// Names of sources and entries stand in scopes, identities and file names.
+fn is_name(text: &str) -> bool {
+    text.len() <= 63
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn check_names<'a>(
+    what: &str,
+    names: impl Iterator<Item = (&'a str, Span)>,
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) {
+    let mut seen = BTreeMap::new();
+    for (name, span) in names {
+        if !is_name(name) {
+            let problem = Problem::error(format!("`{name}` is not a name for a {what}"));
+            problems.push(problem.at(file, span).hint("use small letters, digits and `-`, at most 63"));
+        }
+        if let Some(first) = seen.insert(name, span) {
+            problems.push(Problem::error(format!("two {what}s are named `{name}`")).at(file, span).related(
+                reconciled_provider::Place {
+                    file: file.path.clone(),
+                    line: first.line,
+                    column: first.column,
+                },
+                "first named here",
+            ));
+        }
+    }
+}
+
+fn unknown_name(what: &str, name: &str, known: &[&str]) -> Problem {
+    let problem = Problem::error(format!("there is no {what} `{name}`"));
+    match did_you_mean(name, known.iter().copied()) {
+        Some(near) => problem.hint(format!("did you mean `{near}`?")),
+        None => problem.hint(format!("known: {}", known.join(", "))),
+    }
+}
+
+fn check_secrets(
+    root: &Node,
+    secrets: &BTreeMap<Arc<str>, DeclaredSecret>,
+    sources: &[SourceConfig],
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) {
+    let known: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+    for (name, secret) in secrets {
+        let node = root.get("secrets").and_then(|table| table.get(name));
+        for source in secret.sources.iter().flatten().filter(|s| !known.contains(&&***s)) {
+            let span = node.and_then(|node| node.get("sources")).map_or(root.span, |list| list.span);
+            problems.push(unknown_name("source", source, &known).at(file, span));
+        }
+    }
+}
+
+fn check_allow(
+    root: &Node,
+    sources: &[SourceConfig],
+    providers: &[ProviderEntry],
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) {
+    let known: Vec<&str> = providers.iter().map(|entry| &*entry.name).collect();
+    let nodes = root.get("sources").map_or(&[][..], Node::elements);
+    for source in sources {
+        let Allow::Rules(rules) = &source.allow else { continue };
+        let node = nodes.iter().find(|node| node.span == source.span).and_then(|node| node.get("allow"));
+        for (index, rule) in rules.iter().enumerate() {
+            let hits = known.iter().any(|name| reconciled_provider::address::glob(&rule.provider, name));
+            if !hits {
+                let place = node.and_then(|list| list.elements().get(index)).map_or(source.span, |n| n.span);
+                problems.push(unknown_name("provider", &rule.provider, &known).at(file, place));
+            }
+        }
+    }
+}
+
+/// The place a secret reference names, in the words of the configuration.
+pub fn describe_secret(reference: &SecretRef) -> String {
+    match reference {
+        SecretRef::Named(name) => format!("secret {name}"),
+        SecretRef::File(path) => format!("file {path}"),
+        SecretRef::Env(name) => format!("environment variable {name}"),
+        SecretRef::Credential(name) => format!("credential {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

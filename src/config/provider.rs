@@ -1,0 +1,99 @@
+//! One entry under `providers:`: the keys every entry has, and the rest for the backend.
+
+use super::{
+    decode_all,
+    guard::{GuardLimits, RawGuard},
+    values::{Period, Rate},
+};
+use reconciled_provider::{Node, Problem, SourceFile, Span, yaml::NodeValue};
+use serde::Deserialize;
+use std::{sync::Arc, time::Duration};
+
+/// What an entry may do at its remote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryPolicy {
+    /// Nothing is written.
+    Observe,
+    /// Only creates.
+    CreateOnly,
+    /// Creates and updates, never deletes.
+    UpsertOnly,
+    /// Everything.
+    #[default]
+    Sync,
+}
+
+/// One provider entry. `rest` holds what only its backend understands; its decoder reports unknown keys.
+#[derive(Clone, Debug)]
+pub struct ProviderEntry {
+    /// Name manifests use.
+    pub name: Arc<str>,
+    /// Value of `type`.
+    pub type_name: Arc<str>,
+    /// What may be written.
+    pub policy: EntryPolicy,
+    /// Limits of this entry, already completed from the limits of the file; none when it has none of its own.
+    pub guard: Option<GuardLimits>,
+    /// Most calls per time.
+    pub rate: Option<Rate>,
+    /// Limit of every read.
+    pub timeout: Duration,
+    /// How often the remote is probed.
+    pub resync: Duration,
+    /// Former name, when renamed.
+    pub was: Option<Arc<str>>,
+    /// Where the entry begins.
+    pub span: Span,
+    /// The mapping without the keys above.
+    pub rest: Node,
+    /// The file the entry is in, for problems in `rest`.
+    pub file: Arc<SourceFile>,
+}
+
+#[derive(Deserialize)]
+struct RawProvider {
+    name: String,
+    r#type: String,
+    #[serde(default)]
+    policy: EntryPolicy,
+    guard: Option<RawGuard>,
+    rate: Option<Rate>,
+    timeout: Option<Period>,
+    resync: Option<Period>,
+    was: Option<String>,
+}
+
+const COMMON: [&str; 8] = ["name", "type", "policy", "guard", "rate", "timeout", "resync", "was"];
+const TIMEOUT: Duration = Duration::from_secs(30);
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// Reads one entry; none when a common key is wrong.
+pub(super) fn read(
+    node: &Node,
+    file: &Arc<SourceFile>,
+    limits: &GuardLimits,
+    problems: &mut Vec<Problem>,
+) -> Option<ProviderEntry> {
+    let NodeValue::Map(entries) = &node.value else {
+        problems.push(Problem::error("expected a mapping with `name` and `type`").at(file, node.span));
+        return None;
+    };
+    let is_common = |key: &Node| key.as_str().is_some_and(|word| COMMON.contains(&word));
+    let (common, rest): (Vec<_>, Vec<_>) = entries.iter().cloned().partition(|(key, _)| is_common(key));
+    let part = |entries| Node { span: node.span, value: NodeValue::Map(entries) };
+    let raw = decode_all::<RawProvider>(&part(common), file, problems)?;
+    Some(ProviderEntry {
+        name: raw.name.into(),
+        type_name: raw.r#type.into(),
+        policy: raw.policy,
+        guard: raw.guard.map(|guard| guard.over(limits)),
+        rate: raw.rate,
+        timeout: raw.timeout.map_or(TIMEOUT, |period| period.0),
+        resync: raw.resync.map_or(RESYNC, |period| period.0),
+        was: raw.was.map(Arc::from),
+        span: node.span,
+        rest: part(rest),
+        file: file.clone(),
+    })
+}

@@ -1,0 +1,281 @@
+//! Where secrets of the host come from: files, environment variables, systemd credentials.
+//!
+//! Errors name the place and the remedy and never hold a value. What a manifest may name is what the host
+//! declared under `secrets:`, and only for the sources and kinds it said.
+
+use super::Environment;
+use reconciled_provider::{
+    Error, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use zeroize::Zeroizing;
+
+/// `{file|env|credential: …}` in host configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretPlace(pub SecretRef);
+
+impl<'de> Deserialize<'de> for SecretPlace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SecretPlace, D::Error> {
+        struct PlaceVisitor;
+        impl<'de> Visitor<'de> for PlaceVisitor {
+            type Value = SecretPlace;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a secret reference: {file: PATH}, {env: NAME} or {credential: NAME}")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<SecretPlace, A::Error> {
+                let entry: Option<(String, String)> = access.next_entry()?;
+                let more = access.next_entry::<String, String>()?.is_some();
+                let place = entry.filter(|_| !more).and_then(|(key, value)| SecretPlace::of(&key, &value));
+                place.ok_or_else(|| {
+                    A::Error::custom("a secret is written {file: PATH}, {env: NAME} or {credential: NAME}")
+                })
+            }
+        }
+        deserializer.deserialize_map(PlaceVisitor)
+    }
+}
+
+impl SecretPlace {
+    /// The place named by one `key: value`, if the key is one of the three.
+    pub(super) fn of(key: &str, value: &str) -> Option<SecretPlace> {
+        let reference = match key {
+            "file" => SecretRef::File(value.into()),
+            "env" => SecretRef::Env(value.into()),
+            "credential" => SecretRef::Credential(value.into()),
+            _ => return None,
+        };
+        (!value.is_empty()).then_some(SecretPlace(reference))
+    }
+}
+
+/// A secret that manifests may name, and for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredSecret {
+    /// Where the value is.
+    pub place: SecretRef,
+    /// Sources that may name it; none means all.
+    pub sources: Option<Vec<Arc<str>>>,
+    /// Kinds, as `GROUP/KIND` globs, that may name it; none means all.
+    pub kinds: Option<Vec<Arc<str>>>,
+}
+
+/// The secrets of this host.
+///
+/// *Guarantees*: no error, `Debug` or mark gives a value away. *Assumptions*: `key` is the installation's and
+/// stays the same, otherwise every mark changes and every secret looks rotated.
+pub struct HostSecrets {
+    key: Zeroizing<[u8; 32]>,
+    environment: Environment,
+    declared: BTreeMap<Arc<str>, DeclaredSecret>,
+}
+
+impl fmt::Debug for HostSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostSecrets").field("declared", &self.declared.keys()).finish_non_exhaustive()
+    }
+}
+
+impl HostSecrets {
+    /// Secrets marked with `key`, found through `environment` and the names in `declared`.
+    pub fn new(
+        key: [u8; 32],
+        environment: Environment,
+        declared: BTreeMap<Arc<str>, DeclaredSecret>,
+    ) -> HostSecrets {
+        HostSecrets { key: Zeroizing::new(key), environment, declared }
+    }
+
+    /// The mark of a secret that a manifest of `kind` (`GROUP/KIND`) in `source` names.
+    ///
+    /// Errors: `PermissionDenied` when the host did not declare it, or not for this source or kind.
+    pub fn mark_for_manifest(
+        &self,
+        source: &str,
+        kind: &str,
+        reference: &SecretRef,
+    ) -> Result<SecretMark, Error> {
+        let SecretRef::Named(name) = reference else {
+            return Err(Error::permission_denied("a manifest may not name a place on the host")
+                .hint("write {secret: NAME} and declare NAME under `secrets` in the host configuration"));
+        };
+        let declared = self.declared(name)?;
+        let may = |list: &Option<Vec<Arc<str>>>, word: &str| {
+            list.as_ref().is_none_or(|list| list.iter().any(|pattern| glob(pattern, word)))
+        };
+        if !may(&declared.sources, source) || !may(&declared.kinds, kind) {
+            let text = format!("secret `{name}` is not declared for {kind} in source `{source}`");
+            return Err(Error::permission_denied(text)
+                .hint(format!("extend `sources` and `kinds` of secrets.{name} in the host configuration")));
+        }
+        Ok(self.mark(self.reveal(&declared.place)?.reveal()))
+    }
+
+    /// What is odd about where a secret is kept, in one line; the value itself is not looked at.
+    pub fn warning(&self, reference: &SecretRef) -> Option<String> {
+        let path = match reference {
+            SecretRef::File(path) => PathBuf::from(&**path),
+            SecretRef::Named(name) => return self.warning(&self.declared.get(name)?.place),
+            SecretRef::Env(_) | SecretRef::Credential(_) => return None,
+        };
+        let mode = fs::metadata(&path).ok()?.permissions().mode();
+        (mode & 0o004 != 0).then(|| {
+            format!("secret file {} can be read by everyone: chmod 600 {}", path.display(), path.display())
+        })
+    }
+
+    fn declared(&self, name: &str) -> Result<&DeclaredSecret, Error> {
+        self.declared.get(name).ok_or_else(|| {
+            let error = Error::permission_denied(format!("secret `{name}` is not declared on this host"));
+            match did_you_mean(name, self.declared.keys().map(|k| &**k)) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error.hint(format!("declare {name} under `secrets` in the host configuration")),
+            }
+        })
+    }
+
+    fn credential_path(&self, name: &str) -> Result<PathBuf, Error> {
+        let directory = self.environment.var("CREDENTIALS_DIRECTORY").ok_or_else(|| {
+            Error::permission_denied(format!("read credential `{name}`: $CREDENTIALS_DIRECTORY is not set"))
+                .hint(format!("add LoadCredential={name}:PATH to the unit, or use {{file: PATH}}"))
+        })?;
+        // A name with a slash would leave the directory.
+        if name.contains('/') || name == ".." || name == "." {
+            return Err(Error::invalid(format!("`{name}` is not the name of a credential")));
+        }
+        Ok(Path::new(directory).join(name))
+    }
+}
+
+fn read(path: &Path) -> Result<Secret, Error> {
+    let bytes = fs::read(path).map_err(|error| {
+        let remedy = match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("create it, readable by this service only: chmod 600 {}", path.display())
+            }
+            io::ErrorKind::PermissionDenied => "let the service's user read it".to_string(),
+            _ => "check that it is a readable file".to_string(),
+        };
+        Error::permission_denied(format!("read secret file {}", path.display())).caused_by(error).hint(remedy)
+    })?;
+    let mut bytes = Zeroizing::new(bytes);
+    // Editors end files with a newline that is not part of the secret.
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+    }
+    if bytes.is_empty() {
+        return Err(Error::permission_denied(format!("secret file {} is empty", path.display()))
+            .hint("write the secret into it"));
+    }
+    Ok(Secret::new(std::mem::take(&mut *bytes)))
+}
+
+impl Secrets for HostSecrets {
+    fn reveal(&self, reference: &SecretRef) -> Result<Secret, Error> {
+        match reference {
+            SecretRef::Named(name) => self.reveal(&self.declared(name)?.place.clone()),
+            SecretRef::File(path) => read(Path::new(&**path)),
+            SecretRef::Credential(name) => read(&self.credential_path(name)?),
+            SecretRef::Env(name) => {
+                let value = self.environment.var(name).ok_or_else(|| {
+                    Error::permission_denied(format!("environment variable {name} is not set"))
+                        .hint("set it for the service, or use {file: PATH}")
+                })?;
+                Ok(Secret::new(value.as_bytes().to_vec()))
+            }
+        }
+    }
+
+    fn mark(&self, clear: &[u8]) -> SecretMark {
+        let full = blake3::keyed_hash(&self.key, clear);
+        let mut cut = [0; 16];
+        cut.copy_from_slice(&full.as_bytes()[..16]);
+        SecretMark(Hash(cut))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(environment: Environment) -> HostSecrets {
+        let declared = DeclaredSecret {
+            place: SecretRef::Env("TOKEN".into()),
+            sources: Some(vec!["infra".into()]),
+            kinds: Some(vec!["aws/*".into()]),
+        };
+        HostSecrets::new([7; 32], environment, BTreeMap::from([("jobs-db".into(), declared)]))
+    }
+
+    #[test]
+    fn a_file_loses_its_last_newline_only_and_a_credential_comes_from_its_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("key"), " a\n\n").unwrap();
+        let path = folder.path().join("key").display().to_string();
+        let host = secrets(Environment::of([("CREDENTIALS_DIRECTORY", folder.path().to_str().unwrap())]));
+        assert_eq!(host.reveal(&SecretRef::File(path.as_str().into())).unwrap().reveal(), b" a\n");
+        assert_eq!(host.reveal(&SecretRef::Credential("key".into())).unwrap().reveal(), b" a\n");
+        assert!(host.reveal(&SecretRef::Credential("../key".into())).is_err());
+    }
+
+    #[test]
+    fn errors_name_place_and_remedy_and_no_value() {
+        let host = secrets(Environment::of([("TOKEN", "canary")]));
+        for (reference, words) in [
+            (SecretRef::File("/nowhere/key".into()), ["/nowhere/key", "chmod 600"]),
+            (SecretRef::Env("MISSING".into()), ["MISSING", "set it"]),
+            (SecretRef::Credential("k".into()), ["CREDENTIALS_DIRECTORY", "LoadCredential"]),
+            (SecretRef::Named("jobs-bd".into()), ["jobs-bd", "did you mean `jobs-db`"]),
+        ] {
+            let error = host.reveal(&reference).unwrap_err();
+            let text = format!("{} {}", error.chain(), error.hint.clone().unwrap());
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            assert!(!text.contains("canary"));
+        }
+    }
+
+    #[test]
+    fn a_manifest_reaches_only_what_was_declared_for_its_source_and_kind() {
+        let host = secrets(Environment::of([("TOKEN", "canary")]));
+        let named = SecretRef::Named("jobs-db".into());
+        assert_eq!(
+            host.mark_for_manifest("infra", "aws/SsmParameter", &named).unwrap(),
+            host.mark(b"canary")
+        );
+        assert!(host.mark_for_manifest("other", "aws/SsmParameter", &named).is_err());
+        assert!(host.mark_for_manifest("infra", "local/File", &named).is_err());
+        assert!(host.mark_for_manifest("infra", "aws/X", &SecretRef::Env("TOKEN".into())).is_err());
+    }
+
+    #[test]
+    fn marks_depend_on_the_key() {
+        let other = HostSecrets::new([8; 32], Environment::default(), BTreeMap::new());
+        let host = secrets(Environment::default());
+        assert_eq!(host.mark(b"x"), host.mark(b"x"));
+        assert_ne!(host.mark(b"x"), other.mark(b"x"));
+    }
+
+    #[test]
+    fn a_secret_file_that_everyone_can_read_is_pointed_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, "a").unwrap();
+        let reference = SecretRef::File(path.to_str().unwrap().into());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(secrets(Environment::default()).warning(&reference).unwrap().contains("chmod 600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(secrets(Environment::default()).warning(&reference), None);
+    }
+}

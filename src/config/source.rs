@@ -1,0 +1,378 @@
+//! One entry under `sources:`: where manifests come from and what they may touch.
+
+use super::{
+    decode_all,
+    later::{self, Elsewhere},
+    values::{Period, from_text},
+};
+use reconciled_provider::{
+    Drift, Node, Pattern, Problem, SourceFile, Span,
+    address::AddressError,
+    yaml::{NodeValue, ScalarKind},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{SeqAccess, Visitor},
+};
+use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
+
+/// One source of manifests.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Name, in identities and on the command line.
+    pub name: Arc<str>,
+    /// Former name, when renamed.
+    pub was: Option<Arc<str>>,
+    /// Where the repository is; tried in order.
+    pub urls: Vec<Arc<str>>,
+    /// What is followed.
+    pub reference: GitRef,
+    /// Folders of manifests; later ones override earlier ones. May hold `${host.…}`.
+    pub paths: Vec<Arc<str>>,
+    /// Variables for `${vars.…}`.
+    pub vars: Vars,
+    /// Globs of files that are no manifests.
+    pub ignore: Vec<Arc<str>>,
+    /// How often the repository is polled.
+    pub interval: Duration,
+    /// What happens to the rest when something is invalid.
+    pub on_invalid: OnInvalid,
+    /// Whether a new revision is applied by itself.
+    pub apply: ApplyMode,
+    /// Who may consent.
+    pub approve: Vec<Approver>,
+    /// What happens on drift where the manifest does not say.
+    pub drift: Drift,
+    /// What the manifests of this source may touch.
+    pub allow: Allow,
+    /// Where the entry begins in the configuration.
+    pub span: Span,
+}
+
+/// What of a repository is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitRef {
+    /// The head of a branch.
+    Branch(Arc<str>),
+    /// A tag.
+    Tag(Arc<str>),
+    /// The highest tag in a range of versions.
+    Semver(Arc<str>),
+    /// One commit.
+    Commit(Arc<str>),
+}
+
+/// Where variables come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Vars {
+    /// Written in the configuration: a mapping.
+    Inline(Node),
+    /// Files of the repository, later ones override earlier ones.
+    Files(Vec<Arc<str>>),
+}
+
+impl Default for Vars {
+    fn default() -> Vars {
+        Vars::Files(Vec::new())
+    }
+}
+
+/// What an invalid file means for the rest of its revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnInvalid {
+    /// The rest applies, nothing is pruned.
+    #[default]
+    Partial,
+    /// The whole revision or nothing.
+    Hold,
+}
+
+/// Whether a new revision is applied by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApplyMode {
+    /// At once, unless the guard holds it.
+    #[default]
+    Auto,
+    /// After a person consented.
+    Approve,
+}
+
+/// A way to consent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Approver {
+    /// Through the daemon's socket.
+    Socket,
+    /// With a push option.
+    PushOption,
+    /// With a trailer of the commit.
+    Trailer,
+}
+
+/// What the manifests of a source may touch.
+#[derive(Clone, Debug)]
+pub enum Allow {
+    /// Everything.
+    All,
+    /// What one of these rules lets through.
+    Rules(Vec<AllowRule>),
+}
+
+/// One rule of [`Allow`].
+#[derive(Clone, Debug)]
+pub struct AllowRule {
+    /// Entry, as a glob.
+    pub provider: Arc<str>,
+    /// Scopes of it, as globs; none means all.
+    pub scopes: Option<Vec<Arc<str>>>,
+    /// Kinds, as `GROUP/KIND` globs; none means all.
+    pub kinds: Option<Vec<Arc<str>>>,
+    /// What of that is refused all the same.
+    pub deny: Vec<Pattern>,
+}
+
+/// One value or a list of them.
+struct OneOrMore<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de> + From<String>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMore<T>, D::Error> {
+        struct EitherVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + From<String>> Visitor<'de> for EitherVisitor<T> {
+            type Value = OneOrMore<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text or a list of texts")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<OneOrMore<T>, E> {
+                Ok(OneOrMore(vec![T::from(text.to_string())]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = access.next_element()? {
+                    all.push(one);
+                }
+                Ok(OneOrMore(all))
+            }
+        }
+        deserializer.deserialize_any(EitherVisitor(PhantomData))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSource {
+    name: String,
+    was: Option<String>,
+    url: Option<OneOrMore<String>>,
+    branch: Option<String>,
+    r#ref: Option<RawRef>,
+    path: Option<OneOrMore<String>>,
+    #[serde(rename = "vars")]
+    _vars: Elsewhere,
+    #[serde(default)]
+    ignore: Vec<String>,
+    interval: Option<Period>,
+    #[serde(default)]
+    on_invalid: OnInvalid,
+    #[serde(default)]
+    apply: ApplyMode,
+    approve: Option<Vec<Approver>>,
+    drift: Option<Drift>,
+    allow: Option<RawAllow>,
+    #[serde(rename = "verify")]
+    _verify: Elsewhere,
+    #[serde(rename = "webhook")]
+    _webhook: Elsewhere,
+    #[serde(rename = "windows")]
+    _windows: Elsewhere,
+    #[serde(rename = "report")]
+    _report: Elsewhere,
+}
+
+#[derive(Deserialize)]
+struct RawRef {
+    branch: Option<String>,
+    tag: Option<String>,
+    semver: Option<String>,
+    commit: Option<String>,
+}
+
+impl RawRef {
+    fn only(self) -> Option<GitRef> {
+        match (self.branch, self.tag, self.semver, self.commit) {
+            (Some(branch), None, None, None) => Some(GitRef::Branch(branch.into())),
+            (None, Some(tag), None, None) => Some(GitRef::Tag(tag.into())),
+            (None, None, Some(range), None) => Some(GitRef::Semver(range.into())),
+            (None, None, None, Some(commit)) => Some(GitRef::Commit(commit.into())),
+            _ => None,
+        }
+    }
+}
+
+enum RawAllow {
+    All,
+    Rules(Vec<RawRule>),
+}
+
+impl<'de> Deserialize<'de> for RawAllow {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawAllow, D::Error> {
+        struct AllowVisitor;
+        impl<'de> Visitor<'de> for AllowVisitor {
+            type Value = RawAllow;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`all` or a list of rules")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawAllow, E> {
+                match text {
+                    "all" => Ok(RawAllow::All),
+                    _ => Err(E::custom(format!("expected `all` or a list of rules, found `{text}`"))),
+                }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<RawAllow, A::Error> {
+                let mut rules = Vec::new();
+                while let Some(rule) = access.next_element()? {
+                    rules.push(rule);
+                }
+                Ok(RawAllow::Rules(rules))
+            }
+        }
+        deserializer.deserialize_any(AllowVisitor)
+    }
+}
+
+#[derive(Deserialize)]
+struct RawRule {
+    provider: String,
+    scopes: Option<Vec<String>>,
+    kinds: Option<Vec<String>>,
+    #[serde(default)]
+    deny: Vec<DenyPattern>,
+}
+
+struct DenyPattern(Pattern);
+
+impl FromStr for DenyPattern {
+    type Err = AddressError;
+    fn from_str(text: &str) -> Result<DenyPattern, AddressError> {
+        // `#@/NS` is short for that part of every manifest.
+        let full = if text.starts_with('#') { format!("*/*{text}") } else { text.to_string() };
+        full.parse().map(DenyPattern)
+    }
+}
+
+impl<'de> Deserialize<'de> for DenyPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DenyPattern, D::Error> {
+        from_text(deserializer)
+    }
+}
+
+fn shared(texts: Vec<String>) -> Vec<Arc<str>> {
+    texts.into_iter().map(Arc::from).collect()
+}
+
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Reads one source; none when a key is wrong. `is_sole` tells whether `allow` may be left out.
+pub(super) fn read(
+    node: &Node,
+    file: &SourceFile,
+    is_sole: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<SourceConfig> {
+    let raw = decode_all::<RawSource>(node, file, problems);
+    later::in_source(node, file, problems);
+    let raw = raw?;
+    let mut error = |key: &str, message: String, hint: &str| {
+        let span = node.entry(key).map_or(node.span, |(key, _)| key.span);
+        problems.push(Problem::error(message).at(file, span).hint(hint));
+    };
+    let urls = raw.url.map_or_else(Vec::new, |urls| urls.0);
+    if urls.is_empty() {
+        let message = format!("source `{}` has no `url`", raw.name);
+        error("url", message, "write a path, https:// or ssh:// address");
+    }
+    let reference = match (raw.branch, raw.r#ref) {
+        (Some(branch), None) => GitRef::Branch(branch.into()),
+        (None, None) => GitRef::Branch("main".into()),
+        (None, Some(one)) => one.only().unwrap_or_else(|| {
+            error(
+                "ref",
+                "`ref` names not exactly one thing".into(),
+                "write one of branch, tag, semver, commit",
+            );
+            GitRef::Branch("main".into())
+        }),
+        (Some(_), Some(_)) => {
+            error("ref", "`branch` and `ref` exclude each other".into(), "keep one of them");
+            GitRef::Branch("main".into())
+        }
+    };
+    let paths = raw.path.map_or_else(|| vec![".".into()], |paths| paths.0);
+    for path in &paths {
+        if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+            let message = format!("`{path}` is not a folder of the repository");
+            error("path", message, "write a path relative to the repository's root, without `..`");
+        }
+    }
+    let interval = raw.interval.map_or(INTERVAL, |period| period.0);
+    if interval < Duration::from_secs(1) {
+        error("interval", "an interval under 1s is not useful".into(), "write 1s or more");
+    }
+    let allow = match raw.allow {
+        Some(RawAllow::All) => Allow::All,
+        Some(RawAllow::Rules(rules)) => Allow::Rules(rules.into_iter().map(rule).collect()),
+        None => {
+            if !is_sole {
+                let message = format!("source `{}` does not say what it may touch", raw.name);
+                error("name", message, "with two sources or more each needs `allow: all` or rules");
+            }
+            Allow::All
+        }
+    };
+    Some(SourceConfig {
+        name: raw.name.into(),
+        was: raw.was.map(Arc::from),
+        urls: shared(urls),
+        reference,
+        paths: shared(paths),
+        vars: vars(node, file, problems),
+        ignore: shared(raw.ignore),
+        interval,
+        on_invalid: raw.on_invalid,
+        apply: raw.apply,
+        approve: raw.approve.unwrap_or_else(|| vec![Approver::Socket, Approver::PushOption]),
+        drift: raw.drift.unwrap_or(Drift::Heal),
+        allow,
+        span: node.span,
+    })
+}
+
+fn rule(raw: RawRule) -> AllowRule {
+    AllowRule {
+        provider: raw.provider.into(),
+        scopes: raw.scopes.map(shared),
+        kinds: raw.kinds.map(shared),
+        deny: raw.deny.into_iter().map(|deny| deny.0).collect(),
+    }
+}
+
+fn vars(source: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Vars {
+    let Some(node) = source.get("vars") else { return Vars::default() };
+    match &node.value {
+        NodeValue::Null => Vars::default(),
+        NodeValue::Map(_) => Vars::Inline(node.clone()),
+        NodeValue::Seq(paths) => {
+            let text = |path: &Node| match &path.value {
+                NodeValue::Scalar(text, ScalarKind::Str) => Some(Arc::from(&**text)),
+                _ => None,
+            };
+            Vars::Files(paths.iter().filter_map(text).collect())
+        }
+        NodeValue::Scalar(text, _) => {
+            let problem = Problem::error(format!("expected a mapping or a list of files, found `{text}`"));
+            problems.push(problem.at(file, node.span).hint("write vars: {name: value} or vars: [file.yaml]"));
+            Vars::default()
+        }
+    }
+}

@@ -1,0 +1,191 @@
+use super::*;
+use insta::assert_snapshot;
+
+fn parsed(text: &str) -> (Option<Config>, Vec<Problem>) {
+    parse(Arc::new(SourceFile::new("config.yaml", text)), &Environment::of([("HOME", "/home/u")]))
+}
+
+fn problems(text: &str) -> String {
+    parsed(text).1.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn good(text: &str) -> Config {
+    let (config, problems) = parsed(text);
+    assert_eq!(problems, vec![]);
+    config.unwrap()
+}
+
+#[test]
+fn an_empty_file_is_a_configuration_with_defaults() {
+    let config = good("");
+    assert_eq!((&*config.instance, &*config.host.name), ("localhost", "localhost"));
+    assert_eq!(config.state_dir, Path::new("/home/u/.local/state/reconciled"));
+    assert_eq!(config.guard, GuardLimits::default());
+}
+
+#[test]
+fn every_key_of_a_source_is_read() {
+    let config = good(
+        "instance: dns1\nstateDir: /s\nhost: {name: h, labels: {role: dns}}\nsources:\n- name: infra\n  was: old\n  url: [/a, \"https://b\"]\n  \
+         ref: {tag: v1}\n  path: [common, \"env/${host.labels.env}\"]\n  vars: {ttl: 60, v: 1.10}\n  ignore: [\"compose*.yaml\"]\n  interval: 5m\n  \
+         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
+         providers:\n- {name: pdns, type: powerdns}\n",
+    );
+    let source = &config.sources[0];
+    assert_eq!((source.urls.len(), source.paths.len(), source.interval.as_secs()), (2, 2, 300));
+    assert_eq!(source.reference, GitRef::Tag("v1".into()));
+    assert_eq!((source.on_invalid, source.apply), (OnInvalid::Hold, ApplyMode::Approve));
+    let Vars::Inline(vars) = &source.vars else { panic!() };
+    assert_eq!(vars.get("v").unwrap().as_str(), Some("1.10"));
+    let Allow::Rules(rules) = &source.allow else { panic!() };
+    assert!(rules[0].deny[0].matches(&"Zone/a#@/NS".parse().unwrap(), "dns"));
+}
+
+#[test]
+fn common_keys_are_taken_from_an_entry_and_the_rest_is_left_for_its_backend() {
+    let config = good(
+        "guard: {maxDeletes: 9}\nproviders:\n- {name: pdns, type: powerdns, url: \"http://x\", policy: upsert-only, guard: {maxDeletePercent: 50%}, rate: 20/s, timeout: 5s, resync: 1h, was: old}\n- {name: b, type: zonefile}\n",
+    );
+    let entry = &config.providers[0];
+    assert_eq!((entry.policy, entry.timeout.as_secs()), (EntryPolicy::UpsertOnly, 5));
+    let guard = entry.guard.as_ref().unwrap();
+    assert_eq!((guard.max_deletes, guard.max_delete_percent), (9, 50));
+    let keys: Vec<_> = entry.rest.entries().iter().map(|(key, _)| key.as_str().unwrap()).collect();
+    assert_eq!(keys, ["url"]);
+    assert_eq!(config.providers[1].guard, None);
+    assert_eq!(config.providers[1].resync.as_secs(), 600);
+}
+
+#[test]
+fn all_problems_are_found_at_once_with_place_and_remedy() {
+    assert_snapshot!(problems(
+        "instanec: x\nguard: {maxDeletes: many}\nsources:\n- {name: Infra, url: /a, interval: 60, allow: al}\n- {name: b}\n- {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}\n\
+         providers:\n- {name: pdns, type: x, policy: snyc}\n- {name: p, type: y, rate: 20}\n- {name: pdns, type: z}\n"
+    ), @r#"
+    error: unknown field `instanec`
+      --> config.yaml:1:1
+    1 | instanec: x
+      | ^
+    hint: did you mean `instance`?
+    error: expected a number, found `many`
+      --> config.yaml:2:21
+    2 | guard: {maxDeletes: many}
+      |                     ^
+    error: `Infra` is not a name for a source
+      --> config.yaml:4:3
+    4 | - {name: Infra, url: /a, interval: 60, allow: al}
+      |   ^
+    hint: use small letters, digits and `-`, at most 63
+    error: source `Infra` does not say what it may touch
+      --> config.yaml:4:4
+    4 | - {name: Infra, url: /a, interval: 60, allow: al}
+      |    ^
+    hint: with two sources or more each needs `allow: all` or rules
+    error: `60` is not a duration: write a number and a unit, as in 90s or 1h30m
+      --> config.yaml:4:36
+    4 | - {name: Infra, url: /a, interval: 60, allow: al}
+      |                                    ^
+    error: expected `all` or a list of rules, found `al`
+      --> config.yaml:4:47
+    4 | - {name: Infra, url: /a, interval: 60, allow: al}
+      |                                               ^
+    error: source `b` has no `url`
+      --> config.yaml:5:3
+    5 | - {name: b}
+      |   ^
+    hint: write a path, https:// or ssh:// address
+    error: source `b` does not say what it may touch
+      --> config.yaml:5:4
+    5 | - {name: b}
+      |    ^
+    hint: with two sources or more each needs `allow: all` or rules
+    error: two sources are named `b`
+      --> config.yaml:6:3
+    6 | - {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}
+      |   ^
+      --> config.yaml:5:3 first named here
+    error: `ref` names not exactly one thing
+      --> config.yaml:6:22
+    6 | - {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}
+      |                      ^
+    hint: write one of branch, tag, semver, commit
+    error: there is no provider `pdsn`
+      --> config.yaml:6:56
+    6 | - {name: b, url: /c, ref: {tag: a, branch: b}, allow: [{provider: pdsn}]}
+      |                                                        ^
+    hint: did you mean `pdns`?
+    error: unknown value `snyc`, expected one of: observe, create-only, upsert-only, sync (did you mean `sync`?)
+      --> config.yaml:8:33
+    8 | - {name: pdns, type: x, policy: snyc}
+      |                                 ^
+    error: `20` is not a rate: write calls per unit of time, as in 20/s or 300/m
+      --> config.yaml:9:28
+    9 | - {name: p, type: y, rate: 20}
+      |                            ^
+    error: two providers are named `pdns`
+      --> config.yaml:10:3
+    10 | - {name: pdns, type: z}
+       |   ^
+      --> config.yaml:8:3 first named here
+    "#);
+}
+
+#[test]
+fn keys_of_features_to_come_are_checked_and_have_no_effect() {
+    assert_snapshot!(problems(
+        "sources:\n- {name: a, url: /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: \"* * * * *\", duration: 2}]}\n\
+         backup: {dir: /b, every: 6h, kep: 8}\ntelemetry: {log: json, otlp: \"http://x\"}\n"
+    ), @r#"
+    warning: `webhook` is not supported by this version and has no effect
+      --> config.yaml:2:22
+    2 | - {name: a, url: /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *",
+      |                      ^
+    warning: `windows` is not supported by this version and has no effect
+      --> config.yaml:2:72
+    2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}
+      |                                                         ^
+    error: `2` is not a duration: write a number and a unit, as in 90s or 1h30m
+      --> config.yaml:2:112
+    2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}
+      |                                                                                                 ^
+    warning: `backup` is not supported by this version and has no effect
+      --> config.yaml:3:1
+    3 | backup: {dir: /b, every: 6h, kep: 8}
+      | ^
+    error: unknown field `kep`
+      --> config.yaml:3:30
+    3 | backup: {dir: /b, every: 6h, kep: 8}
+      |                              ^
+    hint: did you mean `keep`?
+    warning: `telemetry.otlp` is not supported by this version and has no effect
+      --> config.yaml:4:24
+    4 | telemetry: {log: json, otlp: "http://x"}
+      |                        ^
+    "#);
+}
+
+#[test]
+fn a_secret_has_one_place_and_known_sources() {
+    let config = good(
+        "secrets: {db: {credential: db, sources: [a], kinds: [aws/*]}}\nsources: [{name: a, url: /a}]\n",
+    );
+    assert_eq!(config.secrets["db"].place, SecretRef::Credential("db".into()));
+    assert_snapshot!(problems("secrets:\n  a: {file: /x, env: Y}\n  b: {env: Y, sources: [ifra]}\nsources: [{name: infra, url: /a}]\n"), @r#"
+    error: secret `a` needs exactly one place
+      --> config.yaml:2:6
+    2 |   a: {file: /x, env: Y}
+      |      ^
+    hint: write one of file, env, credential
+    error: there is no source `ifra`
+      --> config.yaml:3:24
+    3 |   b: {env: Y, sources: [ifra]}
+      |                        ^
+    hint: did you mean `infra`?
+    "#);
+}
+
+#[test]
+fn two_sources_must_say_what_they_may_touch() {
+    let text = problems("sources: [{name: a, url: /a, allow: all}, {name: b, url: /b}]\n");
+    assert!(text.contains("source `b` does not say what it may touch"), "{text}");
+}

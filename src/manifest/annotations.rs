@@ -1,0 +1,155 @@
+//! Annotations `reconciled/…`: how a manifest's resources may be treated and what comes before them.
+
+use super::selector::Selector;
+use reconciled_provider::{
+    Address, Adopt, Deletion, Drift, Node, Policy, Problem, SourceFile, Span, problem::did_you_mean,
+    yaml::NodeValue,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Prefix of the annotations that are ours.
+const PREFIX: &str = "reconciled/";
+
+/// Every annotation there is, without the prefix.
+pub(super) const KNOWN: [&str; 12] = [
+    "provider",
+    "deletion",
+    "drift",
+    "adopt",
+    "suspend",
+    "depends-on",
+    "wave",
+    "ignore",
+    "hosts",
+    "import",
+    "moved-from",
+    "merge",
+];
+
+/// What the annotations of a manifest say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    pub(super) policy: Policy,
+    pub(super) hosts: Option<Selector>,
+    pub(super) providers: Vec<(Arc<str>, Span)>,
+    pub(super) depends_on: Vec<(Address, Span)>,
+    pub(super) wave: i32,
+    pub(super) moved_from: Option<Address>,
+}
+
+/// Reads `metadata.annotations`; foreign ones are kept as they are.
+pub(super) fn read(
+    node: &Node,
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) -> (BTreeMap<Arc<str>, Arc<str>>, Settings) {
+    let (mut all, mut settings) = (BTreeMap::new(), Settings::default());
+    for (key, value) in node.entries() {
+        let word = key.as_str().unwrap_or("");
+        let text = match &value.value {
+            NodeValue::Scalar(text, _) => &**text,
+            NodeValue::Null => "",
+            _ => {
+                let message = format!("expected text for annotation `{word}`, found {}", value.describe());
+                problems.push(Problem::error(message).at(file, value.span));
+                continue;
+            }
+        };
+        all.insert(word.into(), text.into());
+        let Some(ours) = word.strip_prefix(PREFIX) else { continue };
+        if !KNOWN.contains(&ours) {
+            let problem = Problem::error(format!("unknown annotation `{word}`")).at(file, key.span);
+            problems.push(match did_you_mean(ours, KNOWN) {
+                Some(near) => problem.hint(format!("did you mean `{PREFIX}{near}`?")),
+                None => problem.hint(format!("known: {PREFIX}{}", KNOWN.join(&format!(", {PREFIX}")))),
+            });
+        } else if let Err((message, hint)) = settings.set(ours, text, value.span) {
+            problems.push(Problem::error(format!("{word}: {message}")).at(file, value.span).hint(hint));
+        }
+    }
+    (all, settings)
+}
+
+type Refusal = (String, String);
+
+fn one_of<T: Copy>(text: &str, values: &[(&str, T)]) -> Result<T, Refusal> {
+    values.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<&str> = values.iter().map(|(word, _)| *word).collect();
+        (format!("unknown value `{text}`"), format!("write one of: {}", words.join(", ")))
+    })
+}
+
+fn address(text: &str) -> Result<Address, Refusal> {
+    text.trim().parse().map_err(|_| {
+        (format!("`{text}` is not an address"), "write KIND/NAME, as in Zone/example.com".into())
+    })
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+impl Settings {
+    fn set(&mut self, word: &str, text: &str, span: Span) -> Result<(), Refusal> {
+        const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
+        match word {
+            "provider" => {
+                self.providers = list(text).map(|name| (name.into(), span)).collect();
+                if self.providers.is_empty() {
+                    return Err(("no provider is named".into(), "write the name of a provider entry".into()));
+                }
+            }
+            "deletion" => {
+                let modes = [
+                    ("delete", Deletion::Delete),
+                    ("abandon", Deletion::Abandon),
+                    ("protect", Deletion::Protect),
+                ];
+                self.policy.deletion = Some(one_of(text, &modes)?);
+            }
+            "drift" => {
+                let modes = [("heal", Drift::Heal), ("warn", Drift::Warn), ("ignore", Drift::Ignore)];
+                self.policy.drift = Some(one_of(text, &modes)?);
+            }
+            "adopt" => self.policy.adopt = adopt(text)?,
+            "suspend" => self.policy.suspend = one_of(text, &SWITCH)?,
+            "merge" => self.policy.merge = one_of(text, &SWITCH)?,
+            "ignore" => self.policy.ignore = list(text).map(Arc::from).collect(),
+            "depends-on" => {
+                self.depends_on =
+                    list(text).map(|item| Ok((address(item)?, span))).collect::<Result<_, Refusal>>()?;
+            }
+            "wave" => {
+                self.wave = text
+                    .parse()
+                    .map_err(|_| (format!("`{text}` is not a wave"), "write a whole number".into()))?;
+            }
+            "hosts" => {
+                let wrong = "write terms as in role=web,env!=staging,!gpu,name in (a,b)";
+                self.hosts = Some(text.parse().map_err(|e| (format!("{e}"), wrong.into()))?);
+            }
+            "moved-from" => self.moved_from = Some(address(text)?),
+            "import" if text.is_empty() => {
+                return Err(("no id is given".into(), "write the id the remote gave the resource".into()));
+            }
+            // The id to import is read by the backend, from the annotations.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn adopt(text: &str) -> Result<Adopt, Refusal> {
+    match text {
+        "true" => Ok(Adopt::Always),
+        "never" => Ok(Adopt::Never),
+        "octodns" => Ok(Adopt::From(text.into())),
+        _ if text.strip_prefix("externaldns/").is_some_and(|owner| !owner.is_empty()) => {
+            Ok(Adopt::From(text.into()))
+        }
+        _ => Err((
+            format!("unknown value `{text}`"),
+            "write \"true\", never, octodns or externaldns/OWNER".into(),
+        )),
+    }
+}

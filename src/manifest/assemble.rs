@@ -1,0 +1,381 @@
+//! From what entries took to the desired set: duplicates, rules, and what is broken is left out.
+
+use super::{
+    Cache, Loaded, Mode, Reported,
+    graph::After,
+    normalize::Taken,
+    read::{Loading, Unit},
+    standing::{self, Standing},
+};
+use crate::config::{Allow, AllowRule, OnInvalid};
+use reconciled_engine::{Desired, ManifestMeta, SourceState};
+use reconciled_provider::{Address, Origin, Place, Policies, Problem, Resource, Scope, Span, address::glob};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+/// Resources of all sources by scope, each list sorted by id; equal ids keep the order of sources and files.
+type Scopes = BTreeMap<Scope, Vec<Resource>>;
+
+/// Puts the desired set together.
+pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>, cache: &Cache) -> Loaded {
+    report_products(&mut loading, &taken);
+    report_untaken(&mut loading, &taken);
+    check_rules(&mut loading, &taken);
+    let mut scopes = by_scope(&loading, &taken);
+    let unit_of = unit_by_index(&loading);
+    let losers = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of);
+    let withheld: BTreeSet<Arc<str>> = loading
+        .sides
+        .iter()
+        .filter(|side| side.has_errors && side.request.rules.on_invalid == OnInvalid::Hold)
+        .map(|side| side.request.name.clone())
+        .collect();
+    let stands = |unit: &Unit| {
+        let side = &loading.sides[unit.source];
+        !withheld.contains(&side.request.name) && !is_broken(&loading, unit)
+    };
+    let standing: Vec<bool> = unit_of.iter().map(|unit| stands(&loading.units[*unit])).collect();
+    for (scope, resources) in &mut scopes {
+        resources.retain(|resource| {
+            let index = resource.origin.manifest;
+            standing[index as usize]
+                && (losers.is_empty() || !losers.contains(&(scope.clone(), resource.id.clone(), index)))
+        });
+    }
+    scopes.retain(|_, resources| !resources.is_empty());
+    let exclusive = taken
+        .iter()
+        .filter(|taken| stands(&loading.units[taken.unit]))
+        .flat_map(|taken| taken.product.exclusive.iter().cloned())
+        .collect();
+    let desired = Desired {
+        sources: source_states(&loading, &withheld),
+        manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after)).collect(),
+        policies: cache.policies.clone(),
+        scopes,
+        exclusive,
+    };
+    let counts = loading.counts;
+    Loaded { desired, problems: sorted_problems(loading), withheld, counts }
+}
+
+/// The unit of each index in the desired set.
+fn unit_by_index(loading: &Loading<'_>) -> Vec<usize> {
+    let applied = loading.units.iter().enumerate().filter(|(_, unit)| unit.index.is_some());
+    applied.map(|(number, _)| number).collect()
+}
+
+fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
+    &loading.sides[unit.source].texts[unit.text].path
+}
+
+/// A manifest is broken with any of its files.
+fn is_broken(loading: &Loading<'_>, unit: &Unit) -> bool {
+    let broken = &loading.sides[unit.source].broken;
+    let own = broken.contains(path(loading, unit));
+    own || unit.merged.as_ref().is_some_and(|merged| merged.paths().any(|path| broken.contains(path)))
+}
+
+fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
+    for taken in taken {
+        let source = loading.units[taken.unit].source;
+        for problem in &taken.product.problems {
+            loading.sides[source].report(problem.clone());
+        }
+    }
+}
+
+/// Reports manifests that every entry left to others.
+fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
+    let mut results: BTreeMap<usize, (bool, bool)> = BTreeMap::new();
+    for taken in taken {
+        let result = results.entry(taken.unit).or_default();
+        result.0 |= !taken.product.is_empty();
+        result.1 |= taken.asked_for_scopes;
+    }
+    let (mut problems, mut follows) = (Vec::new(), Vec::new());
+    let has_unread = loading.sides.iter().any(|side| side.has_unread());
+    for (number, (was_taken, asked)) in results {
+        let unit = &loading.units[number];
+        let Standing::Offered { entries, is_sole } = &unit.standing else { continue };
+        let names_one = !unit.document.providers.is_empty();
+        if was_taken || unit.resolved.failed || (!asked && (*is_sole || names_one)) {
+            continue;
+        }
+        if asked && has_unread {
+            // Its scope may be declared in a file that cannot be read; that is reported.
+            follows.push((unit.source, path(loading, unit).clone()));
+            continue;
+        }
+        let problem = Problem::error(format!("no provider takes {}", unit.address));
+        let names: Vec<&str> = entries.iter().map(|entry| &*loading.entries[*entry].name).collect();
+        let problem = match asked {
+            true => problem.hint("what it contributes to is declared nowhere in the sources of this host"),
+            false => problem.hint(format!("write `provider:` in its spec, one of: {}", names.join(", "))),
+        };
+        let problem = standing::place(loading, unit, problem, unit.document.span);
+        problems.push((unit.source, problem));
+    }
+    problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
+    follows.into_iter().for_each(|(source, path)| loading.sides[source].mark_broken(&path));
+}
+
+fn by_scope(loading: &Loading<'_>, taken: &[Taken]) -> Scopes {
+    let mut scopes = Scopes::new();
+    for taken in taken {
+        let unit = &loading.units[taken.unit];
+        let manifest = unit.index.expect("only numbered manifests are offered");
+        let line = |line: u32| match &unit.merged {
+            Some(merged) => merged.line_in_last(line).unwrap_or(unit.document.span.line),
+            None => line,
+        };
+        // Resources of one scope come in a row and share their scope.
+        let mut rest = &taken.product.resources[..];
+        while let Some(first) = rest.first() {
+            let same = |resource: &&Resource| {
+                Arc::ptr_eq(&resource.scope, &first.scope) || resource.scope == first.scope
+            };
+            let count = rest.iter().take_while(same).count();
+            let (run, next) = rest.split_at(count);
+            let list = scopes.entry((*first.scope).clone()).or_default();
+            list.extend(run.iter().map(|resource| Resource {
+                origin: Origin { manifest, line: line(resource.origin.line) },
+                ..resource.clone()
+            }));
+            rest = next;
+        }
+    }
+    for list in scopes.values_mut() {
+        list.sort_by(|a, b| a.id.cmp(&b.id));
+    }
+    scopes
+}
+
+/// How many resources that two manifests both declare are shown one by one.
+const SHOWN_DUPLICATES: usize = 10;
+
+type Loser = (Scope, reconciled_provider::ResourceId, u32);
+
+/// Reports resources that are declared more than once. Returns those that lose to an earlier source.
+fn check_duplicates(
+    loading: &mut Loading<'_>,
+    scopes: &Scopes,
+    policies: &Policies,
+    unit_of: &[usize],
+) -> HashSet<Loser> {
+    let mut losers = HashSet::new();
+    let mut reports = Vec::new();
+    for (scope, resources) in scopes {
+        for run in resources.chunk_by(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
+            if run.iter().all(|resource| policies.get(resource.policy).merge) {
+                continue;
+            }
+            let unit = |resource: &Resource| unit_of[resource.origin.manifest as usize];
+            // The first in the order of the configuration owns it.
+            let owner = run.iter().min_by_key(|r| loading.units[unit(r)].source).unwrap_or(&run[0]);
+            let owning = loading.units[unit(owner)].source;
+            let mut first_in: HashMap<usize, &Resource> = HashMap::new();
+            for resource in run {
+                let number = unit(resource);
+                let source = loading.units[number].source;
+                if source != owning {
+                    losers.insert((scope.clone(), resource.id.clone(), resource.origin.manifest));
+                    reports.push((number, resource, unit(owner), owner, true));
+                } else if let Some(first) = first_in.get(&source) {
+                    if may_be_on_other_hosts(loading, unit(first), number) {
+                        continue;
+                    }
+                    reports.push((number, resource, unit(first), *first, false));
+                } else {
+                    first_in.insert(source, resource);
+                }
+            }
+        }
+    }
+    // A file copied whole is one mistake: a few of its resources show it.
+    let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (number, resource, other, first, across) in reports {
+        let count = counts.entry((number, other)).or_default();
+        *count += 1;
+        if *count <= SHOWN_DUPLICATES {
+            let problem = duplicate(loading, number, resource, other, first, across);
+            found.push((loading.units[number].source, problem, other, across));
+        }
+    }
+    for ((number, other), count) in counts.into_iter().filter(|(_, count)| *count > SHOWN_DUPLICATES) {
+        let (unit, owner) = (&loading.units[number], &loading.units[other]);
+        let more = count - SHOWN_DUPLICATES;
+        let text = format!("{more} more resources of {} are declared by {} too", unit.address, owner.address);
+        let problem = at_line(loading, unit, Problem::error(text), first_column(unit.document.span.line));
+        found.push((unit.source, problem, other, unit.source != owner.source));
+    }
+    for (source, problem, other, across) in found {
+        loading.sides[source].report(problem);
+        if !across {
+            let path = path(loading, &loading.units[other]).clone();
+            loading.sides[source].mark_broken(&path);
+        }
+    }
+    losers
+}
+
+/// Without a host at hand, two manifests with selectors may be meant for different hosts.
+fn may_be_on_other_hosts(loading: &Loading<'_>, a: usize, b: usize) -> bool {
+    let selects = |unit: usize| loading.units[unit].document.settings.hosts.is_some();
+    loading.mode == Mode::Anywhere && (selects(a) || selects(b))
+}
+
+fn duplicate(
+    loading: &Loading<'_>,
+    number: usize,
+    resource: &Resource,
+    other: usize,
+    first: &Resource,
+    across: bool,
+) -> Problem {
+    let (unit, owner) = (&loading.units[number], &loading.units[other]);
+    let address = part_address(loading, unit, resource);
+    let scope = &resource.scope;
+    let (message, word, hint) = if across {
+        let source = owner.key.source();
+        (
+            format!("{address} in {scope} belongs to source `{source}`, which declares it too"),
+            format!("of source `{source}` keeps it"),
+            "remove one; the first source in the host configuration owns it",
+        )
+    } else {
+        (
+            format!("{address} in {scope} is declared twice"),
+            "first declared here".to_string(),
+            "remove one, or write `merge: true` on all to unite their values",
+        )
+    };
+    let place = Place { file: path(loading, owner).clone(), line: first.origin.line, column: 0 };
+    let span = Span { line: resource.origin.line, column: 0 };
+    at_line(loading, unit, Problem::error(message), span).hint(hint).related(place, word)
+}
+
+/// Origins count lines of the last layer, so the plain file is right for united manifests too.
+fn at_line(loading: &Loading<'_>, unit: &Unit, problem: Problem, span: Span) -> Problem {
+    match super::read_text(loading.sides[unit.source].request.files, path(loading, unit)) {
+        Ok(file) => problem.at(&file, span),
+        Err(_) => problem.in_file(path(loading, unit)),
+    }
+}
+
+fn part_address(loading: &Loading<'_>, unit: &Unit, resource: &Resource) -> Address {
+    let entry = loading.entries.iter().find(|entry| entry.name == resource.scope.provider);
+    let part = entry.and_then(|entry| entry.observer.part(&resource.scope, &resource.id));
+    Address { part, ..unit.address.clone() }
+}
+
+/// Enforces `allow`: one problem for each manifest and scope, and one for each denied resource.
+fn check_rules(loading: &mut Loading<'_>, taken: &[Taken]) {
+    let mut problems = Vec::new();
+    for taken in taken {
+        let unit = &loading.units[taken.unit];
+        let Allow::Rules(rules) = &loading.sides[unit.source].request.rules.allow else { continue };
+        let product = &taken.product;
+        let mut verdicts: BTreeMap<&Scope, Vec<&AllowRule>> = BTreeMap::new();
+        let declared = product.resources.iter().map(|r| (&*r.scope, r.origin.line));
+        let exclusive = product.exclusive.iter().map(|scope| (scope, unit.document.span.line));
+        for (scope, line) in declared.chain(exclusive) {
+            if verdicts.contains_key(scope) {
+                continue;
+            }
+            let hits: Vec<&AllowRule> = rules.iter().filter(|rule| lets_through(rule, scope, unit)).collect();
+            if hits.is_empty() {
+                let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
+                let source = unit.key.source();
+                let problem = Problem::error(format!("source `{source}` may not manage {kind} in {scope}"));
+                let hint = "the host allows this under `allow` of the source; ask its operator";
+                problems.push((unit.source, at_line(loading, unit, problem.hint(hint), first_column(line))));
+            }
+            verdicts.insert(scope, hits);
+        }
+        let denies = rules.iter().any(|rule| !rule.deny.is_empty());
+        for resource in product.resources.iter().filter(|_| denies) {
+            let hits = &verdicts[&*resource.scope];
+            let address = part_address(loading, unit, resource);
+            let denied = |rule: &&AllowRule| {
+                rule.deny.iter().any(|pattern| pattern.matches(&address, unit.document.group()))
+            };
+            if !hits.is_empty() && hits.iter().all(denied) {
+                let source = unit.key.source();
+                let problem = Problem::error(format!("source `{source}` may not manage {address}"));
+                let problem =
+                    problem.hint("the host denies it under `allow` of the source; ask its operator");
+                let span = first_column(resource.origin.line);
+                problems.push((unit.source, at_line(loading, unit, problem, span)));
+            }
+        }
+    }
+    problems.into_iter().for_each(|(source, problem)| loading.sides[source].report(problem));
+}
+
+fn first_column(line: u32) -> Span {
+    Span { line, column: 0 }
+}
+
+fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
+    let any = |globs: &Option<Vec<Arc<str>>>, text: &str| {
+        globs.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, text)))
+    };
+    let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
+    glob(&rule.provider, &scope.provider) && any(&rule.scopes, &scope.name) && any(&rule.kinds, &kind)
+}
+
+fn meta(loading: &Loading<'_>, number: usize, after: &After) -> ManifestMeta {
+    let unit = &loading.units[number];
+    let line = unit.document.span.line;
+    ManifestMeta {
+        key: unit.key.clone(),
+        address: unit.address.clone(),
+        file: path(loading, unit).clone(),
+        line: unit.merged.as_ref().map_or(line, |merged| merged.line_in_last(line).unwrap_or(line)),
+        content: unit.document.content,
+        labels: unit.document.labels.clone(),
+        after: after[number].clone(),
+        moved_from: unit.document.settings.moved_from.clone(),
+    }
+}
+
+fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeMap<Arc<str>, SourceState> {
+    let keys = |source: usize, standing: &Standing| {
+        let of = loading.units.iter().filter(|unit| unit.source == source && unit.standing == *standing);
+        of.map(|unit| unit.key.clone()).collect()
+    };
+    let state = |(source, side): (usize, &super::read::Side<'_>)| {
+        let mut broken = side.broken.clone();
+        if withheld.contains(&side.request.name) {
+            broken.extend(side.texts.iter().map(|text| text.path.clone()));
+        }
+        let state = SourceState {
+            revision: side.request.revision.clone(),
+            label: side.request.label.clone(),
+            prunes: side.request.prunes && !side.has_errors,
+            broken,
+            unassigned: keys(source, &Standing::Unassigned),
+            unselected: keys(source, &Standing::Unselected),
+            drift: side.request.rules.drift,
+        };
+        (side.request.name.clone(), state)
+    };
+    loading.sides.iter().enumerate().map(state).collect()
+}
+
+fn sorted_problems(loading: Loading<'_>) -> Vec<Reported> {
+    let mut all = Vec::new();
+    for side in loading.sides {
+        let source = &side.request.name;
+        let mut problems = side.problems;
+        // A manifest that goes to two entries has its problems twice.
+        problems.sort_by(|a, b| (&a.place, &a.message, &a.hint).cmp(&(&b.place, &b.message, &b.hint)));
+        problems.dedup();
+        all.extend(problems.into_iter().map(|problem| Reported { source: source.clone(), problem }));
+    }
+    all
+}

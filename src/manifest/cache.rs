@@ -1,0 +1,75 @@
+//! What is kept from one load to the next: envelopes by blob, normalizations by blob and inputs.
+//!
+//! No tree is kept. An entry is used only if everything it came from is equal: the blob, the values put in
+//! the place of `${…}`, and each recorded use of other inputs.
+
+use super::{
+    envelope::{Document, Verbatim},
+    inputs::Uses,
+};
+use reconciled_provider::{Hash, Kinds, Observer, Policies, Problem, Resource, Scope};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Weak},
+};
+
+/// Results of earlier loads. Belongs to one set of sources and entries.
+#[derive(Debug, Default)]
+pub struct Cache {
+    pub(super) files: HashMap<FileKey, CachedFile>,
+    pub(super) outcomes: HashMap<OutcomeKey, Outcome>,
+    /// Grows only: the policy ids in `outcomes` stay valid.
+    pub(super) policies: Policies,
+    /// The verbatim fields that envelopes were read with.
+    pub(super) verbatim: Verbatim,
+}
+
+/// Source and path: problems name the path, so equal blobs elsewhere are other entries.
+pub(super) type FileKey = (Arc<str>, Arc<str>);
+
+#[derive(Clone, Debug)]
+pub(super) struct CachedFile {
+    pub(super) oid: [u8; 20],
+    pub(super) parsed: Arc<ParsedFile>,
+}
+
+/// A file without its trees.
+#[derive(Debug, Default)]
+pub(super) struct ParsedFile {
+    pub(super) documents: Vec<Arc<Document>>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) skipped: usize,
+}
+
+/// Source, path, number of the manifest in the file, entry.
+pub(super) type OutcomeKey = (Arc<str>, Arc<str>, usize, Arc<str>);
+
+/// What one entry made of one manifest, and from what.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) oid: [u8; 20],
+    /// Hash of content and substituted values.
+    pub(super) input: Hash,
+    pub(super) observer: Weak<dyn Observer>,
+    pub(super) normalizer: u32,
+    pub(super) kinds: Weak<Kinds>,
+    pub(super) is_sole: bool,
+    pub(super) uses: Uses,
+    /// Scopes it declares by itself, without knowing those of others.
+    pub(super) scopes: Arc<BTreeSet<Scope>>,
+    pub(super) product: Arc<Product>,
+}
+
+/// Resources and problems; origins hold the index the manifest had in the load that made them.
+#[derive(Debug, Default)]
+pub(super) struct Product {
+    pub(super) resources: Vec<Resource>,
+    pub(super) exclusive: Vec<Scope>,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Product {
+    pub(super) fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.exclusive.is_empty() && self.problems.is_empty()
+    }
+}

@@ -1,0 +1,292 @@
+//! The envelope of a document: `apiVersion`, `kind`, `metadata`; and what can be told of its spec without
+//! knowing the kind.
+
+use super::{
+    annotations::{self, Settings},
+    substitute::{self, Token},
+};
+use reconciled_provider::{
+    Hash, Node, Problem, SourceFile, Span,
+    problem::did_you_mean,
+    yaml::{NodeValue, ScalarKind},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A manifest without its spec: small enough to be kept while its blob stands.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    pub(super) api_version: Arc<str>,
+    pub(super) kind: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) namespace: Arc<str>,
+    pub(super) labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub(super) annotations: BTreeMap<Arc<str>, Arc<str>>,
+    pub(super) settings: Settings,
+    /// Entries it names, by annotation or spec.
+    pub(super) providers: Vec<(Arc<str>, Span)>,
+    pub(super) span: Span,
+    /// Where `kind` is written, for problems with it.
+    pub(super) kind_span: Span,
+    pub(super) content: Hash,
+    pub(super) tokens: Vec<Token>,
+    /// The envelope has errors: the manifest exists for others and is not normalized.
+    pub(super) faulty: bool,
+}
+
+impl Document {
+    pub(super) fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// Fields that are not ours to read: Kubernetes tools write them.
+const METADATA_OF_KUBERNETES: [&str; 9] = [
+    "creationTimestamp",
+    "managedFields",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+    "ownerReferences",
+    "finalizers",
+    "generateName",
+];
+const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
+const ENVELOPE: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// Spec fields whose text is never substituted, by kind.
+pub(super) type Verbatim = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+/// Takes the manifests out of a file's documents: lists are flattened, other documents are counted.
+pub(super) fn manifests(
+    nodes: Vec<Node>,
+    file: &SourceFile,
+    skipped: &mut usize,
+    problems: &mut Vec<Problem>,
+) -> Vec<Node> {
+    let mut all = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let (version, kind) = (node.get("apiVersion"), node.get("kind"));
+        match (version, kind) {
+            (None, None) => *skipped += 1,
+            (Some(_), Some(kind)) if kind.as_str() == Some("List") => {
+                all.extend(manifests(items(node), file, skipped, problems));
+            }
+            (Some(_), Some(_)) => all.push(node),
+            (Some(found), None) | (None, Some(found)) => {
+                let missing = if version.is_some() { "kind" } else { "apiVersion" };
+                let problem = Problem::error(format!("a manifest needs `{missing}`")).at(file, found.span);
+                problems.push(problem.hint("if this is no manifest, name the file in .reconciledignore"));
+            }
+        }
+    }
+    all
+}
+
+fn items(list: Node) -> Vec<Node> {
+    let NodeValue::Map(entries) = list.value else { return Vec::new() };
+    let items = entries.into_iter().find(|(key, _)| key.as_str() == Some("items"));
+    match items.map(|(_, node)| node.value) {
+        Some(NodeValue::Seq(nodes)) => nodes,
+        _ => Vec::new(),
+    }
+}
+
+/// Reads the envelope. Returns the document and its spec, unless it cannot even be named.
+pub(super) fn read(
+    node: Node,
+    file: &SourceFile,
+    verbatim: &Verbatim,
+    problems: &mut Vec<Problem>,
+) -> Option<(Document, Node)> {
+    let before = problems.len();
+    let (span, content) = (node.span, content_hash(&node));
+    let mut reader = Reader { file, problems };
+    reader.known_fields(&node, &ENVELOPE, &[], "field");
+    let api_version = reader.text(&node, "apiVersion");
+    let kind = reader.text(&node, "kind");
+    let kind_span = node.get("kind").map_or(span, |kind| kind.span);
+    let empty = Node { span, value: NodeValue::Map(Vec::new()) };
+    let metadata = node.get("metadata").unwrap_or(&empty);
+    reader.mapping(metadata, "metadata");
+    reader.known_fields(metadata, &METADATA, &METADATA_OF_KUBERNETES, "field of metadata");
+    let name = reader.name(metadata, "name");
+    let namespace = match metadata.get("namespace") {
+        Some(_) => reader.name(metadata, "namespace").unwrap_or_default(),
+        None => Arc::from(""),
+    };
+    let labels = reader.labels(metadata);
+    let (annotations, settings) = match metadata.get("annotations") {
+        Some(node) => annotations::read(node, file, reader.problems),
+        None => Default::default(),
+    };
+    let mut spec = match node.value {
+        NodeValue::Map(entries) => {
+            entries.into_iter().find(|(key, _)| key.as_str() == Some("spec")).map_or(empty, |(_, spec)| spec)
+        }
+        _ => empty,
+    };
+    let (api_version, kind, name) = (api_version?, kind?, name?);
+    let nothing = BTreeSet::new();
+    let tokens = substitute::tokens(&mut spec, verbatim.get(&kind).unwrap_or(&nothing));
+    let mut providers = settings.providers.clone();
+    providers.extend(named_providers(&spec));
+    let faulty = problems[before..].iter().any(Problem::is_error);
+    let document = Document {
+        api_version,
+        kind,
+        name,
+        namespace,
+        labels,
+        annotations,
+        settings,
+        providers,
+        span,
+        kind_span,
+        content,
+        tokens,
+        faulty,
+    };
+    Some((document, spec))
+}
+
+/// `spec.provider` and `spec.providers`. Wrong types are left to the kind's own decoder.
+fn named_providers(spec: &Node) -> Vec<(Arc<str>, Span)> {
+    let one = spec.get("provider").into_iter();
+    let many = spec.get("providers").map_or(&[][..], Node::elements).iter();
+    one.chain(many).filter_map(|node| Some((Arc::from(node.as_str()?), node.span))).collect()
+}
+
+struct Reader<'a> {
+    file: &'a SourceFile,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, span: Span, message: String, hint: &str) {
+        self.problems.push(Problem::error(message).at(self.file, span).hint(hint));
+    }
+
+    fn mapping(&mut self, node: &Node, what: &str) {
+        if !matches!(node.value, NodeValue::Map(_)) {
+            let message = format!("expected a mapping under `{what}`, found {}", node.describe());
+            self.problems.push(Problem::error(message).at(self.file, node.span));
+        }
+    }
+
+    fn known_fields(&mut self, node: &Node, known: &[&str], silent: &[&str], what: &str) {
+        for (key, _) in node.entries() {
+            let word = key.as_str().unwrap_or("");
+            if known.contains(&word) || silent.contains(&word) {
+                continue;
+            }
+            let hint = match did_you_mean(word, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known: {}", known.join(", ")),
+            };
+            self.error(key.span, format!("unknown {what} `{word}`"), &hint);
+        }
+    }
+
+    fn text(&mut self, node: &Node, key: &str) -> Option<Arc<str>> {
+        let value = node.get(key)?;
+        match &value.value {
+            NodeValue::Scalar(text, ScalarKind::Str) if !text.is_empty() => Some((**text).into()),
+            _ => {
+                self.error(value.span, format!("expected text for `{key}`, found {}", value.describe()), "");
+                self.problems.last_mut().expect("just pushed").hint = None;
+                None
+            }
+        }
+    }
+
+    /// Names stand in addresses, identities and on terminals.
+    fn name(&mut self, metadata: &Node, key: &str) -> Option<Arc<str>> {
+        let Some(node) = metadata.get(key) else {
+            self.error(metadata.span, format!("`metadata.{key}` is missing"), "give the manifest a name");
+            return None;
+        };
+        // Numbers and booleans are names too: a reverse zone may be called `10`.
+        let Some(text) = node.as_str().filter(|text| !text.is_empty()) else {
+            self.error(node.span, format!("`metadata.{key}` is not text"), "write a name");
+            return None;
+        };
+        let wrong = text.chars().any(|c| c.is_control() || c == '#');
+        if text.len() > 253 || wrong || (key == "namespace" && text.contains('/')) {
+            let hint = "a name has at most 253 bytes, no `#` and no control characters";
+            self.error(node.span, format!("`metadata.{key}` is not a name"), hint);
+            return None;
+        }
+        Some(text.into())
+    }
+
+    fn labels(&mut self, metadata: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
+        let mut all = BTreeMap::new();
+        let Some(labels) = metadata.get("labels").filter(|node| !node.is_null()) else { return all };
+        self.mapping(labels, "metadata.labels");
+        for (key, value) in labels.entries() {
+            match (key.as_str(), value.as_str()) {
+                (Some(key), Some(value)) => {
+                    all.insert(key.into(), value.into());
+                }
+                _ => {
+                    let message = format!("expected text for a label, found {}", value.describe());
+                    self.error(value.span, message, "quote it");
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Hash of a document's content: comments, layout and the place in the file do not count, nor does `status`.
+fn content_hash(node: &Node) -> Hash {
+    let mut bytes = Vec::with_capacity(4096);
+    let mut hasher = blake3::Hasher::new();
+    match &node.value {
+        NodeValue::Map(entries) => {
+            for (key, value) in entries.iter().filter(|(key, _)| key.as_str() != Some("status")) {
+                feed(key, &mut bytes, &mut hasher);
+                feed(value, &mut bytes, &mut hasher);
+            }
+        }
+        _ => feed(node, &mut bytes, &mut hasher),
+    }
+    hasher.update(&bytes);
+    let mut cut = [0; 16];
+    cut.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    Hash(cut)
+}
+
+/// Writes a node in a form in which different trees differ: a tag, a length, the content.
+fn feed(node: &Node, bytes: &mut Vec<u8>, hasher: &mut blake3::Hasher) {
+    if bytes.len() > 60_000 {
+        hasher.update(bytes);
+        bytes.clear();
+    }
+    let mut head = |tag: u8, length: usize| {
+        bytes.push(tag);
+        bytes.extend_from_slice(&(length as u64).to_le_bytes());
+    };
+    match &node.value {
+        NodeValue::Null => head(0, 0),
+        NodeValue::Scalar(text, kind) => {
+            head(1 + u8::from(*kind != ScalarKind::Str), text.len());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        NodeValue::Seq(nodes) => {
+            head(3, nodes.len());
+            nodes.iter().for_each(|node| feed(node, bytes, hasher));
+        }
+        NodeValue::Map(entries) => {
+            head(4, entries.len());
+            for (key, value) in entries {
+                feed(key, bytes, hasher);
+                feed(value, bytes, hasher);
+            }
+        }
+    }
+}

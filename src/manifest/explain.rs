@@ -1,0 +1,242 @@
+//! What a kind's spec may hold, from the schema of the type that parses it: for people, and for editors.
+
+use reconciled_provider::{Kind, Kinds, problem::did_you_mean};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// Describes the kind `name` (`Zone`, or `Zone.dns` where two groups share it) as an indented list of fields.
+///
+/// Errors: the text to show when there is no such kind.
+pub fn explain(kinds: &Kinds, name: &str) -> Result<String, String> {
+    let (kind, group) = name.split_once('.').map_or((name, None), |(kind, group)| (kind, Some(group)));
+    let is_meant = |candidate: &&Kind| {
+        candidate.name.eq_ignore_ascii_case(kind) && group.is_none_or(|group| group == candidate.group())
+    };
+    let Some(found) = kinds.0.iter().find(is_meant) else {
+        let near = did_you_mean(kind, kinds.0.iter().map(|kind| &*kind.name));
+        return Err(match near {
+            Some(near) => format!("there is no kind `{name}`\nhint: did you mean `{near}`?"),
+            None => format!("there is no kind `{name}`"),
+        });
+    };
+    let mut text = String::new();
+    let versions: Vec<&str> = found.api_versions.iter().map(|version| &**version).collect();
+    let _ = writeln!(text, "{}: {}", found.name, found.summary);
+    let _ = writeln!(text, "apiVersion: {}\n\nspec:", versions.join(" or "));
+    let mut explainer = Explainer { root: &found.schema, text, open: Vec::new() };
+    explainer.fields(&found.schema, 1);
+    Ok(explainer.text)
+}
+
+struct Explainer<'a> {
+    root: &'a Value,
+    text: String,
+    /// Definitions being described: a type that holds itself is described once.
+    open: Vec<&'a str>,
+}
+
+impl<'a> Explainer<'a> {
+    fn resolve(&self, schema: &'a Value) -> (&'a Value, Option<&'a str>) {
+        let Some(reference) = schema.get("$ref").and_then(Value::as_str) else {
+            // An optional reference is written as one of it and null, a described one as all of one.
+            for word in ["allOf", "anyOf"] {
+                let all = schema.get(word).and_then(Value::as_array);
+                let mut real = all.into_iter().flatten().filter(|s| s.get("type") != Some(&json!("null")));
+                if let (Some(one), None) = (real.next(), real.next()) {
+                    return self.resolve(one);
+                }
+            }
+            return (schema, None);
+        };
+        let target = self.root.pointer(reference.trim_start_matches('#'));
+        (target.unwrap_or(schema), Some(reference))
+    }
+
+    fn fields(&mut self, schema: &'a Value, depth: usize) {
+        let (schema, name) = self.resolve(schema);
+        if name.is_some_and(|name| self.open.contains(&name)) {
+            return;
+        }
+        self.open.extend(name);
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map_or_else(Vec::new, |list| list.iter().filter_map(Value::as_str).collect());
+        for (field, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            self.field(field, property, required.contains(&field.as_str()), depth);
+        }
+        if name.is_some() {
+            self.open.pop();
+        }
+    }
+
+    fn field(&mut self, field: &str, property: &'a Value, is_required: bool, depth: usize) {
+        let pad = "  ".repeat(depth);
+        let (target, _) = self.resolve(property);
+        let mut notes = vec![self.type_of(property)];
+        if is_required {
+            notes.push("required".to_string());
+        }
+        if let Some(default) = property.get("default").filter(|value| !value.is_null()) {
+            notes.push(format!("default {default}"));
+        }
+        let described = |schema: &'a Value| schema.get("description").and_then(Value::as_str);
+        let description = described(property).or_else(|| described(target)).unwrap_or("");
+        let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let dash = if description.is_empty() { "" } else { "  " };
+        let _ = writeln!(self.text, "{pad}{field} <{}>{dash}{description}", notes.join(", "));
+        self.fields(property, depth + 1);
+        if let Some(items) = target.get("items") {
+            self.fields(items, depth + 1);
+        }
+        if let Some(values) = target.get("additionalProperties").filter(|values| values.is_object()) {
+            self.fields(values, depth + 1);
+        }
+    }
+
+    fn type_of(&self, schema: &'a Value) -> String {
+        let (schema, _) = self.resolve(schema);
+        if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+            return choices(values.iter());
+        }
+        if let Some(variants) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array)
+        {
+            let consts: Vec<&Value> = variants
+                .iter()
+                .filter_map(|variant| {
+                    variant.get("const").map(|c| vec![c]).or_else(|| {
+                        variant.get("enum").and_then(Value::as_array).map(|list| list.iter().collect())
+                    })
+                })
+                .flatten()
+                .collect();
+            if consts.len() >= variants.len() {
+                return choices(consts.into_iter());
+            }
+            let all: Vec<String> = variants.iter().map(|variant| self.type_of(variant)).collect();
+            return all.join(" or ");
+        }
+        let named = |word: &str| match word {
+            "array" => match schema.get("items") {
+                Some(items) => format!("list of {}", self.type_of(items)),
+                None => "list".to_string(),
+            },
+            "object" => "mapping".to_string(),
+            "string" => "text".to_string(),
+            word => word.to_string(),
+        };
+        match schema.get("type") {
+            Some(Value::String(word)) => named(word),
+            Some(Value::Array(words)) => {
+                let words = words.iter().filter_map(Value::as_str).filter(|word| *word != "null");
+                words.map(named).collect::<Vec<_>>().join(" or ")
+            }
+            _ => "any".to_string(),
+        }
+    }
+}
+
+fn choices<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    values.map(shown).collect::<Vec<_>>().join(" | ")
+}
+
+/// The JSON Schema files of whole manifests, by file name: one for each kind and version, named as kubeconform
+/// does (`zone-dns-v1.json`), and `all.json`, which takes any of them.
+pub fn schemas(kinds: &Kinds) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut all = Vec::new();
+    for kind in &kinds.0 {
+        for version in kind.api_versions.iter() {
+            let name = format!("{}-{}.json", kind.name, version.replace('/', "-")).to_lowercase();
+            if files.contains_key(&name) {
+                continue;
+            }
+            all.push(json!({"$ref": name}));
+            files.insert(name, pretty(&manifest_schema(kind, version)));
+        }
+    }
+    let any = json!({"$schema": "http://json-schema.org/draft-07/schema#", "oneOf": all});
+    files.insert("all.json".to_string(), pretty(&any));
+    files
+}
+
+fn pretty(schema: &Value) -> String {
+    let text = serde_json::to_string_pretty(schema).expect("a JSON value has a text");
+    text + "\n"
+}
+
+fn manifest_schema(kind: &Kind, version: &str) -> Value {
+    let mut spec = (*kind.schema).clone();
+    close(&mut spec);
+    let definitions = take(&mut spec, "definitions");
+    take(&mut spec, "$schema");
+    let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let mut schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": kind.name,
+        "description": kind.summary,
+        "type": "object",
+        "properties": {
+            "apiVersion": {"const": version},
+            "kind": {"const": kind.name},
+            "metadata": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 253},
+                    "namespace": {"type": "string"},
+                    "labels": texts,
+                    "annotations": {
+                        "type": "object",
+                        "additionalProperties": {"type": "string"},
+                        "properties": annotation_schemas(),
+                        "patternProperties": {"^reconciled/": {"type": "string"}},
+                    },
+                },
+                "required": ["name"],
+            },
+            "spec": spec,
+            "status": {},
+        },
+        "required": ["apiVersion", "kind", "metadata"],
+        "additionalProperties": false,
+    });
+    if let (Some(definitions), Some(object)) = (definitions, schema.as_object_mut()) {
+        object.insert("definitions".to_string(), definitions);
+    }
+    schema
+}
+
+fn annotation_schemas() -> Value {
+    let known = super::annotations::KNOWN.iter();
+    Value::Object(known.map(|word| (format!("reconciled/{word}"), json!({"type": "string"}))).collect())
+}
+
+fn take(schema: &mut Value, key: &str) -> Option<Value> {
+    schema.as_object_mut().and_then(|object: &mut Map<String, Value>| object.shift_remove(key))
+}
+
+/// Unknown fields are refused when a manifest is read, so an editor should mark them.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let is_struct = object.get("properties").is_some_and(|properties| {
+                properties.is_object() && object.get("type").is_some_and(|kind| has_type(kind, "object"))
+            });
+            object.iter_mut().filter(|(key, _)| *key != "default").for_each(|(_, value)| close(value));
+            if is_struct && !object.contains_key("additionalProperties") {
+                object.insert("additionalProperties".to_string(), Value::Bool(false));
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+fn has_type(kind: &Value, word: &str) -> bool {
+    match kind {
+        Value::String(one) => one == word,
+        Value::Array(many) => many.iter().any(|one| one == word),
+        _ => false,
+    }
+}

@@ -1,0 +1,137 @@
+//! What a backend may look at while it normalizes, with every use recorded.
+
+use super::{
+    EntryView,
+    read::{Loading, Unit},
+    standing::{self, Standing},
+};
+use bytes::Bytes;
+use reconciled_provider::{
+    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Reference, Scope, SecretMark, SecretRef, Value,
+};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What was looked at, and what was seen: equal uses, equal result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Uses {
+    blobs: BTreeMap<Arc<str>, Option<[u8; 20]>>,
+    secrets: BTreeMap<SecretRef, Option<SecretMark>>,
+    outputs: BTreeMap<Reference, Option<Arc<str>>>,
+    siblings: BTreeMap<Arc<str>, Hash>,
+    /// Hash of the scopes, if they were asked for.
+    pub(super) scopes: Option<Hash>,
+}
+
+impl Uses {
+    /// True when everything but the scopes would be seen the same now.
+    pub(super) fn still_hold(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
+        let side = &loading.sides[unit.source];
+        self.blobs.iter().all(|(path, oid)| side.oids.get(path) == oid.as_ref())
+            && self.secrets.iter().all(|(secret, mark)| mark_of(loading, unit, secret).ok() == *mark)
+            && self.outputs.iter().all(|(reference, value)| output_of(loading, reference) == *value)
+            && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
+    }
+}
+
+/// A hash that is equal for equal sets of scopes.
+pub(super) fn scopes_hash(scopes: &BTreeSet<Scope>) -> Hash {
+    let text: Vec<String> = scopes.iter().map(Scope::to_string).collect();
+    Hash::of(text.join("\n").as_bytes())
+}
+
+fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<SecretMark, Error> {
+    let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
+    loading.request.secrets.mark(unit.key.source(), &kind, reference)
+}
+
+fn output_of(loading: &Loading<'_>, reference: &Reference) -> Option<Arc<str>> {
+    match loading.request.outputs.get(reference) {
+        Value::Known(text) => Some(text),
+        Value::Unknown => None,
+    }
+}
+
+fn siblings<'a>(loading: &'a Loading<'_>, unit: &'a Unit, kind: &str) -> impl Iterator<Item = &'a Unit> {
+    loading.units.iter().filter(move |other| {
+        other.source == unit.source
+            && &*other.document.kind == kind
+            && other.key != unit.key
+            && matches!(other.standing, Standing::Offered { .. })
+    })
+}
+
+fn siblings_hash(loading: &Loading<'_>, unit: &Unit, kind: &str) -> Hash {
+    let mut bytes = Vec::new();
+    for other in siblings(loading, unit, kind) {
+        bytes.extend_from_slice(other.key.0.as_bytes());
+        bytes.extend_from_slice(&other.resolved.input.0);
+    }
+    Hash::of(&bytes)
+}
+
+/// The inputs of one manifest and one entry.
+pub(super) struct Recorder<'a, 'b> {
+    pub(super) loading: &'a Loading<'b>,
+    pub(super) unit: &'a Unit,
+    pub(super) entry: &'a EntryView,
+    pub(super) scopes: &'a BTreeSet<Scope>,
+    pub(super) policies: &'a RefCell<Policies>,
+    /// Outputs count as unknown: what comes out is the template.
+    pub(super) hides_outputs: bool,
+    pub(super) uses: RefCell<Uses>,
+}
+
+impl Inputs for Recorder<'_, '_> {
+    fn entry(&self) -> &str {
+        &self.entry.name
+    }
+
+    fn is_sole(&self) -> bool {
+        standing::is_sole(self.loading, self.unit, self.entry)
+    }
+
+    fn blob(&self, path: &str) -> Result<Bytes, Error> {
+        let files = self.loading.sides[self.unit.source].request.files;
+        let oid = self.loading.sides[self.unit.source].oids.get(path).copied();
+        self.uses.borrow_mut().blobs.insert(path.into(), oid);
+        if oid.is_none() {
+            return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
+                .hint("write its path from the root of the repository"));
+        }
+        files.read(path).map_err(|problem| Error::invalid(problem.message.clone()))
+    }
+
+    fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
+        let mark = mark_of(self.loading, self.unit, reference);
+        self.uses.borrow_mut().secrets.insert(reference.clone(), mark.as_ref().ok().copied());
+        mark
+    }
+
+    fn output(&self, reference: &Reference) -> Value {
+        if self.hides_outputs {
+            return Value::Unknown;
+        }
+        let value = output_of(self.loading, reference);
+        self.uses.borrow_mut().outputs.insert(reference.clone(), value.clone());
+        value.map_or(Value::Unknown, Value::Known)
+    }
+
+    fn scopes(&self) -> &BTreeSet<Scope> {
+        self.uses.borrow_mut().scopes = Some(scopes_hash(self.scopes));
+        self.scopes
+    }
+
+    fn siblings(&self, kind: &str) -> Vec<&Manifest> {
+        let hash = siblings_hash(self.loading, self.unit, kind);
+        self.uses.borrow_mut().siblings.insert(kind.into(), hash);
+        siblings(self.loading, self.unit, kind).map(|other| self.loading.manifest(other)).collect()
+    }
+
+    fn policy(&self, policy: Policy) -> PolicyId {
+        self.policies.borrow_mut().intern(policy)
+    }
+}

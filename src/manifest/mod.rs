@@ -1,0 +1,286 @@
+//! YAML → desired state: reads the manifests of every source and has each entry normalize what is its own.
+//!
+//! *Guarantees*: all problems of all files are found at once, each with its place; a file with an error
+//! contributes nothing and is named in `SourceState::broken`; the same input gives the same output, whatever
+//! the cache holds. *Caveats*: a [`Cache`] belongs to one set of provider entries; entries built anew miss it.
+//!
+//! It deliberately knows no Git, no network and no clock: files come in through [`Files`], outputs of other
+//! resources through [`Outputs`], secrets as marks through [`SecretMarks`].
+//!
+//! The stages, one file each: `select` (which files), `read` (parse, or reuse), `overlay` (several paths),
+//! `standing` (is it for this host, and whose), `resolve` (`${…}`), `graph` (what comes first), `normalize`,
+//! `assemble`.
+
+mod annotations;
+mod assemble;
+mod cache;
+mod envelope;
+pub mod explain;
+mod graph;
+mod inputs;
+mod normalize;
+mod overlay;
+mod read;
+mod resolve;
+mod select;
+mod selector;
+mod standing;
+mod substitute;
+mod vars;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use cache::Cache;
+
+use crate::config::{Allow, Host, HostSecrets, OnInvalid, SourceConfig, Vars};
+use bytes::Bytes;
+use read::{Loading, read_text};
+use reconciled_engine::Desired;
+use reconciled_provider::{Drift, Error, Kinds, Observer, Problem, Reference, SecretMark, SecretRef, Value};
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+/// The files of one source at one revision.
+pub trait Files {
+    /// Every regular file: its path within the source and the id of its content.
+    fn entries(&self) -> Vec<(Arc<str>, [u8; 20])>;
+    /// The content of a file.
+    fn read(&self, path: &str) -> Result<Bytes, Box<Problem>>;
+    /// What was refused by name: links, submodules, files that are too large. Each has its path as place.
+    fn refused(&self) -> Vec<Problem> {
+        Vec::new()
+    }
+}
+
+/// What other resources put out.
+pub trait Outputs {
+    /// The value of one output, if it is there.
+    fn get(&self, reference: &Reference) -> Value;
+}
+
+/// No output is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn get(&self, _: &Reference) -> Value {
+        Value::Unknown
+    }
+}
+
+/// The marks of secrets that manifests may name.
+pub trait SecretMarks {
+    /// The mark of what a manifest of `kind` (`GROUP/KIND`) in `source` names.
+    fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error>;
+}
+
+impl SecretMarks for HostSecrets {
+    fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.mark_for_manifest(source, kind, reference)
+    }
+}
+
+/// A provider entry, as far as reading goes.
+#[derive(Clone)]
+pub struct EntryView {
+    /// Name in the host configuration.
+    pub name: Arc<str>,
+    /// What normalizes.
+    pub observer: Arc<dyn Observer>,
+    /// The kinds it knows.
+    pub kinds: Arc<Kinds>,
+}
+
+impl fmt::Debug for EntryView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntryView").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How the manifests of a source are to be read.
+#[derive(Clone, Debug)]
+pub struct SourceRules {
+    /// Folders; later ones override earlier ones.
+    pub paths: Vec<Arc<str>>,
+    /// Variables.
+    pub vars: Vars,
+    /// Globs of files that are no manifests.
+    pub ignore: Vec<Arc<str>>,
+    /// What an invalid file means for the rest.
+    pub on_invalid: OnInvalid,
+    /// What happens on drift where a manifest does not say.
+    pub drift: Option<Drift>,
+    /// What the manifests may touch.
+    pub allow: Allow,
+}
+
+impl Default for SourceRules {
+    fn default() -> SourceRules {
+        SourceRules {
+            paths: vec![".".into()],
+            vars: Vars::default(),
+            ignore: Vec::new(),
+            on_invalid: OnInvalid::Partial,
+            drift: None,
+            allow: Allow::All,
+        }
+    }
+}
+
+impl From<&SourceConfig> for SourceRules {
+    fn from(config: &SourceConfig) -> SourceRules {
+        SourceRules {
+            paths: config.paths.clone(),
+            vars: config.vars.clone(),
+            ignore: config.ignore.clone(),
+            on_invalid: config.on_invalid,
+            drift: Some(config.drift),
+            allow: config.allow.clone(),
+        }
+    }
+}
+
+/// One source at one revision.
+pub struct SourceRequest<'a> {
+    /// Name of the source.
+    pub name: Arc<str>,
+    /// Full commit id; empty for a folder.
+    pub revision: Arc<str>,
+    /// What people call the revision.
+    pub label: Arc<str>,
+    /// Its files.
+    pub files: &'a dyn Files,
+    /// False for a folder without a name: nothing is pruned on its word.
+    pub prunes: bool,
+    /// How its manifests are to be read.
+    pub rules: SourceRules,
+}
+
+/// Everything that decides what is desired.
+pub struct Request<'a> {
+    /// The sources, in the order of the configuration: the first owner of a resource keeps it.
+    pub sources: &'a [SourceRequest<'a>],
+    /// The configured entries.
+    pub entries: &'a [EntryView],
+    /// Every kind this program knows, configured or not.
+    pub known: &'a Kinds,
+    /// This host.
+    pub host: &'a Host,
+    /// What other resources put out.
+    pub outputs: &'a dyn Outputs,
+    /// Marks of secrets.
+    pub secrets: &'a dyn SecretMarks,
+}
+
+/// A problem and the source it was found in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Name of the source.
+    pub source: Arc<str>,
+    /// The problem; its place is a path within the source.
+    pub problem: Problem,
+}
+
+/// How much was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files with manifests.
+    pub files: usize,
+    /// Files parsed in this load.
+    pub parsed: usize,
+    /// Files that were not parsed because their content stands in the cache.
+    pub reused: usize,
+    /// Manifests, desired or not.
+    pub manifests: usize,
+    /// Normalizations done in this load.
+    pub normalized: usize,
+    /// Normalizations taken from the cache.
+    pub kept: usize,
+    /// Documents that are no manifests.
+    pub skipped_documents: usize,
+    /// YAML files that are excluded.
+    pub excluded_files: usize,
+}
+
+/// What loading came to.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The desired state; without what is broken or withheld.
+    pub desired: Desired,
+    /// All problems, sorted by source, file and line.
+    pub problems: Vec<Reported>,
+    /// Sources with `onInvalid: hold` that have an error: nothing of this revision may come into force.
+    pub withheld: BTreeSet<Arc<str>>,
+    /// How much was read.
+    pub counts: Counts,
+}
+
+impl Loaded {
+    /// True when something is an error.
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|reported| reported.problem.is_error())
+    }
+}
+
+/// What is checked besides the manifests themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// For this host: provider names, host selectors, variables and secrets count.
+    Host,
+    /// Only what every host agrees on.
+    Anywhere,
+}
+
+/// Loads all sources.
+///
+/// `cache` makes the next load cheap: a blob that did not change is not parsed again, and a manifest none of
+/// whose recorded inputs changed is not normalized again.
+pub fn load(request: &Request<'_>, cache: &mut Cache) -> Loaded {
+    run(request, cache, Mode::Host)
+}
+
+/// Checks the manifests in `files` without a configuration.
+///
+/// `types` stands for the provider types of this program, one entry each; what names they have in a
+/// configuration, which variables there are and what this host is called is not checked.
+pub fn validate(files: &dyn Files, types: &[EntryView]) -> Loaded {
+    let source = SourceRequest {
+        name: "dir".into(),
+        revision: "".into(),
+        label: "".into(),
+        files,
+        prunes: false,
+        rules: SourceRules::default(),
+    };
+    let known = Kinds(types.iter().flat_map(|entry| entry.kinds.0.iter().cloned()).collect());
+    let request = Request {
+        sources: &[source],
+        entries: types,
+        known: &known,
+        host: &Host::default(),
+        outputs: &NoOutputs,
+        secrets: &AnySecret,
+    };
+    run(&request, &mut Cache::default(), Mode::Anywhere)
+}
+
+/// Every secret is there, as far as a manifest alone can tell.
+struct AnySecret;
+
+impl SecretMarks for AnySecret {
+    fn mark(&self, _: &str, _: &str, _: &SecretRef) -> Result<SecretMark, Error> {
+        Ok(SecretMark(reconciled_provider::Hash::default()))
+    }
+}
+
+fn run(request: &Request<'_>, cache: &mut Cache, mode: Mode) -> Loaded {
+    let mut loading = Loading::read(request, cache, mode);
+    overlay::unite(&mut loading);
+    standing::settle(&mut loading);
+    resolve::resolve(&mut loading);
+    let after = graph::order(&mut loading);
+    let results = normalize::normalize(&mut loading, cache);
+    assemble::assemble(loading, after, results, cache)
+}

@@ -1,0 +1,256 @@
+//! Offers every manifest to every entry that knows its kind.
+//!
+//! Two passes, because a manifest may contribute to a scope that another one declares: in the first nobody
+//! sees a scope, and what is declared all the same are the scopes; in the second those who asked for scopes
+//! are asked again. A use that was not recorded cannot matter, so the others are not.
+
+use super::{
+    Cache, Mode,
+    cache::{Outcome, OutcomeKey, Product},
+    inputs::{Recorder, Uses, scopes_hash},
+    read::{Loading, Unit},
+    standing::{self, Standing},
+    substitute::{self, Gaps, Put, Root},
+};
+use reconciled_provider::{
+    Address, Manifest, ManifestKey, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span,
+    Spec,
+};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+/// What one entry made of one manifest.
+pub(super) struct Taken {
+    pub(super) unit: usize,
+    pub(super) product: Arc<Product>,
+    /// It may belong to a scope that others declare.
+    pub(super) asked_for_scopes: bool,
+}
+
+/// A normalization under way.
+struct Job {
+    unit: usize,
+    entry: usize,
+    outcome: Outcome,
+    is_fresh: bool,
+}
+
+/// Normalizes everything that is offered; renews the cache.
+pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Taken> {
+    let policies = RefCell::new(std::mem::take(&mut cache.policies));
+    let mut jobs = first_pass(loading, cache, &policies);
+    let mut scopes: Vec<BTreeSet<Scope>> = vec![BTreeSet::new(); loading.entries.len()];
+    for job in &jobs {
+        scopes[job.entry].extend(job.outcome.scopes.iter().cloned());
+    }
+    let hashes: Vec<_> = scopes.iter().map(scopes_hash).collect();
+    for job in &mut jobs {
+        let asked = job.outcome.uses.scopes;
+        if asked.is_some_and(|seen| seen != hashes[job.entry]) {
+            let (uses, product) = attempt(loading, job.unit, job.entry, &scopes[job.entry], &policies);
+            job.outcome.uses = uses;
+            job.outcome.product = Arc::new(product);
+            job.is_fresh = true;
+        }
+    }
+    loading.counts.normalized = jobs.iter().filter(|job| job.is_fresh).count();
+    loading.counts.kept = jobs.len() - loading.counts.normalized;
+    cache.outcomes = HashMap::new();
+    let mut taken = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        taken.push(Taken {
+            unit: job.unit,
+            product: job.outcome.product.clone(),
+            asked_for_scopes: job.outcome.uses.scopes.is_some(),
+        });
+        if loading.units[job.unit].merged.is_none() {
+            cache.outcomes.insert(key(loading, job.unit, job.entry), job.outcome);
+        }
+    }
+    cache.policies = policies.into_inner();
+    taken
+}
+
+fn key(loading: &Loading<'_>, unit: usize, entry: usize) -> OutcomeKey {
+    let unit = &loading.units[unit];
+    let side = &loading.sides[unit.source];
+    let path = side.texts[unit.text].path.clone();
+    (side.request.name.clone(), path, unit.ordinal, loading.entries[entry].name.clone())
+}
+
+fn first_pass(loading: &Loading<'_>, cache: &mut Cache, policies: &RefCell<Policies>) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let nothing = BTreeSet::new();
+    for (index, unit) in loading.units.iter().enumerate() {
+        let Standing::Offered { entries, .. } = &unit.standing else { continue };
+        for entry in entries.iter().copied() {
+            let known = cache.outcomes.remove(&key(loading, index, entry));
+            if let Some(outcome) = known.filter(|outcome| holds(loading, unit, entry, outcome)) {
+                jobs.push(Job { unit: index, entry, outcome, is_fresh: false });
+                continue;
+            }
+            let (uses, product) = attempt(loading, index, entry, &nothing, policies);
+            let view = &loading.entries[entry];
+            let declared = product.resources.iter().map(|resource| (*resource.scope).clone());
+            let scopes = declared.chain(product.exclusive.iter().cloned()).collect();
+            let outcome = Outcome {
+                oid: loading.sides[unit.source].texts[unit.text].oid,
+                input: unit.resolved.input,
+                observer: Arc::downgrade(&view.observer),
+                normalizer: view.observer.info().normalizer,
+                kinds: Arc::downgrade(&view.kinds),
+                is_sole: standing::is_sole(loading, unit, view),
+                uses,
+                scopes: Arc::new(scopes),
+                product: Arc::new(product),
+            };
+            jobs.push(Job { unit: index, entry, outcome, is_fresh: true });
+        }
+    }
+    jobs
+}
+
+/// True when an outcome would come out the same, scopes apart.
+fn holds(loading: &Loading<'_>, unit: &Unit, entry: usize, outcome: &Outcome) -> bool {
+    let view = &loading.entries[entry];
+    outcome.oid == loading.sides[unit.source].texts[unit.text].oid
+        && unit.merged.is_none()
+        && outcome.input == unit.resolved.input
+        && std::ptr::addr_eq(outcome.observer.as_ptr(), Arc::as_ptr(&view.observer))
+        && std::ptr::eq(outcome.kinds.as_ptr(), Arc::as_ptr(&view.kinds))
+        && outcome.normalizer == view.observer.info().normalizer
+        && outcome.is_sole == standing::is_sole(loading, unit, view)
+        && outcome.uses.still_hold(loading, unit)
+}
+
+/// Asks one entry for what it makes of one manifest.
+fn attempt(
+    loading: &Loading<'_>,
+    index: usize,
+    entry: usize,
+    scopes: &BTreeSet<Scope>,
+    policies: &RefCell<Policies>,
+) -> (Uses, Product) {
+    let unit = &loading.units[index];
+    let view = &loading.entries[entry];
+    let recorder = |hides_outputs| Recorder {
+        loading,
+        unit,
+        entry: view,
+        scopes,
+        policies,
+        hides_outputs,
+        uses: RefCell::default(),
+    };
+    let inputs = recorder(false);
+    let manifest = loading.manifest(unit);
+    let mut normalized = view.observer.normalize(&view.kinds, manifest, &inputs);
+    let uses = inputs.uses.into_inner();
+    if unit.resolved.has_outputs {
+        let template = loading.build(unit, true);
+        let templates = view.observer.normalize(&view.kinds, &template, &recorder(true));
+        put_templates(&mut normalized, &templates, manifest);
+    }
+    // The reason is reported already; what follows from it is not worth a second problem.
+    let failed = unit.failed.borrow();
+    let follows = |problem: &Problem| {
+        problem.place.as_ref().is_some_and(|place| {
+            failed.iter().any(|span| (span.line, span.column) == (place.line, place.column))
+        })
+    };
+    let mut problems: Vec<Problem> =
+        normalized.problems.into_iter().filter(|problem| !follows(problem)).collect();
+    if let Some(merged) = &unit.merged {
+        problems.iter_mut().for_each(|problem| merged.settle(problem));
+    }
+    (uses, Product { resources: normalized.resources, exclusive: normalized.exclusive, problems })
+}
+
+/// Gives resources whose references are all known the template hash they had while they were not.
+fn put_templates(normalized: &mut Normalized, templates: &Normalized, manifest: &Manifest) {
+    let by_id: BTreeMap<(&Scope, &ResourceId), &Spec> =
+        templates.resources.iter().map(|r| ((&*r.scope, &r.id), &r.spec)).collect();
+    let mut moved = Vec::new();
+    for resource in &mut normalized.resources {
+        let Some(template) = by_id.get(&(&*resource.scope, &resource.id)) else {
+            moved.push(resource.origin.line);
+            continue;
+        };
+        match &mut resource.spec {
+            Spec::Known { template: own, .. } | Spec::Waiting { template: own, .. } => {
+                *own = template.template();
+            }
+        }
+    }
+    for line in moved {
+        let span = Span { line, column: 1 };
+        let problem = manifest.error(span, "the name of a resource depends on an output of another manifest");
+        normalized.problems.push(problem.hint("write the name out; only values may be references"));
+    }
+}
+
+impl Loading<'_> {
+    /// The manifest of a unit, built when it is first needed.
+    pub(super) fn manifest<'a>(&'a self, unit: &'a Unit) -> &'a Manifest {
+        unit.manifest.get_or_init(|| self.build(unit, false))
+    }
+
+    /// Builds a manifest with values in place; with `hides_outputs` outputs of others stay unknown.
+    fn build(&self, unit: &Unit, hides_outputs: bool) -> Manifest {
+        let (file, mut spec) = self.take_spec(unit);
+        let gaps = self.substitute(unit, &mut spec, hides_outputs);
+        let mut failed = gaps.failed;
+        if self.mode == Mode::Anywhere {
+            // Whether the value fits can be told where it is known.
+            failed.extend(gaps.unknown);
+        }
+        unit.failed.replace(failed);
+        let document = &unit.document;
+        let names: BTreeSet<Arc<str>> = document.providers.iter().map(|(name, _)| name.clone()).collect();
+        Manifest {
+            index: unit.index.unwrap_or(u32::MAX),
+            key: unit.key.clone(),
+            api_version: document.api_version.clone(),
+            kind: document.kind.clone(),
+            name: document.name.clone(),
+            labels: document.labels.clone(),
+            annotations: document.annotations.clone(),
+            providers: (!names.is_empty()).then(|| names.into_iter().collect()),
+            policy: document.settings.policy.clone(),
+            file,
+            span: document.span,
+            spec,
+        }
+    }
+
+    fn substitute(&self, unit: &Unit, spec: &mut Node, hides_outputs: bool) -> Gaps {
+        if unit.document.tokens.is_empty() {
+            return Gaps::default();
+        }
+        let nothing = BTreeSet::new();
+        let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
+        substitute::substitute(spec, verbatim, &|root| {
+            let put = unit.resolved.puts.get(root).cloned().unwrap_or(Put::Failed);
+            match (root, &put) {
+                (Root::Output(address, path), Put::Value(..)) if hides_outputs => {
+                    Put::Unknown(Reference { target: self.target(unit, address), path: path.clone() })
+                }
+                _ => put,
+            }
+        })
+    }
+
+    /// The manifest that an address was found to mean.
+    fn target(&self, unit: &Unit, address: &Address) -> ManifestKey {
+        let means = |key: &&ManifestKey| {
+            key.kind() == &*address.kind
+                && key.name() == &*address.name
+                && address.group.as_deref().is_none_or(|group| group == key.group())
+        };
+        let found = unit.resolved.after.iter().find(means).cloned();
+        found.expect("a reference with a value has its manifest among those waited for")
+    }
+}

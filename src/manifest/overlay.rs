@@ -1,0 +1,249 @@
+//! Several paths: manifests of later ones replace or extend those of earlier ones.
+//!
+//! A manifest may extend one of the same identity in an earlier path only if it says
+//! `reconciled/merge: "true"`. Mappings are united; scalars and lists are replaced; `records` are united by
+//! name and type. Problems in a united manifest are put back to the file their node came from.
+
+use super::{
+    envelope,
+    read::{Loading, Unit},
+    resolve::Resolved,
+    standing::Standing,
+};
+use reconciled_provider::{Address, ManifestKey, Node, Place, Problem, SourceFile, yaml::NodeValue};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    sync::Arc,
+};
+
+const MERGE: &str = "reconciled/merge";
+
+/// A manifest made of several layers. Its lines count through all of them.
+pub(super) struct Merged {
+    /// The texts of all layers behind each other, under the path of the last.
+    pub(super) file: Arc<SourceFile>,
+    pub(super) spec: Node,
+    /// Path and number of lines before it, for each layer.
+    parts: Vec<(Arc<str>, u32)>,
+}
+
+impl Merged {
+    fn part(&self, line: u32) -> &(Arc<str>, u32) {
+        let later = self.parts.iter().rfind(|(_, before)| line > *before);
+        later.unwrap_or(&self.parts[0])
+    }
+    /// Puts a problem back to the file it is in.
+    pub(super) fn settle(&self, problem: &mut Problem) {
+        if let Some(place) = problem.place.as_mut().filter(|place| place.line > 0) {
+            let (path, before) = self.part(place.line);
+            *place = Place { file: path.clone(), line: place.line - before, column: place.column };
+        }
+    }
+    /// The line in the last layer; none for what came from an earlier one.
+    pub(super) fn line_in_last(&self, line: u32) -> Option<u32> {
+        let (_, before) = self.parts.last().expect("a merged manifest has layers");
+        line.checked_sub(*before).filter(|line| *line > 0)
+    }
+    /// The files of all layers.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.parts.iter().map(|(path, _)| path)
+    }
+}
+
+type At = (usize, usize);
+
+/// Makes one unit of each identity, in the order of files.
+pub(super) fn unite(loading: &mut Loading<'_>) {
+    for source in 0..loading.sides.len() {
+        let name = loading.sides[source].request.name.clone();
+        let mut groups: BTreeMap<ManifestKey, Vec<At>> = BTreeMap::new();
+        let mut order: Vec<ManifestKey> = Vec::new();
+        for (text, found) in loading.sides[source].texts.iter().enumerate() {
+            for (ordinal, document) in found.parsed.documents.iter().enumerate() {
+                let key = ManifestKey::new(
+                    &name,
+                    document.group(),
+                    &document.kind,
+                    &document.namespace,
+                    &document.name,
+                );
+                let group = groups.entry(key.clone()).or_default();
+                if group.is_empty() {
+                    order.push(key);
+                }
+                group.push((text, ordinal));
+            }
+        }
+        for key in order {
+            let group = groups.remove(&key).expect("every key in the order has its group");
+            if let Some(unit) = unit(loading, source, key, group) {
+                loading.units.push(unit);
+            }
+        }
+    }
+    loading.counts.manifests = loading.units.len();
+}
+
+fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: Vec<At>) -> Option<Unit> {
+    // Files come sorted by path, layers as configured.
+    group.sort_by_key(|(text, _)| loading.sides[source].texts[*text].layer);
+    let says_merge = |loading: &Loading<'_>, (text, ordinal): At| {
+        let document = &loading.sides[source].texts[text].parsed.documents[ordinal];
+        document.annotations.get(MERGE).is_some_and(|value| &**value == "true")
+    };
+    let layer = |loading: &Loading<'_>, (text, _): At| loading.sides[source].texts[text].layer;
+    for pair in group.windows(2) {
+        let is_overlay = layer(loading, pair[1]) > layer(loading, pair[0]) && says_merge(loading, pair[1]);
+        if !is_overlay {
+            report_duplicate(loading, source, &key, pair[0], pair[1]);
+            group.truncate(1);
+            break;
+        }
+    }
+    let (text, ordinal) = *group.last()?;
+    if group.len() == 1 && says_merge(loading, group[0]) && lacks_base(loading, source, text) {
+        // Its base may be in a file that cannot be read: alone it would say something else.
+        let path = loading.sides[source].texts[text].path.clone();
+        loading.sides[source].mark_broken(&path);
+    }
+    let mut document = loading.sides[source].texts[text].parsed.documents[ordinal].clone();
+    let mut merged = None;
+    if group.len() > 1 {
+        let (united, found, problems) = merge(loading, source, &group)?;
+        problems.into_iter().for_each(|problem| loading.sides[source].report(problem));
+        document = Arc::new(found);
+        merged = Some(united);
+    }
+    Some(Unit {
+        source,
+        text,
+        ordinal,
+        address: Address::of(&key, None),
+        key,
+        document,
+        merged,
+        standing: Standing::Faulty,
+        index: None,
+        resolved: Resolved::default(),
+        manifest: OnceCell::new(),
+        failed: RefCell::default(),
+    })
+}
+
+/// True when an earlier layer has a file that gave no documents because of an error.
+fn lacks_base(loading: &Loading<'_>, source: usize, text: usize) -> bool {
+    let texts = &loading.sides[source].texts;
+    texts.iter().any(|other| other.layer < texts[text].layer && other.is_unread())
+}
+
+fn report_duplicate(loading: &mut Loading<'_>, source: usize, key: &ManifestKey, first: At, second: At) {
+    let side = &mut loading.sides[source];
+    let text =
+        |(text, ordinal): At| (&side.texts[text].path, side.texts[text].parsed.documents[ordinal].span);
+    let (path, span) = text(first);
+    let first = Place { file: path.clone(), line: span.line, column: span.column };
+    let (path, span) = text(second);
+    let problem = Problem::error(format!("{} is declared twice", Address::of(key, None)))
+        .related(first.clone(), "first declared here")
+        .hint("rename one, or let one in a later path say `reconciled/merge: \"true\"`");
+    let problem = match super::read_text(side.request.files, path) {
+        Ok(file) => problem.at(&file, span),
+        Err(_) => problem.in_file(path),
+    };
+    side.report(problem);
+    side.mark_broken(&first.file);
+}
+
+fn merge(
+    loading: &Loading<'_>,
+    source: usize,
+    group: &[At],
+) -> Option<(Merged, envelope::Document, Vec<Problem>)> {
+    let (mut parts, mut lines, mut all) = (Vec::new(), 0u32, String::new());
+    let mut whole: Option<Node> = None;
+    let mut file = None;
+    for (text, ordinal) in group {
+        let (layer_file, mut node) = loading.whole(source, *text, *ordinal)?;
+        parts.push((layer_file.path.clone(), lines));
+        shift(&mut node, lines);
+        for line in layer_file.text.lines() {
+            all.push_str(line);
+            all.push('\n');
+            lines += 1;
+        }
+        whole = Some(match whole {
+            None => node,
+            Some(base) => {
+                drop_merge(&mut node);
+                deep_merge(base, node, "")
+            }
+        });
+        file = Some(layer_file.path.clone());
+    }
+    let file = Arc::new(SourceFile::new(file?, all));
+    let mut problems = Vec::new();
+    let (document, spec) = envelope::read(whole?, &file, &loading.verbatim, &mut problems)?;
+    let merged = Merged { file, spec, parts };
+    problems.iter_mut().for_each(|problem| merged.settle(problem));
+    Some((merged, document, problems))
+}
+
+/// `reconciled/merge` of an overlay is about documents; it does not make the resources shared.
+fn drop_merge(document: &mut Node) {
+    if let Some(annotations) = child_mut(document, "metadata").and_then(|m| child_mut(m, "annotations"))
+        && let NodeValue::Map(entries) = &mut annotations.value
+    {
+        entries.retain(|(key, _)| key.as_str() != Some(MERGE));
+    }
+}
+
+fn child_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
+    let NodeValue::Map(entries) = &mut node.value else { return None };
+    entries.iter_mut().find(|(k, _)| k.as_str() == Some(key)).map(|(_, value)| value)
+}
+
+fn shift(node: &mut Node, lines: u32) {
+    node.span.line += lines;
+    match &mut node.value {
+        NodeValue::Null | NodeValue::Scalar(..) => {}
+        NodeValue::Seq(nodes) => nodes.iter_mut().for_each(|node| shift(node, lines)),
+        NodeValue::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+            shift(key, lines);
+            shift(value, lines);
+        }),
+    }
+}
+
+fn deep_merge(base: Node, over: Node, key: &str) -> Node {
+    let Node { span, value } = over;
+    match (base.value, value) {
+        (NodeValue::Map(mut entries), NodeValue::Map(overs)) => {
+            for (key, value) in overs {
+                let word = key.as_str().unwrap_or("").to_string();
+                match entries.iter_mut().find(|(k, _)| k.as_str() == Some(&word)) {
+                    Some((_, old)) => {
+                        let empty = Node { span: old.span, value: NodeValue::Null };
+                        *old = deep_merge(std::mem::replace(old, empty), value, &word);
+                    }
+                    None => entries.push((key, value)),
+                }
+            }
+            Node { span, value: NodeValue::Map(entries) }
+        }
+        (NodeValue::Seq(mut nodes), NodeValue::Seq(overs)) if key == "records" => {
+            let identity = |node: &Node| {
+                let text = |key| node.get(key).and_then(Node::as_str).unwrap_or("").to_ascii_lowercase();
+                (text("name"), text("type"))
+            };
+            for over in overs {
+                match nodes.iter_mut().find(|node| identity(node) == identity(&over)) {
+                    Some(old) => *old = over,
+                    None => nodes.push(over),
+                }
+            }
+            Node { span, value: NodeValue::Seq(nodes) }
+        }
+        (_, value) => Node { span, value },
+    }
+}

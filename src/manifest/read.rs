@@ -1,0 +1,277 @@
+//! The state of one load, and its first stage: choosing, reading and parsing files.
+
+use super::{
+    Cache, Counts, EntryView, Files, Mode, Request, SourceRequest,
+    cache::{CachedFile, ParsedFile},
+    envelope::{self, Document, Verbatim},
+    overlay::Merged,
+    resolve::{Resolved, host_text},
+    select,
+    standing::Standing,
+    vars::{self, Variables},
+};
+use reconciled_provider::{
+    Address, Manifest, ManifestKey, Node, Problem, SourceFile, Span,
+    yaml::{Limits, parse},
+};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+/// One load from beginning to end.
+pub(super) struct Loading<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) mode: Mode,
+    pub(super) sides: Vec<Side<'a>>,
+    pub(super) units: Vec<Unit>,
+    /// The entries that normalize: those configured, or stand-ins for them.
+    pub(super) entries: Vec<EntryView>,
+    pub(super) verbatim: Verbatim,
+    pub(super) counts: Counts,
+}
+
+/// One source during a load.
+pub(super) struct Side<'a> {
+    pub(super) request: &'a SourceRequest<'a>,
+    pub(super) variables: Variables,
+    pub(super) texts: Vec<Text>,
+    pub(super) oids: HashMap<Arc<str>, [u8; 20]>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) broken: BTreeSet<Arc<str>>,
+    pub(super) has_errors: bool,
+}
+
+/// One file with manifests.
+pub(super) struct Text {
+    pub(super) path: Arc<str>,
+    pub(super) oid: [u8; 20],
+    pub(super) layer: usize,
+    pub(super) parsed: Arc<ParsedFile>,
+    trees: RefCell<Option<Trees>>,
+}
+
+/// The specs of a file's manifests; each is taken once.
+struct Trees {
+    file: Arc<SourceFile>,
+    specs: Vec<Option<Node>>,
+}
+
+/// One manifest during a load.
+pub(super) struct Unit {
+    pub(super) source: usize,
+    /// Index into the source's texts; of several layers, the last.
+    pub(super) text: usize,
+    pub(super) ordinal: usize,
+    pub(super) document: Arc<Document>,
+    pub(super) key: ManifestKey,
+    pub(super) address: Address,
+    /// Present when several layers were united.
+    pub(super) merged: Option<Merged>,
+    pub(super) standing: Standing,
+    /// Index in the desired set.
+    pub(super) index: Option<u32>,
+    pub(super) resolved: Resolved,
+    pub(super) manifest: OnceCell<Manifest>,
+    /// Places of scalars about which a backend's problems are no news.
+    pub(super) failed: RefCell<Vec<Span>>,
+}
+
+impl Side<'_> {
+    /// Notes a problem; an error breaks the file it is in.
+    pub(super) fn report(&mut self, problem: Problem) {
+        if problem.is_error() {
+            self.has_errors = true;
+            if let Some(place) = &problem.place {
+                self.broken.insert(place.file.clone());
+            }
+        }
+        self.problems.push(problem);
+    }
+    /// True when a file could not be read at all: what others miss may be in it.
+    pub(super) fn has_unread(&self) -> bool {
+        self.texts.iter().any(Text::is_unread)
+    }
+    /// Notes that a file is broken by a problem that is reported elsewhere.
+    pub(super) fn mark_broken(&mut self, path: &Arc<str>) {
+        self.has_errors = true;
+        self.broken.insert(path.clone());
+    }
+}
+
+impl Text {
+    /// True when an error left no documents.
+    pub(super) fn is_unread(&self) -> bool {
+        self.parsed.documents.is_empty() && self.parsed.problems.iter().any(Problem::is_error)
+    }
+}
+
+/// Reads one file as text.
+pub(super) fn read_text(files: &dyn Files, path: &Arc<str>) -> Result<SourceFile, Box<Problem>> {
+    vars::source_file(path, &files.read(path)?)
+}
+
+impl<'a> Loading<'a> {
+    /// Reads the files of all sources, from the cache where their content stands.
+    pub(super) fn read(request: &'a Request<'a>, cache: &mut Cache, mode: Mode) -> Loading<'a> {
+        let verbatim = verbatim_fields(request);
+        if cache.verbatim != verbatim {
+            cache.files.clear();
+            cache.outcomes.clear();
+            cache.verbatim = verbatim.clone();
+        }
+        let mut loading = Loading {
+            request,
+            mode,
+            sides: Vec::new(),
+            units: Vec::new(),
+            entries: request.entries.to_vec(),
+            verbatim,
+            counts: Counts::default(),
+        };
+        let mut files = HashMap::new();
+        for source in request.sources {
+            let side = loading.read_source(source, cache, &mut files);
+            loading.sides.push(side);
+        }
+        cache.files = files;
+        loading
+    }
+
+    fn read_source(
+        &mut self,
+        source: &'a SourceRequest<'a>,
+        cache: &Cache,
+        kept: &mut HashMap<(Arc<str>, Arc<str>), CachedFile>,
+    ) -> Side<'a> {
+        let mut side = Side {
+            request: source,
+            variables: Variables::default(),
+            texts: Vec::new(),
+            oids: source.files.entries().into_iter().collect(),
+            problems: Vec::new(),
+            broken: BTreeSet::new(),
+            has_errors: false,
+        };
+        let mut problems = Vec::new();
+        side.variables = vars::read(&source.rules.vars, source.files, &mut problems);
+        let paths = self.paths(source, &mut problems);
+        let choice = select::choose(source.files, &paths, &source.rules.ignore);
+        problems.extend(choice.problems);
+        problems.extend(choice.broken);
+        self.counts.excluded_files += choice.excluded;
+        for chosen in choice.files {
+            let key = (source.name.clone(), chosen.path.clone());
+            let known = cache.files.get(&key).filter(|file| file.oid == chosen.oid);
+            let (parsed, trees) = match known {
+                Some(file) => (file.parsed.clone(), None),
+                None => self.parse(source.files, &chosen.path),
+            };
+            self.counts.files += 1;
+            self.counts.parsed += usize::from(known.is_none());
+            self.counts.reused += usize::from(known.is_some());
+            self.counts.skipped_documents += parsed.skipped;
+            problems.extend(parsed.problems.iter().cloned());
+            kept.insert(key, CachedFile { oid: chosen.oid, parsed: parsed.clone() });
+            side.texts.push(Text {
+                path: chosen.path,
+                oid: chosen.oid,
+                layer: chosen.layer,
+                parsed,
+                trees: RefCell::new(trees),
+            });
+        }
+        problems.into_iter().for_each(|problem| side.report(problem));
+        side
+    }
+
+    /// The configured paths, with host values in place.
+    fn paths(&self, source: &SourceRequest<'_>, problems: &mut Vec<Problem>) -> Vec<String> {
+        let place = |path: &Arc<str>| match host_text(path, self.request.host) {
+            Ok(text) => Some(text),
+            Err(token) => {
+                let problem = Problem::error(format!("path `{path}`: this host has no `{token}`"));
+                problems.push(problem.hint("set host.labels in the host configuration"));
+                None
+            }
+        };
+        source.rules.paths.iter().filter_map(place).collect()
+    }
+
+    fn parse(&self, files: &dyn Files, path: &Arc<str>) -> (Arc<ParsedFile>, Option<Trees>) {
+        let mut parsed = ParsedFile::default();
+        let file = match read_text(files, path) {
+            Ok(file) => Arc::new(file),
+            Err(problem) => {
+                parsed.problems.push(*problem);
+                return (Arc::new(parsed), None);
+            }
+        };
+        let nodes = match parse(&file, Limits::default()) {
+            Ok(nodes) => nodes,
+            Err(problem) => {
+                parsed.problems.push(*problem);
+                return (Arc::new(parsed), None);
+            }
+        };
+        let mut specs = Vec::new();
+        for node in envelope::manifests(nodes, &file, &mut parsed.skipped, &mut parsed.problems) {
+            if let Some((document, spec)) = envelope::read(node, &file, &self.verbatim, &mut parsed.problems)
+            {
+                parsed.documents.push(Arc::new(document));
+                specs.push(Some(spec));
+            }
+        }
+        (Arc::new(parsed), Some(Trees { file, specs }))
+    }
+
+    /// The spec of a manifest and its file; parses the file again if it came from the cache.
+    pub(super) fn take_spec(&self, unit: &Unit) -> (Arc<SourceFile>, Node) {
+        if let Some(merged) = &unit.merged {
+            return (merged.file.clone(), merged.spec.clone());
+        }
+        let side = &self.sides[unit.source];
+        let text = &side.texts[unit.text];
+        let mut trees = text.trees.borrow_mut();
+        let is_there = trees.as_ref().is_some_and(|trees| trees.specs[unit.ordinal].is_some());
+        if !is_there {
+            *trees = self.parse(side.request.files, &text.path).1;
+        }
+        let trees = trees.as_mut().expect("a blob that was parsed before parses again");
+        // Templates need the spec a second time.
+        let spec = match unit.resolved.has_outputs {
+            true => trees.specs[unit.ordinal].clone(),
+            false => trees.specs[unit.ordinal].take(),
+        };
+        (trees.file.clone(), spec.expect("the spec of each manifest is there after parsing"))
+    }
+
+    /// The whole document of a manifest, for uniting layers.
+    pub(super) fn whole(&self, side: usize, text: usize, ordinal: usize) -> Option<(Arc<SourceFile>, Node)> {
+        let side = &self.sides[side];
+        let file = Arc::new(read_text(side.request.files, &side.texts[text].path).ok()?);
+        let nodes = parse(&file, Limits::default()).ok()?;
+        // What cannot be named is no manifest, as in the first reading.
+        let named = envelope::manifests(nodes, &file, &mut 0, &mut Vec::new())
+            .into_iter()
+            .filter(|node| envelope::read(node.clone(), &file, &BTreeMap::new(), &mut Vec::new()).is_some());
+        let node = named.into_iter().nth(ordinal)?;
+        Some((file, node))
+    }
+}
+
+/// Fields whose schema says that their text is never substituted.
+fn verbatim_fields(request: &Request<'_>) -> Verbatim {
+    let mut all = Verbatim::new();
+    let configured = request.entries.iter().flat_map(|entry| entry.kinds.0.iter());
+    for kind in configured.chain(&request.known.0) {
+        let Some(properties) = kind.schema.get("properties").and_then(|p| p.as_object()) else { continue };
+        for (field, schema) in properties {
+            if schema.get("x-reconciled-verbatim").and_then(|v| v.as_bool()) == Some(true) {
+                all.entry(kind.name.clone()).or_default().insert(field.as_str().into());
+            }
+        }
+    }
+    all
+}

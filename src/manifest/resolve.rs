@@ -1,0 +1,269 @@
+//! The values of `${…}`: variables, facts of the host, outputs of other manifests.
+
+use super::{
+    Mode,
+    read::{Loading, Unit},
+    standing::{self, Standing},
+    substitute::{Put, Root, kind_of, replaced},
+};
+use crate::config::Host;
+use reconciled_provider::{
+    Address, Hash, ManifestKey, Problem, Reference, Span, Value, problem::did_you_mean, yaml::ScalarKind,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// What a manifest's `${…}` come to.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) puts: BTreeMap<Root, Put>,
+    /// Hash of content and values: equal input, equal manifest.
+    pub(super) input: Hash,
+    /// Manifests it refers to or names in `depends-on`.
+    pub(super) after: Vec<ManifestKey>,
+    /// An output of another manifest is used and known.
+    pub(super) has_outputs: bool,
+    /// A part has no value, and that is reported.
+    pub(super) failed: bool,
+}
+
+/// Which manifests an address without a group may mean, by source, kind and name.
+pub(super) struct Directory(HashMap<(usize, Arc<str>, Arc<str>), Vec<usize>>);
+
+impl Directory {
+    pub(super) fn of(units: &[Unit]) -> Directory {
+        let mut all: HashMap<_, Vec<usize>> = HashMap::new();
+        for (index, unit) in units.iter().enumerate() {
+            let key = (unit.source, unit.document.kind.clone(), unit.document.name.clone());
+            all.entry(key).or_default().push(index);
+        }
+        Directory(all)
+    }
+
+    /// The manifest that `address` means when `from` says it.
+    fn find(&self, units: &[Unit], from: &Unit, address: &Address) -> Result<usize, Box<Problem>> {
+        let key = (from.source, address.kind.clone(), address.name.clone());
+        let of_group = |index: &usize| {
+            let unit = &units[*index];
+            address.group.as_deref().is_none_or(|group| group == unit.document.group())
+        };
+        let all: Vec<usize> =
+            self.0.get(&key).into_iter().flatten().copied().filter(|index| of_group(index)).collect();
+        let in_namespace = |namespace: &str| -> Vec<usize> {
+            all.iter().copied().filter(|index| &*units[*index].document.namespace == namespace).collect()
+        };
+        let mut found = match &address.namespace {
+            Some(namespace) => in_namespace(namespace),
+            None => in_namespace(&from.document.namespace),
+        };
+        if found.is_empty() && address.namespace.is_none() {
+            found = in_namespace("");
+        }
+        match found[..] {
+            [one] => Ok(one),
+            [first, second, ..] => {
+                let groups = [units[first].document.group(), units[second].document.group()];
+                let message = format!("`{address}` may mean a manifest of {} or of {}", groups[0], groups[1]);
+                let hint = format!("write {}.{}/{}", address.kind, groups[0], address.name);
+                Err(Box::new(Problem::error(message).hint(hint)))
+            }
+            [] => Err(Box::new(self.missing(units, from, address))),
+        }
+    }
+
+    fn missing(&self, units: &[Unit], from: &Unit, address: &Address) -> Problem {
+        let problem =
+            Problem::error(format!("there is no manifest `{address}` in source `{}`", from.key.source()));
+        if let Some(other) = units.iter().find(|unit| {
+            unit.source != from.source
+                && unit.document.kind == address.kind
+                && unit.document.name == address.name
+        }) {
+            let text = format!("source `{}` has one, but sources do not see each other", other.key.source());
+            return problem.hint(text);
+        }
+        // The kind or the name is misspelt, rarely both.
+        let known: Vec<&Unit> =
+            units.iter().filter(|unit| unit.source == from.source && unit.key != from.key).collect();
+        let of_kind = known.iter().filter(|unit| unit.document.kind == address.kind);
+        let of_name = known.iter().filter(|unit| unit.document.name == address.name);
+        let name = did_you_mean(&address.name, of_kind.map(|unit| &*unit.document.name));
+        let kind = did_you_mean(&address.kind, of_name.map(|unit| &*unit.document.kind));
+        match (name, kind) {
+            (Some(name), _) => problem.hint(format!("did you mean `{}/{name}`?", address.kind)),
+            (None, Some(kind)) => problem.hint(format!("did you mean `{kind}/{}`?", address.name)),
+            (None, None) => problem,
+        }
+    }
+}
+
+/// Resolves every manifest that is offered to an entry.
+pub(super) fn resolve(loading: &mut Loading<'_>) {
+    let directory = Directory::of(&loading.units);
+    for index in 0..loading.units.len() {
+        if !matches!(loading.units[index].standing, Standing::Offered { .. }) {
+            continue;
+        }
+        let mut problems = Vec::new();
+        let unit = &loading.units[index];
+        let mut resolved =
+            Resolver { loading, directory: &directory, unit, problems: &mut problems }.resolve();
+        let problems: Vec<Problem> = problems
+            .into_iter()
+            .map(|(problem, span)| standing::place(loading, unit, problem, span))
+            .collect();
+        let (source, path) = (unit.source, loading.sides[unit.source].texts[unit.text].path.clone());
+        resolved.failed |= problems.iter().any(Problem::is_error);
+        if resolved.failed {
+            loading.sides[source].mark_broken(&path);
+        }
+        problems.into_iter().for_each(|problem| loading.sides[source].report(problem));
+        loading.units[index].resolved = resolved;
+    }
+}
+
+struct Resolver<'a, 'b> {
+    loading: &'a Loading<'b>,
+    directory: &'a Directory,
+    unit: &'a Unit,
+    problems: &'a mut Vec<(Problem, Span)>,
+}
+
+impl Resolver<'_, '_> {
+    fn resolve(mut self) -> Resolved {
+        let mut resolved = Resolved::default();
+        let document = self.unit.document.clone();
+        for token in &document.tokens {
+            let put = self.put(&token.root, token.span, &mut resolved);
+            resolved.failed |= put == Put::Failed;
+            resolved.puts.insert(token.root.clone(), put);
+        }
+        for (address, span) in &document.settings.depends_on {
+            match self.directory.find(&self.loading.units, self.unit, address) {
+                Ok(target) => resolved.after.push(self.loading.units[target].key.clone()),
+                Err(problem) => resolved.failed |= self.miss(*problem, *span) == Put::Failed,
+            }
+        }
+        resolved.after.sort();
+        resolved.after.dedup();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&document.content.0);
+        // Debug prints every part of roots and values; only equality within one process counts.
+        hasher.update(format!("{:?}", resolved.puts).as_bytes());
+        resolved.input.0.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        resolved
+    }
+
+    fn put(&mut self, root: &Root, span: Span, resolved: &mut Resolved) -> Put {
+        let anywhere = self.loading.mode == Mode::Anywhere;
+        match root {
+            Root::Malformed(text) => {
+                let problem = Problem::error(format!("`${{{text}}}` is not complete"));
+                let hint = "write ${vars.NAME}, ${host.name}, ${host.labels.NAME}, or $${ for a literal";
+                self.problems.push((problem.hint(hint), span));
+                Put::Failed
+            }
+            Root::Output(address, path) => self.output(address, path, span, resolved),
+            _ if anywhere => Put::Unknown(Reference {
+                target: ManifestKey::new("", "reconciled", "Host", "", "any"),
+                path: "value".into(),
+            }),
+            Root::Var(name) => self.variable(name, span),
+            Root::HostName => Put::Value((*self.loading.request.host.name).into(), ScalarKind::Str),
+            Root::HostLabel(label) => match self.loading.request.host.labels.get(label) {
+                Some(value) => Put::Value((**value).into(), ScalarKind::Str),
+                None => {
+                    let known = self.loading.request.host.labels.keys().map(|key| &**key);
+                    let problem = Problem::error(format!("this host has no label `{label}`"));
+                    self.problems.push((
+                        match did_you_mean(label, known) {
+                            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                            None => problem.hint("set host.labels in the host configuration"),
+                        },
+                        span,
+                    ));
+                    Put::Failed
+                }
+            },
+        }
+    }
+
+    /// A file that cannot be read is one problem, not one for everything that may be in it.
+    fn miss(&mut self, problem: Problem, span: Span) -> Put {
+        if !self.loading.sides[self.unit.source].has_unread() {
+            self.problems.push((problem, span));
+        }
+        Put::Failed
+    }
+
+    fn variable(&mut self, name: &str, span: Span) -> Put {
+        let variables = &self.loading.sides[self.unit.source].variables;
+        if let Some((text, kind)) = variables.values.get(name) {
+            return Put::Value(text.clone(), kind.clone());
+        }
+        // A file of variables that cannot be read is one problem, not one for each use.
+        if !variables.incomplete {
+            let problem = Problem::error(format!("there is no variable `{name}`"));
+            let problem = match did_you_mean(name, variables.values.keys().map(String::as_str)) {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem.hint("set it under `vars` of the source, or write $${ for a literal"),
+            };
+            self.problems.push((problem, span));
+        }
+        Put::Failed
+    }
+
+    fn output(&mut self, address: &Address, path: &Arc<str>, span: Span, resolved: &mut Resolved) -> Put {
+        let target = match self.directory.find(&self.loading.units, self.unit, address) {
+            Ok(target) => &self.loading.units[target],
+            Err(problem) => return self.miss(*problem, span),
+        };
+        if target.key == self.unit.key {
+            let problem = Problem::error(format!("{} refers to itself", self.unit.address));
+            self.problems.push((problem, span));
+            return Put::Failed;
+        }
+        if matches!(target.standing, Standing::Unselected | Standing::Unassigned) {
+            let text = format!("`{address}` is not applied on this host, so this value stays unknown");
+            self.problems.push((Problem::warning(text), span));
+        }
+        resolved.after.push(target.key.clone());
+        let reference = Reference { target: target.key.clone(), path: path.clone() };
+        match self.loading.request.outputs.get(&reference) {
+            Value::Known(text) => {
+                resolved.has_outputs = true;
+                Put::Value((*text).into(), kind_of(&text))
+            }
+            Value::Unknown => Put::Unknown(reference),
+        }
+    }
+}
+
+/// A text of the configuration in which only facts of the host may stand. Errors: the token without a value.
+pub(super) fn host_text(text: &str, host: &Host) -> Result<String, String> {
+    let missing = std::cell::RefCell::new(None);
+    let put = |root: &Root| {
+        let value = match root {
+            Root::HostName => Some(&host.name),
+            Root::HostLabel(label) => host.labels.get(label),
+            _ => None,
+        };
+        match value {
+            Some(value) => Put::Value((**value).into(), ScalarKind::Str),
+            None => {
+                missing.replace(Some(match root {
+                    Root::HostLabel(label) => format!("host.labels.{label}"),
+                    Root::Var(name) => format!("vars.{name}"),
+                    _ => text.to_string(),
+                }));
+                Put::Failed
+            }
+        }
+    };
+    match replaced(text, &put) {
+        Some((text, _)) => Ok(text.into()),
+        None => Err(missing.into_inner().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Whose a manifest is: for this host or not, and which entries it is offered to.
+
+use super::{
+    EntryView, Mode,
+    envelope::Document,
+    read::{Loading, Unit},
+};
+use reconciled_provider::{Kind, Problem, SourceFile, problem::did_you_mean};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What becomes of a manifest on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is offered to these entries.
+    Offered {
+        entries: Vec<usize>,
+        /// No other entry knows its kind.
+        is_sole: bool,
+    },
+    /// Its host selector does not match.
+    Unselected,
+    /// Its provider is not configured here.
+    Unassigned,
+    /// It has an error.
+    Faulty,
+}
+
+/// Name of the stand-in entry for manifests that name none, when no configuration is at hand.
+const ANY: &str = "any";
+
+/// Decides for every manifest, and numbers those that are desired.
+pub(super) fn settle(loading: &mut Loading<'_>) {
+    if loading.mode == Mode::Anywhere {
+        loading.entries = stand_ins(loading);
+    }
+    let mut next = 0;
+    for index in 0..loading.units.len() {
+        let unit = &loading.units[index];
+        let (standing, problem) = match unit.document.faulty {
+            true => (Standing::Faulty, None),
+            false => decide(loading, &unit.document),
+        };
+        if let Some((problem, span)) = problem {
+            let place = place(loading, unit, problem, span);
+            let source = unit.source;
+            loading.sides[source].report(place);
+        }
+        let unit = &mut loading.units[index];
+        if matches!(standing, Standing::Offered { .. }) {
+            unit.index = Some(next);
+            next += 1;
+        }
+        unit.standing = standing;
+    }
+}
+
+/// Puts a problem at a place of a manifest's file, with the line if the file can be read.
+pub(super) fn place(
+    loading: &Loading<'_>,
+    unit: &Unit,
+    problem: Problem,
+    span: reconciled_provider::Span,
+) -> Problem {
+    let side = &loading.sides[unit.source];
+    let path = &side.texts[unit.text].path;
+    if let Some(merged) = &unit.merged {
+        let mut problem = problem.at(&merged.file, span);
+        merged.settle(&mut problem);
+        return problem;
+    }
+    match super::read_text(side.request.files, path) {
+        Ok(file) => problem.at(&file, span),
+        Err(_) => problem.at(&SourceFile::new(path.clone(), ""), span),
+    }
+}
+
+type Verdict = (Standing, Option<(Problem, reconciled_provider::Span)>);
+
+fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
+    let request = loading.request;
+    let is_here = document.settings.hosts.as_ref().is_none_or(|hosts| hosts.matches(request.host));
+    if !is_here && loading.mode == Mode::Host {
+        return (Standing::Unselected, None);
+    }
+    let knows = |entry: &EntryView| entry.kinds.find(&document.api_version, &document.kind).is_some();
+    let able: Vec<usize> =
+        loading.entries.iter().enumerate().filter(|(_, e)| knows(e)).map(|(index, _)| index).collect();
+    let is_known = !able.is_empty() || request.known.find(&document.api_version, &document.kind).is_some();
+    if !is_known {
+        return (Standing::Faulty, Some((unknown_kind(loading, document), document.kind_span)));
+    }
+    if loading.mode == Mode::Anywhere {
+        let names: Vec<&str> = match document.providers.is_empty() {
+            true => loading.entries.iter().map(|entry| &*entry.name).collect(),
+            false => document.providers.iter().map(|(name, _)| &**name).collect(),
+        };
+        let entries = able.into_iter().filter(|i| names.contains(&&*loading.entries[*i].name)).collect();
+        return (Standing::Offered { entries, is_sole: false }, None);
+    }
+    // Without labels there is one kind of host, and a manifest for another host is a mistake.
+    let all_hosts_are_alike = request.host.labels.is_empty();
+    if document.providers.is_empty() {
+        if !able.is_empty() {
+            let is_sole = able.len() == 1;
+            return (Standing::Offered { entries: able, is_sole }, None);
+        }
+        if !all_hosts_are_alike {
+            return (Standing::Unassigned, None);
+        }
+        let problem = Problem::error(format!("no configured provider knows kind {}", document.kind));
+        let problem = problem.hint("add an entry under `providers` in the host configuration");
+        return (Standing::Faulty, Some((problem, document.kind_span)));
+    }
+    named(loading, document, &able, all_hosts_are_alike)
+}
+
+fn named(loading: &Loading<'_>, document: &Document, able: &[usize], all_hosts_are_alike: bool) -> Verdict {
+    let names: Vec<&str> = loading.entries.iter().map(|entry| &*entry.name).collect();
+    let mut entries = BTreeSet::new();
+    for (name, span) in &document.providers {
+        let Some(index) = names.iter().position(|known| *known == &**name) else {
+            let near = did_you_mean(name, names.iter().copied());
+            let problem = Problem::error(format!("provider `{name}` is not configured on this host"));
+            match near {
+                Some(near) => {
+                    let problem = problem.hint(format!("did you mean `{near}`?"));
+                    return (Standing::Faulty, Some((problem, *span)));
+                }
+                None if all_hosts_are_alike => {
+                    let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+                    let problem = problem.hint(format!("configured: {known}"));
+                    return (Standing::Faulty, Some((problem, *span)));
+                }
+                None => continue,
+            }
+        };
+        if !able.contains(&index) {
+            let problem = Problem::error(format!("provider `{name}` does not know kind {}", document.kind));
+            let able: Vec<&str> = able.iter().map(|index| names[*index]).collect();
+            let hint = match able.is_empty() {
+                true => "no configured provider does".to_string(),
+                false => format!("these do: {}", able.join(", ")),
+            };
+            return (Standing::Faulty, Some((problem.hint(hint), *span)));
+        }
+        entries.insert(index);
+    }
+    if entries.is_empty() {
+        return (Standing::Unassigned, None);
+    }
+    (Standing::Offered { entries: entries.into_iter().collect(), is_sole: able.len() == 1 }, None)
+}
+
+fn unknown_kind(loading: &Loading<'_>, document: &Document) -> Problem {
+    let configured = loading.entries.iter().flat_map(|entry| entry.kinds.0.iter());
+    let all: Vec<&Kind> = configured.chain(&loading.request.known.0).collect();
+    let (version, name) = (&document.api_version, &document.kind);
+    let problem = Problem::error(format!("unknown kind {name} of {version}"));
+    if let Some(kind) = all.iter().find(|kind| kind.name == *name) {
+        return problem.hint(format!("{name} is known as `apiVersion: {}`", kind.api_versions[0]));
+    }
+    let near = did_you_mean(name, all.iter().map(|kind| &*kind.name));
+    match near.and_then(|near| all.iter().find(|kind| &*kind.name == near)) {
+        Some(kind) => problem.hint(format!("did you mean `{}` of {}?", kind.name, kind.api_versions[0])),
+        None => {
+            let known: BTreeSet<&str> = all.iter().map(|kind| &*kind.name).collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            problem.hint(format!("known: {}", known.join(", ")))
+        }
+    }
+}
+
+/// Entries under the names that manifests use, each of the first type that knows their kind.
+fn stand_ins(loading: &Loading<'_>) -> Vec<EntryView> {
+    let types = loading.request.entries;
+    let mut wanted: BTreeMap<Arc<str>, BTreeSet<usize>> = BTreeMap::new();
+    for unit in &loading.units {
+        let document = &unit.document;
+        let knows = |entry: &EntryView| entry.kinds.find(&document.api_version, &document.kind).is_some();
+        let Some(first) = types.iter().position(knows) else { continue };
+        let names = document.providers.iter().map(|(name, _)| name.clone());
+        let names: Vec<Arc<str>> = match document.providers.is_empty() {
+            true => vec![ANY.into()],
+            false => names.collect(),
+        };
+        for name in names {
+            wanted.entry(name).or_default().insert(first);
+        }
+    }
+    let entry = |name: &Arc<str>, index: usize| EntryView { name: name.clone(), ..types[index].clone() };
+    wanted.iter().flat_map(|(name, set)| set.iter().map(move |index| entry(name, *index))).collect()
+}
+
+/// True when `entry` counts as the only one for a manifest that names none.
+pub(super) fn is_sole(loading: &Loading<'_>, unit: &Unit, entry: &EntryView) -> bool {
+    match (&unit.standing, loading.mode) {
+        (_, Mode::Anywhere) => &*entry.name == ANY,
+        (Standing::Offered { is_sole, .. }, Mode::Host) => *is_sole,
+        _ => false,
+    }
+}

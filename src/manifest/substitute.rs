@@ -1,0 +1,292 @@
+//! `${…}` in scalars: which ones are ours, and putting values in their place.
+//!
+//! Ours are `${vars.x}`, `${host.name}`, `${host.labels.x}` and `${ADDRESS:path}`; everything else (`${HOME}`,
+//! `${1:-x}`) belongs to somebody else and stays. `$${` is a literal `${`. Keys and `provider` are never
+//! touched, nor are fields whose schema says `x-reconciled-verbatim`.
+
+use reconciled_provider::{
+    Address, Node, Reference, Span,
+    yaml::{NodeValue, ScalarKind},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// What a `${…}` of ours asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Root {
+    Var(Arc<str>),
+    HostName,
+    HostLabel(Arc<str>),
+    Output(Address, Arc<str>),
+    /// Begins like ours and is not complete.
+    Malformed(Arc<str>),
+}
+
+/// A `${…}` of ours and the scalar it stands in.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    pub(super) root: Root,
+    pub(super) span: Span,
+}
+
+/// What is put in the place of a [`Root`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Put {
+    Value(Box<str>, ScalarKind),
+    Unknown(Reference),
+    /// Nothing: the problem is reported elsewhere.
+    Failed,
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Ours(Root, &'a str),
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            all.push(Piece::Text(&rest[..at - 1]));
+            all.push(Piece::Text("${"));
+            rest = &rest[at + 2..];
+            continue;
+        }
+        let ours = rest[at + 2..].find('}').and_then(|end| {
+            let inner = &rest[at + 2..at + 2 + end];
+            classify(inner).map(|root| (root, at + end + 3))
+        });
+        match ours {
+            Some((root, end)) => {
+                all.push(Piece::Text(&rest[..at]));
+                all.push(Piece::Ours(root, &rest[at..end]));
+                rest = &rest[end..];
+            }
+            None => {
+                all.push(Piece::Text(&rest[..at + 2]));
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    all.push(Piece::Text(rest));
+    all
+}
+
+fn classify(inner: &str) -> Option<Root> {
+    let is_path = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./[]".contains(c))
+    };
+    let malformed = || Root::Malformed(inner.into());
+    if let Some(name) = inner.strip_prefix("vars.") {
+        return Some(if is_path(name) { Root::Var(name.into()) } else { malformed() });
+    }
+    if let Some(fact) = inner.strip_prefix("host.") {
+        return Some(match (fact, fact.strip_prefix("labels.")) {
+            ("name", _) => Root::HostName,
+            (_, Some(label)) if is_path(label) => Root::HostLabel(label.into()),
+            _ => malformed(),
+        });
+    }
+    let (address, path) = inner.rsplit_once(':')?;
+    let address: Address = address.parse().ok().filter(|a: &Address| a.part.is_none())?;
+    // A kind has small letters; `${FOO/a:b}` is a shell's.
+    let is_kind = address.kind.chars().any(|c| c.is_ascii_lowercase())
+        && address.kind.chars().all(|c| c.is_ascii_alphanumeric());
+    (is_kind && is_path(path)).then(|| Root::Output(address, path.into()))
+}
+
+/// Calls `visit` on every scalar of a spec that is subject to substitution.
+fn scalars_mut(
+    spec: &mut Node,
+    verbatim: &BTreeSet<Arc<str>>,
+    visit: &mut impl FnMut(Span, &mut Box<str>, &mut ScalarKind),
+) {
+    if let NodeValue::Map(entries) = &mut spec.value {
+        let open = |key: &Node| key.as_str().is_none_or(|word| !verbatim.contains(word));
+        for (key, value) in entries.iter_mut().filter(|(key, _)| open(key)) {
+            if !names_provider(key) {
+                below_mut(value, visit);
+            }
+        }
+    } else {
+        below_mut(spec, visit);
+    }
+}
+
+fn names_provider(key: &Node) -> bool {
+    matches!(key.as_str(), Some("provider" | "providers"))
+}
+
+fn below_mut(node: &mut Node, visit: &mut impl FnMut(Span, &mut Box<str>, &mut ScalarKind)) {
+    match &mut node.value {
+        NodeValue::Null => {}
+        NodeValue::Scalar(text, kind) => visit(node.span, text, kind),
+        NodeValue::Seq(nodes) => nodes.iter_mut().for_each(|node| below_mut(node, visit)),
+        NodeValue::Map(entries) => entries
+            .iter_mut()
+            .filter(|(key, _)| !names_provider(key))
+            .for_each(|(_, node)| below_mut(node, visit)),
+    }
+}
+
+/// Every distinct token of a spec, with the first place it is used at.
+pub(super) fn tokens(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>) -> Vec<Token> {
+    let mut all: Vec<Token> = Vec::new();
+    let mut seen = BTreeSet::new();
+    scalars_mut(spec, verbatim, &mut |span, text, _| {
+        if !text.contains("${") {
+            return;
+        }
+        for piece in pieces(text) {
+            let Piece::Ours(root, _) = piece else { continue };
+            if seen.insert(root.clone()) {
+                all.push(Token { root, span });
+            }
+        }
+    });
+    all
+}
+
+/// Places of scalars whose value is not what a person wrote, nor what it will be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Gaps {
+    /// Something failed.
+    pub(super) failed: Vec<Span>,
+    /// A part is not known yet.
+    pub(super) unknown: Vec<Span>,
+}
+
+/// Puts values into a spec.
+pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &dyn Fn(&Root) -> Put) -> Gaps {
+    let mut gaps = Gaps::default();
+    scalars_mut(spec, verbatim, &mut |span, text, kind| {
+        if !text.contains("${") {
+            return;
+        }
+        match replaced(text, put) {
+            Some((new, new_kind)) => {
+                *text = new;
+                if let Some(new_kind) = new_kind {
+                    if matches!(new_kind, ScalarKind::Unknown(_)) {
+                        gaps.unknown.push(span);
+                    }
+                    *kind = new_kind;
+                }
+            }
+            None => gaps.failed.push(span),
+        }
+    });
+    gaps
+}
+
+/// The text with values in place, and its kind where that changes; none when something failed.
+pub(super) fn replaced(text: &str, put: &dyn Fn(&Root) -> Put) -> Option<(Box<str>, Option<ScalarKind>)> {
+    let (mut new, mut unknown) = (String::with_capacity(text.len()), Vec::new());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => new.push_str(text),
+            Piece::Ours(root, written) => match put(&root) {
+                // A scalar that is nothing but one value takes that value's kind: a number stays a number.
+                Put::Value(value, kind) if written.len() == text.len() => return Some((value, Some(kind))),
+                Put::Value(value, _) => new.push_str(&value),
+                Put::Unknown(reference) => {
+                    new.push_str(written);
+                    unknown.push(reference);
+                }
+                Put::Failed => return None,
+            },
+        }
+    }
+    let kind = (!unknown.is_empty()).then(|| ScalarKind::Unknown(unknown.into()));
+    Some((new.into(), kind))
+}
+
+/// The kind a plain scalar with this text would have: outputs come as text.
+pub(super) fn kind_of(text: &str) -> ScalarKind {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    match text {
+        "true" | "false" => ScalarKind::Bool,
+        // A leading zero is part of a code, not of a number.
+        _ if is_whole && (digits.len() == 1 || !digits.starts_with('0')) => ScalarKind::Int,
+        _ => ScalarKind::Str,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{
+        ManifestKey, SourceFile,
+        yaml::{Limits, parse},
+    };
+
+    fn put(root: &Root) -> Put {
+        match root {
+            Root::Var(name) if &**name == "ttl" => Put::Value("60".into(), ScalarKind::Int),
+            Root::Var(name) if &**name == "d" => Put::Value("example.com".into(), ScalarKind::Str),
+            Root::HostName => Put::Value("h1".into(), ScalarKind::Str),
+            Root::Output(address, path) => Put::Unknown(Reference {
+                target: ManifestKey(address.to_string().into()),
+                path: path.clone(),
+            }),
+            _ => Put::Failed,
+        }
+    }
+
+    #[test]
+    fn ours_are_replaced_and_the_rest_is_left_alone() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(replaced(text, &put).map(|(text, _)| text).as_deref(), expect, "{text}");
+        };
+        check("a.${vars.d}", Some("a.example.com"));
+        check("${host.name}.${vars.d}:${vars.ttl}", Some("h1.example.com:60"));
+        check("${HOME}/${1:-x} ${host} ${vars}", Some("${HOME}/${1:-x} ${host} ${vars}"));
+        check("${FOO/a:b}", Some("${FOO/a:b}"));
+        check("$${vars.d} $$${HOME}", Some("${vars.d} $${HOME}"));
+        check("${vars.d", Some("${vars.d"));
+        check("${vars.nope}", None);
+        check("${host.nope}", None);
+        check("x${SqsQueue.aws/jobs:status.arn}", Some("x${SqsQueue.aws/jobs:status.arn}"));
+    }
+
+    #[test]
+    fn a_single_value_keeps_its_kind_and_an_unknown_part_makes_the_whole_unknown() {
+        assert_eq!(replaced("${vars.ttl}", &put).unwrap().1, Some(ScalarKind::Int));
+        assert_eq!(replaced("${vars.ttl}s", &put).unwrap().1, None);
+        let (_, kind) = replaced("${vars.d}/${Zone/a:serial}", &put).unwrap();
+        let Some(ScalarKind::Unknown(references)) = kind else { panic!() };
+        assert_eq!((&*references[0].target.0, &*references[0].path), ("Zone/a", "serial"));
+    }
+
+    #[test]
+    fn keys_provider_and_verbatim_fields_are_never_touched() {
+        let file = SourceFile::new(
+            "a.yaml",
+            "'${vars.d}': '${vars.d}'\nprovider: '${vars.d}'\ncontent: '$${x}'\nl: [{provider: '${vars.d}', v: '${vars.ttl}'}]\n",
+        );
+        let mut node = parse(&file, Limits::default()).unwrap().remove(0);
+        let verbatim = BTreeSet::from(["content".into()]);
+        assert_eq!(tokens(&mut node, &verbatim).len(), 2);
+        assert_eq!(substitute(&mut node, &verbatim, &put), Gaps::default());
+        let shown: Vec<_> = node.entries().iter().map(|(k, v)| (k.as_str().unwrap(), v.as_str())).collect();
+        assert_eq!(shown[0], ("${vars.d}", Some("example.com")));
+        assert_eq!(shown[1], ("provider", Some("${vars.d}")));
+        assert_eq!(shown[2], ("content", Some("$${x}")));
+        assert_eq!(node.get("l").unwrap().elements()[0].get("provider").unwrap().as_str(), Some("${vars.d}"));
+        assert_eq!(node.get("l").unwrap().elements()[0].get("v").unwrap().as_str(), Some("60"));
+    }
+
+    #[test]
+    fn outputs_take_the_kind_they_look_like() {
+        for (text, kind) in [
+            ("12", ScalarKind::Int),
+            ("-3", ScalarKind::Int),
+            ("012", ScalarKind::Str),
+            ("true", ScalarKind::Bool),
+            ("a", ScalarKind::Str),
+            ("-", ScalarKind::Str),
+        ] {
+            assert_eq!(kind_of(text), kind, "{text}");
+        }
+    }
+}

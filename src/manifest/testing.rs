@@ -1,0 +1,352 @@
+//! A folder in memory, a fake entry, and short ways to load with them.
+//!
+//! The fake knows `test/v1 Thing`, which declares a scope and resources, and `test/v1 Part`, which contributes
+//! to a scope that a Thing declares.
+
+use super::{
+    Cache, EntryView, Files, Loaded, Outputs, Request, SecretMarks, SourceRequest, SourceRules, load,
+};
+use crate::config::Host;
+use bytes::Bytes;
+use reconciled_provider::{
+    At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
+    Inputs, Kind, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer, Policy, Problem,
+    ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Spec, Tracked, Value,
+    Version, Want, no_hints,
+};
+use serde::Deserialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Files by path; the id of a file is the hash of its content.
+#[derive(Clone, Default)]
+pub(crate) struct Folder {
+    files: BTreeMap<Arc<str>, Bytes>,
+    pub(crate) refused: Vec<Problem>,
+}
+
+pub(crate) fn folder(files: &[(&str, &str)]) -> Folder {
+    let files = files.iter().map(|(path, text)| (Arc::from(*path), Bytes::from(text.to_string()))).collect();
+    Folder { files, refused: Vec::new() }
+}
+
+impl Files for Folder {
+    fn entries(&self) -> Vec<(Arc<str>, [u8; 20])> {
+        let id = |bytes: &Bytes| {
+            let mut id = [0; 20];
+            id[..16].copy_from_slice(&Hash::of(bytes).0);
+            id
+        };
+        self.files.iter().map(|(path, bytes)| (path.clone(), id(bytes))).collect()
+    }
+    fn read(&self, path: &str) -> Result<Bytes, Box<Problem>> {
+        self.files.get(path).cloned().ok_or_else(|| Box::new(Problem::error("no such file").in_file(path)))
+    }
+    fn refused(&self) -> Vec<Problem> {
+        self.refused.clone()
+    }
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+#[expect(dead_code, reason = "provider is read by the loader")]
+pub(crate) struct ThingSpec {
+    /// Entry that manages it.
+    provider: Option<String>,
+    #[serde(default)]
+    #[schemars(skip)]
+    providers: Vec<String>,
+    /// Name of the scope.
+    zone: Option<String>,
+    /// Also delete what nobody declared.
+    #[serde(default)]
+    exclusive: bool,
+    /// What is in it.
+    #[serde(default)]
+    #[schemars(with = "Vec<Record>")]
+    records: Each<Record>,
+    /// Text that is never substituted.
+    #[schemars(extend("x-reconciled-verbatim" = true))]
+    content: Option<String>,
+    secret: Option<String>,
+    file: Option<String>,
+}
+
+/// One record.
+#[derive(Deserialize, schemars::JsonSchema)]
+pub(crate) struct Record {
+    /// Name within the zone.
+    name: String,
+    /// Seconds.
+    #[serde(default = "hour")]
+    ttl: u32,
+    /// Text.
+    value: Option<String>,
+    #[serde(default)]
+    merge: bool,
+}
+
+fn hour() -> u32 {
+    3600
+}
+
+/// Normalizes things; counts how often it is asked.
+#[derive(Debug)]
+pub(crate) struct Fake {
+    info: ProviderInfo,
+    pub(crate) asked: AtomicUsize,
+}
+
+fn info() -> ProviderInfo {
+    ProviderInfo {
+        type_name: "fake",
+        static_kinds: &["Thing", "Part"],
+        guard: GuardDomain::Scope,
+        fencing: Fencing::None,
+        identity: Identity::Deterministic,
+        marking: Marking::InventoryOnly,
+        lists: true,
+        atomic_batch: false,
+        concurrency: 1,
+        consistency_window: Default::default(),
+        apply_limit: Default::default(),
+        normalizer: 1,
+    }
+}
+
+pub(crate) fn kinds() -> Arc<Kinds> {
+    Arc::new(Kinds(vec![
+        Kind::of::<ThingSpec>(&["test/v1"], "Thing", "A scope with records"),
+        Kind::of::<ThingSpec>(&["test/v1", "test/v1alpha1"], "Part", "Records of a scope declared elsewhere"),
+    ]))
+}
+
+pub(crate) fn entry(name: &str) -> EntryView {
+    EntryView {
+        name: name.into(),
+        observer: Arc::new(Fake { info: info(), asked: AtomicUsize::new(0) }),
+        kinds: kinds(),
+    }
+}
+
+#[async_trait::async_trait]
+impl Observer for Fake {
+    fn info(&self) -> &ProviderInfo {
+        &self.info
+    }
+    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut out = Normalized::default();
+        let (spec, problems) = manifest.spec::<ThingSpec>();
+        out.problems = problems;
+        let Some(spec) = spec else { return out };
+        let scope = Scope::new(inputs.entry(), spec.zone.as_deref().unwrap_or(&manifest.name));
+        let is_mine = match &*manifest.kind {
+            "Part" => manifest.is_for(inputs.entry(), true) && inputs.scopes().contains(&scope),
+            _ => manifest.is_for(inputs.entry(), inputs.is_sole()),
+        };
+        if !is_mine {
+            return Normalized::default();
+        }
+        if spec.exclusive {
+            out.exclusive.push(scope.clone());
+        }
+        let scope = Arc::new(scope);
+        let policy = inputs.policy(manifest.policy.clone());
+        let mut push = |id: String, span, spec, policy| {
+            let origin = manifest.origin(span);
+            out.resources.push(Resource { id: id.into(), scope: scope.clone(), spec, origin, policy });
+        };
+        if &*manifest.kind == "Thing" {
+            push("scope".to_string(), manifest.span, Spec::known(b"scope".to_vec()), policy);
+        }
+        for At { span, unknown, value: record } in &*spec.records {
+            let text = format!("{} {}", record.ttl, record.value.as_deref().unwrap_or(""));
+            let content = match unknown.is_empty() {
+                true => Spec::known(text.into_bytes()),
+                false => Spec::Waiting { template: Hash::of(text.as_bytes()), on: unknown.clone().into() },
+            };
+            let policy = match record.merge {
+                true => inputs.policy(Policy { merge: true, ..manifest.policy.clone() }),
+                false => policy,
+            };
+            push(record.name.clone(), *span, content, policy);
+        }
+        let mut whole =
+            |id: &str, bytes: Vec<u8>| push(id.to_string(), manifest.span, Spec::known(bytes), policy);
+        if let Some(content) = spec.content {
+            whole("content", content.into_bytes());
+        }
+        let mut failures = Vec::new();
+        if let Some(name) = spec.secret {
+            match inputs.secret(&SecretRef::Named(name.into())) {
+                Ok(mark) => whole("secret", mark.0.0.to_vec()),
+                Err(error) => failures.push(error),
+            }
+        }
+        if let Some(path) = spec.file {
+            match inputs.blob(&path) {
+                Ok(bytes) => whole("file", bytes.to_vec()),
+                Err(error) => failures.push(error),
+            }
+        }
+        out.problems.extend(failures.into_iter().map(|error| manifest.error(manifest.span, error.message)));
+        out
+    }
+    fn part(&self, _: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        Some(id.0.clone())
+    }
+    fn slot(&self, _: &ResourceId) -> Option<Arc<str>> {
+        None
+    }
+    fn guard_word(&self, _: &Scope, _: &ResourceId) -> Option<&'static str> {
+        None
+    }
+    fn hints(&self) -> futures_core::stream::BoxStream<'static, Hint> {
+        no_hints()
+    }
+    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
+        Ok(kinds())
+    }
+    async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    async fn observe(&self, _: &Cx, _: &Want<'_>) -> Result<Observation, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    fn compare(&self, _: &Resource, _: &Observed) -> Option<Delta> {
+        None
+    }
+    async fn diff(&self, _: &Cx, _: &Want<'_>, _: &Observation) -> Result<Deltas, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    async fn discover(&self, _: &Cx, _: &str) -> Result<Vec<Found>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    fn export(&self, _: &Found) -> Result<Vec<Bytes>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    fn show(&self, _: &ResourceId, _: &[u8]) -> Vec<(Arc<str>, String)> {
+        Vec::new()
+    }
+    fn place(&self, _: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+    fn merge(
+        &self,
+        _: &[&Resource],
+        _: Option<&Observed>,
+        _: Option<&Tracked>,
+        _: &[Claim],
+    ) -> Result<Option<Resource>, Error> {
+        Err(Error::unsupported("the fake only normalizes"))
+    }
+}
+
+/// One secret with a mark that can be changed.
+struct OneSecret(u8);
+
+impl SecretMarks for OneSecret {
+    fn mark(&self, _: &str, _: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
+        match reference {
+            SecretRef::Named(name) if &**name == "db" => Ok(SecretMark(Hash([self.0; 16]))),
+            _ => Err(Error::permission_denied("no such secret")),
+        }
+    }
+}
+
+/// A host with two entries, and what a test wants different.
+pub(crate) struct Setup {
+    pub(crate) sources: Vec<(&'static str, Folder, SourceRules)>,
+    pub(crate) entries: Vec<EntryView>,
+    pub(crate) host: Host,
+    pub(crate) secret: u8,
+    pub(crate) outputs: BTreeMap<String, &'static str>,
+}
+
+impl Setup {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Setup {
+        let labels = [("role".into(), "web".into()), ("env".into(), "prod".into())].into();
+        Setup {
+            sources: vec![("infra", folder(files), SourceRules::default())],
+            entries: vec![entry("one")],
+            host: Host { name: "h1".into(), labels },
+            secret: 1,
+            outputs: BTreeMap::new(),
+        }
+    }
+    pub(crate) fn rules(&mut self) -> &mut SourceRules {
+        &mut self.sources[0].2
+    }
+    pub(crate) fn load(&self, cache: &mut Cache) -> Loaded {
+        let source = |(name, files, rules): &'_ (&'static str, Folder, SourceRules)| {
+            (*name, files.clone(), rules.clone())
+        };
+        let owned: Vec<_> = self.sources.iter().map(source).collect();
+        let sources: Vec<SourceRequest<'_>> = owned
+            .iter()
+            .map(|(name, files, rules)| SourceRequest {
+                name: (*name).into(),
+                revision: "abc".into(),
+                label: "abc".into(),
+                files,
+                prunes: true,
+                rules: rules.clone(),
+            })
+            .collect();
+        load(
+            &Request {
+                sources: &sources,
+                entries: &self.entries,
+                known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
+                host: &self.host,
+                outputs: self,
+                secrets: &OneSecret(self.secret),
+            },
+            cache,
+        )
+    }
+    pub(crate) fn once(&self) -> Loaded {
+        self.load(&mut Cache::default())
+    }
+}
+
+fn other_kind() -> Kind {
+    Kind::of::<ThingSpec>(&["other/v1"], "Other", "A kind no entry of the tests knows")
+}
+
+impl Outputs for Setup {
+    fn get(&self, reference: &Reference) -> Value {
+        match self.outputs.get(&format!("{}:{}", reference.target.name(), reference.path)) {
+            Some(text) => Value::Known((*text).into()),
+            None => Value::Unknown,
+        }
+    }
+}
+
+/// The problems of a load as a person sees them.
+pub(crate) fn shown(loaded: &Loaded) -> String {
+    loaded.problems.iter().map(|reported| reported.problem.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// The desired resources, one line each: `scope id = content`.
+pub(crate) fn resources(loaded: &Loaded) -> String {
+    let mut lines = Vec::new();
+    for (scope, list) in &loaded.desired.scopes {
+        for resource in list.iter().filter(|resource| &*resource.id.0 != "scope") {
+            let content = match &resource.spec {
+                Spec::Known { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+                Spec::Waiting { on, .. } => format!("waits for {} {}", on[0].target, on[0].path),
+            };
+            lines.push(format!("{scope} {} = {content}", resource.id));
+        }
+    }
+    lines.join("\n")
+}
