@@ -1,3 +1,4 @@
 //! reconciled
 
+pub mod render;
 pub mod source;
