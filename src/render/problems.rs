@@ -268,18 +268,73 @@ mod tests {
 
     #[test]
     fn people_see_line_caret_hint_and_count() {
-        assert_snapshot!(text(&problems()), @"");
+        assert_snapshot!(text(&problems()), @r#"
+        error: unknown field `valuez`, 100% wrong
+          --> zones/a b.yaml:3:3
+        3 |   valuez: 1
+          |   ^
+          --> kinds.yaml:7 declared here
+        hint: did you mean `values`?
+
+        warning: nothing declares anything
+          --> zones/b,c:d.yaml
+
+        error: no manifest
+
+        2 errors, 1 warning
+        "#);
         assert_eq!(text(&[]), "");
     }
 
     #[test]
     fn programs_see_every_part() {
-        assert_snapshot!(json(&problems(), ""), @"");
+        assert_snapshot!(json(&problems(), ""), @r#"
+        [
+          {
+            "severity": "error",
+            "file": "zones/a b.yaml",
+            "line": 3,
+            "column": 3,
+            "message": "unknown field `valuez`, 100% wrong",
+            "hint": "did you mean `values`?",
+            "related": [
+              {
+                "file": "kinds.yaml",
+                "line": 7,
+                "column": null,
+                "message": "declared here"
+              }
+            ]
+          },
+          {
+            "severity": "warning",
+            "file": "zones/b,c:d.yaml",
+            "line": null,
+            "column": null,
+            "message": "nothing declares anything",
+            "hint": null,
+            "related": []
+          },
+          {
+            "severity": "error",
+            "file": null,
+            "line": null,
+            "column": null,
+            "message": "no manifest",
+            "hint": null,
+            "related": []
+          }
+        ]
+        "#);
     }
 
     #[test]
     fn github_gets_one_escaped_command_for_each_problem() {
-        assert_snapshot!(github(&problems(), "./infra/"), @"");
+        assert_snapshot!(github(&problems(), "./infra/"), @r#"
+        ::error file=infra/zones/a b.yaml,line=3,col=3::unknown field `valuez`, 100%25 wrong%0Ahint: did you mean `values`?
+        ::warning file=infra/zones/b%2Cc%3Ad.yaml::nothing declares anything
+        ::error::no manifest
+        "#);
     }
 
     #[test]
@@ -295,7 +350,7 @@ mod tests {
         let prints: std::collections::BTreeSet<_> =
             report.iter().map(|r| r["fingerprint"].to_string()).collect();
         assert_eq!(prints.len(), 6);
-        assert_snapshot!(serde_json::to_string(&report[1]).unwrap(), @"");
+        assert_snapshot!(serde_json::to_string(&report[1]).unwrap(), @r#"{"description":"nothing declares anything","check_name":"manifest","fingerprint":"9bc07ef601e1019293e1a38de501d080","severity":"minor","location":{"path":"infra/zones/b,c:d.yaml","lines":{"begin":1}}}"#);
     }
 
     #[test]
@@ -311,7 +366,74 @@ mod tests {
 
     #[test]
     fn sarif_names_the_rule_the_place_and_related_places() {
-        assert_snapshot!(sarif(&problems()[..1], ""), @"");
+        let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+        let shown = sarif(&problems()[..1], "").replace(&version, "\"version\": \"VERSION\"");
+        assert_snapshot!(shown, @r#"
+        {
+          "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+          "version": "2.1.0",
+          "runs": [
+            {
+              "tool": {
+                "driver": {
+                  "name": "reconciled",
+                  "version": "VERSION",
+                  "rules": [
+                    {
+                      "id": "manifest",
+                      "shortDescription": {
+                        "text": "a manifest is not as its kind demands"
+                      }
+                    }
+                  ]
+                }
+              },
+              "columnKind": "unicodeCodePoints",
+              "results": [
+                {
+                  "ruleId": "manifest",
+                  "ruleIndex": 0,
+                  "level": "error",
+                  "message": {
+                    "text": "unknown field `valuez`, 100% wrong\nhint: did you mean `values`?"
+                  },
+                  "partialFingerprints": {
+                    "reconciled/v1": "71f9568b3cb393623f1dfbf70b37111a"
+                  },
+                  "locations": [
+                    {
+                      "physicalLocation": {
+                        "artifactLocation": {
+                          "uri": "zones/a%20b.yaml"
+                        },
+                        "region": {
+                          "startLine": 3,
+                          "startColumn": 3
+                        }
+                      }
+                    }
+                  ],
+                  "relatedLocations": [
+                    {
+                      "physicalLocation": {
+                        "artifactLocation": {
+                          "uri": "kinds.yaml"
+                        },
+                        "region": {
+                          "startLine": 7
+                        }
+                      },
+                      "message": {
+                        "text": "declared here"
+                      }
+                    }
+                  ]
+                }
+              ]
+            }
+          ]
+        }
+        "#);
     }
 
     #[test]

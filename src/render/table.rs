@@ -102,14 +102,22 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_end_without_spaces() {
-        assert_snapshot!(table().render(None), @"");
+        assert_snapshot!(table().render(None), @r#"
+        ADDRESS                 STATE    AGE  MESSAGE
+        Zone/example.com#www/A  stalled  3m   it exists, differs from the manifest, and is not tracked
+        Zone/b                  in sync
+        "#);
     }
 
     #[test]
     fn the_widest_columns_are_cut_until_the_lines_fit() {
         let text = table().render(Some(50));
         assert!(text.lines().all(|l| l.chars().count() <= 50), "{text}");
-        assert_snapshot!(text, @"");
+        assert_snapshot!(text, @r#"
+        ADDRESS                 STATE    AGE  MESSAGE
+        Zone/example.com#www/A  stalled  3m   it exists, …
+        Zone/b                  in sync
+        "#);
     }
 
     #[test]
