@@ -63,9 +63,6 @@ pub enum State {
     Failed,
 }
 
-/// A domain stands as a plan does.
-pub type DomainState = State;
-
 /// How many changes of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
@@ -106,7 +103,7 @@ pub struct GuardDomain {
     /// Digest of its guarded changes, 32 hexadecimal digits: what an approval is bound to.
     pub digest: Option<Arc<str>>,
     /// Held, failed, waiting or ready.
-    pub state: DomainState,
+    pub state: State,
     /// Why it is, or without its approval would be, held.
     pub reasons: Vec<Arc<str>>,
     /// What the guard counted.

@@ -9,15 +9,16 @@ mod document;
 mod lines;
 mod markdown;
 mod text;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
 
 pub use build::{Details, Options};
 pub use document::{
-    Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, DomainState, Failure,
-    Field, Foreign, ForeignResource, GuardDomain, Problem, ResourceChange, Source, State, Summary,
-    Unassigned, Values, Warning,
+    Action, Approval, Blocked, Change, Condition, ConditionKind, Counts, Document, Failure, Field, Foreign,
+    ForeignResource, GuardDomain, Problem, ResourceChange, Source, State, Summary, Unassigned, Values,
+    Warning,
 };
 pub use markdown::markdown;
 pub use text::{TextOptions, text};
