@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod manifest;
+pub mod render;
 pub mod source;

@@ -1,0 +1,67 @@
+//! Showing: plans, problems and tables as text, JSON and Markdown.
+//!
+//! Guarantees: same input, same bytes; nothing from a repository or a remote can steer a terminal or a page
+//! ([`clean`]); colour never alone carries meaning. Nothing here decides, reads a clock or does I/O.
+
+pub mod plan;
+pub mod problems;
+pub mod table;
+pub mod time;
+
+use std::borrow::Cow;
+
+/// Makes `text` one line that cannot steer a terminal.
+///
+/// A line feed becomes `\n`, a tab a space; other control characters and those that reorder text (Unicode
+/// TR36 §2.5, "Trojan Source") become U+FFFD.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push(' '),
+            c if steers(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Cuts `text` to `width` characters, the last of which is then `…`.
+pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    // Bytes are at least as many as characters, so most texts need no counting.
+    if text.len() <= width || text.chars().count() <= width {
+        return Cow::Borrowed(text);
+    }
+    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_replaced_and_the_rest_borrowed() {
+        assert_eq!(clean("a\u{1b}[31mb\u{9b}\n\tc\u{202e}"), "a\u{fffd}[31mb\u{fffd}\\n c\u{fffd}");
+        assert!(matches!(clean("grüße … 日本"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_text_is_cut_by_characters() {
+        assert_eq!(cut("grüße", 5), "grüße");
+        assert_eq!(cut("grüßen", 5), "grüß…");
+        assert_eq!(cut("x", 0), "");
+    }
+}

@@ -1,0 +1,409 @@
+//! From what the engine found to the [`Document`]: a translation, field by field.
+
+use super::{document::*, warnings::possible_moves};
+use crate::render::{problems, time};
+use reconciled_engine::{
+    Desired,
+    plan::{self, ScopePlan, Step},
+    store,
+    survey::{self, Survey, View},
+};
+use reconciled_provider::{Error, FieldChange, Hash, Observer, ResourceId, Scope, Severity, Shown, Spec};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+/// What goes into a document.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// Problems found while loading the manifests.
+    pub problems: &'a [reconciled_provider::Problem],
+    /// Lists foreign resources, not only their number.
+    pub show_foreign: bool,
+    /// How many changes get their values.
+    pub details: Details,
+}
+
+/// How many changes get `before`, `after` and `fields`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Details {
+    /// All: what is published.
+    #[default]
+    All,
+    /// The first so many of each scope: what a text with that limit shows.
+    First(usize),
+}
+
+impl Document {
+    /// The document of `survey`, made from `desired`.
+    ///
+    /// `show` finds the observer of an entry, which shows canonical bytes as fields; a change of an entry it
+    /// does not know has no values.
+    pub fn of<'a>(
+        survey: &Survey,
+        desired: &Desired,
+        show: &dyn Fn(&str) -> Option<&'a dyn Observer>,
+        options: &Options<'_>,
+    ) -> Document {
+        let mut document = Document { format_version: FORMAT_VERSION.into(), ..Document::default() };
+        document.sources = desired
+            .sources
+            .iter()
+            .map(|(name, s)| Source {
+                name: name.clone(),
+                revision: s.revision.clone(),
+                label: s.label.clone(),
+            })
+            .collect();
+        for (scope, view) in &survey.scopes {
+            match view {
+                Ok(view) => ScopeBuilder::new(survey, scope, show(&scope.provider), options)
+                    .build(view, &mut document),
+                Err(error) => document.failures.push(failure(scope, error)),
+            }
+        }
+        document.domains = guard_domains(survey, &document);
+        document.warnings = possible_moves(survey);
+        document.unassigned = survey
+            .unassigned
+            .iter()
+            .map(|(scope, tracked)| Unassigned { scope: name(scope), tracked: *tracked })
+            .collect();
+        document.unassigned.sort_by(|a, b| a.scope.cmp(&b.scope));
+        document.problems = options.problems.iter().map(problem).collect();
+        document.state = state(&document);
+        document
+    }
+}
+
+fn name(scope: &Scope) -> Arc<str> {
+    scope.to_string().into()
+}
+
+/// Translates one scope; what its changes share is made once.
+struct ScopeBuilder<'a> {
+    observer: Option<&'a dyn Observer>,
+    provider: Arc<str>,
+    scope: Arc<str>,
+    domain: Arc<str>,
+    digest: Option<Arc<str>>,
+    is_held: bool,
+    options: &'a Options<'a>,
+}
+
+impl<'a> ScopeBuilder<'a> {
+    fn new(
+        survey: &Survey,
+        scope: &Scope,
+        observer: Option<&'a dyn Observer>,
+        options: &'a Options<'a>,
+    ) -> ScopeBuilder<'a> {
+        let domain = survey.domain_of(scope);
+        let shown = name(scope);
+        ScopeBuilder {
+            observer,
+            provider: scope.provider.clone(),
+            domain: domain.map_or_else(|| shown.clone(), |d| d.name.clone()),
+            digest: domain.and_then(|d| d.verdict.digest).map(|d| d.to_string().into()),
+            is_held: domain.is_some_and(survey::Domain::is_held),
+            scope: shown,
+            options,
+        }
+    }
+
+    fn build(&self, view: &View, document: &mut Document) {
+        let plan = &view.plan;
+        // What blocks a step is said by the last condition of its resource.
+        let told: HashMap<&ResourceId, &store::Condition> = if plan.steps.iter().any(|s| s.blocked.is_some())
+        {
+            plan.conditions.iter().filter_map(|c| Some((c.id.as_ref()?, c))).collect()
+        } else {
+            HashMap::new()
+        };
+        let mut reason: Option<(&plan::Reason, Arc<str>)> = None;
+        document.resource_changes.reserve(plan.steps.len());
+        for (index, step) in plan.steps.iter().enumerate() {
+            // Neighbours mostly share their reason.
+            let word = match &reason {
+                Some((known, word)) if **known == step.reason => word.clone(),
+                _ => step.reason.to_string().into(),
+            };
+            reason = Some((&step.reason, word.clone()));
+            count(&mut document.summary, &step.change);
+            let detailed = match self.options.details {
+                Details::All => true,
+                Details::First(most) => index < most,
+            };
+            document.resource_changes.push(self.change(step, word, &told, detailed));
+        }
+        document.conditions.extend(plan.conditions.iter().map(|c| self.condition(c)));
+        document.in_sync += plan.in_sync;
+        self.foreign(plan, &mut document.foreign);
+    }
+
+    fn change(
+        &self,
+        step: &Step,
+        reason: Arc<str>,
+        told: &HashMap<&ResourceId, &store::Condition>,
+        detailed: bool,
+    ) -> ResourceChange {
+        let is_guarded = step.change.writes() && step.reason.is_guarded();
+        let blocked = step.blocked.is_some().then(|| match told.get(&step.id) {
+            Some(c) => Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() },
+            None => Blocked {
+                kind: ConditionKind::Waiting,
+                reason: "Blocked".into(),
+                message: "it cannot happen yet".into(),
+            },
+        });
+        let mut change = Change { actions: actions(&step.change), ..Change::default() };
+        let mut fields = Vec::new();
+        if detailed {
+            self.values(step, &mut change);
+            fields = step.fields.iter().map(field).collect();
+        }
+        ResourceChange {
+            address: step.address.to_string(),
+            previous_address: match &step.change {
+                plan::Change::Move { from } => Some(from.to_string()),
+                _ => None,
+            },
+            provider: self.provider.clone(),
+            scope: self.scope.clone(),
+            id: step.id.0.clone(),
+            r#type: step.address.kind.clone(),
+            change,
+            fields,
+            reason,
+            state: match (&blocked, self.is_held && is_guarded) {
+                (_, true) => State::Held,
+                (Some(_), false) => State::Waiting,
+                (None, false) => State::Ready,
+            },
+            blocked,
+            domain: self.domain.clone(),
+            digest: self.digest.clone().filter(|_| is_guarded),
+            file: step.place.as_ref().map(|(file, _)| file.clone()),
+            line: step.place.as_ref().map(|(_, line)| *line),
+        }
+    }
+
+    /// Both sides of a change, where the provider can show them.
+    fn values(&self, step: &Step, change: &mut Change) {
+        if matches!(step.change, plan::Change::Move { .. } | plan::Change::Forget) {
+            return;
+        }
+        // A resource that was not read, because its scope's version stood, has a hash and no bytes.
+        let seen = step.work.observed.as_ref().filter(|o| !o.bytes.is_empty() || o.hash == Hash::of(b""));
+        change.before = seen.and_then(|o| self.show(&step.id, &o.bytes));
+        match step.work.desired.as_ref().map(|r| &r.spec) {
+            Some(Spec::Known { bytes, .. }) => change.after = self.show(&step.id, bytes),
+            Some(Spec::Waiting { .. }) => {
+                change.after = Some(Values::new());
+                change.after_unknown.insert("*".into(), true);
+            }
+            None => {}
+        }
+        for field in &step.fields {
+            if field.before == Shown::Sensitive || field.after == Shown::Sensitive {
+                mask(&mut change.before, &mut change.before_sensitive, &field.path);
+                mask(&mut change.after, &mut change.after_sensitive, &field.path);
+            }
+            if field.after == Shown::Unknown {
+                if let Some(after) = &mut change.after {
+                    after.remove(&field.path);
+                }
+                change.after_unknown.insert(field.path.clone(), true);
+            }
+        }
+    }
+
+    fn show(&self, id: &ResourceId, bytes: &[u8]) -> Option<Values> {
+        let mut values = Values::new();
+        for (path, value) in self.observer?.show(id, bytes) {
+            // A path that comes twice is a list told one by one: nothing of it may be lost.
+            values
+                .entry(path)
+                .and_modify(|known: &mut String| {
+                    known.push_str(", ");
+                    known.push_str(&value);
+                })
+                .or_insert(value);
+        }
+        Some(values)
+    }
+
+    fn condition(&self, condition: &store::Condition) -> Condition {
+        Condition {
+            scope: self.scope.clone(),
+            id: condition.id.as_ref().map(|id| id.0.clone()),
+            address: condition.address.as_ref().map(ToString::to_string),
+            kind: kind(condition.kind),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+            hint: condition.hint.clone(),
+            next_try: condition.next_try.map(time::rfc3339),
+        }
+    }
+
+    fn foreign(&self, plan: &ScopePlan, foreign: &mut Foreign) {
+        foreign.count += plan.foreign_count as usize;
+        if !self.options.show_foreign {
+            return;
+        }
+        let start = foreign.resources.len();
+        foreign.resources.extend(plan.foreign.iter().map(|(id, owner)| ForeignResource {
+            scope: self.scope.clone(),
+            id: id.0.clone(),
+            owner: owner.clone(),
+        }));
+        foreign.resources[start..].sort();
+    }
+}
+
+/// Puts `(sensitive)` for the field at `path`, for what is in it and for what it is in.
+fn mask(side: &mut Option<Values>, marks: &mut BTreeMap<Arc<str>, bool>, path: &Arc<str>) {
+    let Some(values) = side else { return };
+    let within =
+        |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']));
+    let mut found = false;
+    for (key, value) in values.iter_mut() {
+        if key == path || within(key, path) || within(path, key) {
+            *value = SENSITIVE.to_string();
+            marks.insert(key.clone(), true);
+            found = true;
+        }
+    }
+    if !found {
+        values.insert(path.clone(), SENSITIVE.to_string());
+        marks.insert(path.clone(), true);
+    }
+}
+
+fn field(change: &FieldChange) -> Field {
+    let side = |shown: &Shown| match shown {
+        Shown::Text(text) => Some(text.clone()),
+        Shown::Sensitive => Some(SENSITIVE.to_string()),
+        Shown::Unknown | Shown::Absent => None,
+    };
+    Field {
+        path: change.path.clone(),
+        before: side(&change.before),
+        after: side(&change.after),
+        after_unknown: change.after == Shown::Unknown,
+    }
+}
+
+fn actions(change: &plan::Change) -> Vec<Action> {
+    match change {
+        plan::Change::Create => vec![Action::Create],
+        plan::Change::Update | plan::Change::Continue => vec![Action::Update],
+        plan::Change::Replace => vec![Action::Delete, Action::Create],
+        plan::Change::Delete => vec![Action::Delete],
+        plan::Change::Adopt => vec![Action::Adopt],
+        plan::Change::Move { .. } => vec![Action::Move],
+        plan::Change::Forget => vec![Action::Forget],
+    }
+}
+
+fn count(summary: &mut Summary, change: &plan::Change) {
+    *match change {
+        plan::Change::Create => &mut summary.create,
+        plan::Change::Update | plan::Change::Continue => &mut summary.update,
+        plan::Change::Replace => &mut summary.replace,
+        plan::Change::Delete => &mut summary.delete,
+        plan::Change::Adopt => &mut summary.adopt,
+        plan::Change::Move { .. } => &mut summary.r#move,
+        plan::Change::Forget => &mut summary.forget,
+    } += 1;
+}
+
+fn kind(kind: store::ConditionKind) -> ConditionKind {
+    match kind {
+        store::ConditionKind::Waiting => ConditionKind::Waiting,
+        store::ConditionKind::Stalled => ConditionKind::Stalled,
+        store::ConditionKind::Held => ConditionKind::Held,
+        store::ConditionKind::Suspended => ConditionKind::Suspended,
+    }
+}
+
+fn failure(scope: &Scope, error: &Error) -> Failure {
+    Failure {
+        scope: name(scope),
+        kind: error.kind.word().into(),
+        message: error.chain(),
+        hint: error.hint.clone(),
+    }
+}
+
+fn problem(problem: &reconciled_provider::Problem) -> Problem {
+    let (line, column) = problems::position(problem);
+    Problem {
+        severity: match problem.severity {
+            Severity::Error => "error".into(),
+            Severity::Warning => "warning".into(),
+        },
+        file: problem.place.as_ref().map(|p| p.file.clone()),
+        line,
+        column,
+        message: problem.message.clone(),
+        hint: problem.hint.clone(),
+    }
+}
+
+fn guard_domains(survey: &Survey, document: &Document) -> Vec<GuardDomain> {
+    let mut waiting: HashMap<&str, bool> = HashMap::new();
+    for change in &document.resource_changes {
+        *waiting.entry(&*change.domain).or_insert(true) &= change.state == State::Waiting;
+    }
+    let failed: HashSet<&str> = document.failures.iter().map(|f| &*f.scope).collect();
+    survey
+        .domains
+        .values()
+        .map(|domain| {
+            let scopes: Vec<Arc<str>> = domain.scopes.iter().map(name).collect();
+            let state = if domain.is_held() {
+                State::Held
+            } else if scopes.iter().any(|s| failed.contains(&**s)) {
+                State::Failed
+            } else if waiting.get(&*domain.name).is_some_and(|all| *all) {
+                State::Waiting
+            } else {
+                State::Ready
+            };
+            guard_domain(domain, scopes, state)
+        })
+        .collect()
+}
+
+fn guard_domain(domain: &survey::Domain, scopes: Vec<Arc<str>>, state: State) -> GuardDomain {
+    let [create, update, replace, delete] = domain.verdict.counts;
+    GuardDomain {
+        name: domain.name.clone(),
+        scopes,
+        digest: domain.verdict.digest.map(|d| d.to_string().into()),
+        state,
+        reasons: domain.verdict.reasons.clone(),
+        counts: Counts { create, update, replace, delete },
+        approval: domain.approval.as_ref().map(|a| Approval {
+            actor: a.actor.clone(),
+            reason: a.reason.clone(),
+            at: time::rfc3339(a.at),
+        }),
+    }
+}
+
+/// The worst of what is in it: failed, then what needs a person, then what needs time.
+fn state(document: &Document) -> State {
+    let conditions = document.conditions.iter().map(|c| match c.kind {
+        ConditionKind::Stalled | ConditionKind::Held => State::Held,
+        ConditionKind::Waiting => State::Waiting,
+        ConditionKind::Suspended => State::Ready,
+    });
+    let domains = document.domains.iter().map(|d| d.state);
+    let broken = !document.failures.is_empty() || document.problems.iter().any(|p| &*p.severity == "error");
+    let failed = broken.then_some(State::Failed);
+    conditions.chain(domains).chain(failed).max().unwrap_or_default()
+}

@@ -1,0 +1,190 @@
+//! What text and Markdown share: symbols, one-line values, changed lines of long values, counts in words.
+
+use super::document::*;
+use crate::render::{clean, cut};
+use std::borrow::Cow;
+
+/// Most lines of a long value that are shown on each side.
+const LINES: usize = 20;
+
+/// The symbol of a change, as in Terraform's plans and three more.
+pub(super) fn symbol(change: &ResourceChange) -> &'static str {
+    match change.change.actions[..] {
+        [Action::Create] => "+",
+        [Action::Update] => "~",
+        [Action::Delete] => "-",
+        [Action::Adopt] => "=",
+        [Action::Move] => ">",
+        [Action::Forget] => ".",
+        _ => "-/+",
+    }
+}
+
+/// `ttl 300, values 192.0.2.1`: what comes, goes or is taken over. Updates tell their fields instead.
+pub(super) fn values(change: &ResourceChange) -> String {
+    if let Some(from) = &change.previous_address {
+        return format!("moved from {}", clean(from));
+    }
+    let side = match change.change.actions[..] {
+        [Action::Create] | [Action::Adopt] => change.change.after.as_ref(),
+        [Action::Delete] => change.change.before.as_ref(),
+        _ => None,
+    };
+    let mut words: Vec<String> = side
+        .into_iter()
+        .flatten()
+        .map(|(path, value)| format!("{} {}", clean(path), first_line(value)))
+        .collect();
+    if change.change.actions == [Action::Create] && !change.change.after_unknown.is_empty() {
+        words.push("(known after apply)".to_string());
+    }
+    words.join(", ")
+}
+
+/// A value on one line: of several lines the first, and how many there are.
+pub(super) fn first_line(value: &str) -> Cow<'_, str> {
+    let text = value.strip_suffix('\n').unwrap_or(value);
+    match text.split_once('\n') {
+        _ if value.is_empty() => Cow::Borrowed("\"\""),
+        None => clean(text),
+        Some((first, _)) => Cow::Owned(format!("{} … ({} lines)", clean(first), text.lines().count())),
+    }
+}
+
+/// One side of a field in words.
+pub(super) fn side(value: Option<&str>, is_unknown: bool) -> Cow<'_, str> {
+    match value {
+        _ if is_unknown => Cow::Borrowed("(known after apply)"),
+        None => Cow::Borrowed("(none)"),
+        Some(value) => first_line(value),
+    }
+}
+
+/// True when a field needs more than one line.
+pub(super) fn is_long(field: &Field) -> bool {
+    let long =
+        |side: &Option<String>| side.as_deref().is_some_and(|v| v.trim_end_matches('\n').contains('\n'));
+    long(&field.before) || long(&field.after)
+}
+
+/// The lines that differ between two values, `-` before `+`, without what is equal at both ends.
+pub(super) fn changed_lines(field: &Field, width: usize) -> Vec<(char, String)> {
+    let lines = |side: &'_ Option<String>| -> Vec<String> {
+        side.iter().flat_map(|v| v.lines()).map(|l| cut(&clean(l), width).into_owned()).collect()
+    };
+    let (before, mut after) = (lines(&field.before), lines(&field.after));
+    if field.after_unknown {
+        after = vec!["(known after apply)".to_string()];
+    }
+    let start = before.iter().zip(&after).take_while(|(b, a)| b == a).count();
+    let (before, after) = (&before[start..], &after[start..]);
+    let end = before.iter().rev().zip(after.iter().rev()).take_while(|(b, a)| b == a).count();
+    let mut out = Vec::new();
+    for (sign, lines) in [('-', &before[..before.len() - end]), ('+', &after[..after.len() - end])] {
+        out.extend(lines.iter().take(LINES).map(|l| (sign, l.clone())));
+        if lines.len() > LINES {
+            out.push((sign, format!("… {} more lines", lines.len() - LINES)));
+        }
+    }
+    if out.is_empty() {
+        // Cut to the same text, or different only in what a terminal must not see.
+        out.push(('~', "(differs where it is not shown)".to_string()));
+    }
+    out
+}
+
+/// `zones/example.com.yaml:12`, empty when there is no declaration.
+pub(super) fn place(change: &ResourceChange) -> String {
+    match (&change.file, change.line) {
+        (Some(file), Some(line)) if line > 0 => format!("{}:{line}", clean(file)),
+        (Some(file), _) => clean(file).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Why, and that it is held if it is.
+pub(super) fn reason(change: &ResourceChange) -> String {
+    let held = if change.state == State::Held { ", held" } else { "" };
+    format!("{}{held}", clean(&change.reason))
+}
+
+/// What keeps a change: `waiting: until Zone/a is ready`.
+pub(super) fn blocked(blocked: &Blocked) -> String {
+    let message = clean(&blocked.message);
+    // The engine's messages begin with "waits", which the word before them already says.
+    let message = match blocked.kind {
+        ConditionKind::Waiting => message.strip_prefix("waits ").unwrap_or(&message),
+        _ => &message,
+    };
+    format!("{}: {message}", kind(blocked.kind))
+}
+
+pub(super) fn kind(kind: ConditionKind) -> &'static str {
+    match kind {
+        ConditionKind::Waiting => "waiting",
+        ConditionKind::Stalled => "stalled",
+        ConditionKind::Held => "held",
+        ConditionKind::Suspended => "suspended",
+    }
+}
+
+/// First 8 digits of a digest: what a person types.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..8).unwrap_or(digest)
+}
+
+/// How many of each, in the order of the summary.
+pub(super) fn tally<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
+    let mut summary = Summary::default();
+    for change in changes {
+        *match change.change.actions[..] {
+            [Action::Create] => &mut summary.create,
+            [Action::Update] => &mut summary.update,
+            [Action::Delete] => &mut summary.delete,
+            [Action::Adopt] => &mut summary.adopt,
+            [Action::Move] => &mut summary.r#move,
+            [Action::Forget] => &mut summary.forget,
+            _ => &mut summary.replace,
+        } += 1;
+    }
+    summary
+}
+
+/// `3 to create, 1 to update`: what there is, or with `always` also how little of the first kinds there is.
+pub(super) fn words(summary: &Summary, always: bool) -> String {
+    let parts = [
+        (summary.create, "create", always),
+        (summary.update, "update", always),
+        (summary.replace, "replace", false),
+        (summary.delete, "delete", always),
+        (summary.adopt, "adopt", false),
+        (summary.r#move, "move", false),
+        (summary.forget, "forget", false),
+    ];
+    let shown = parts.iter().filter(|(count, _, always)| *count > 0 || *always);
+    shown.map(|(count, word, _)| format!("{count} to {word}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The last line: what would happen, or that nothing would.
+pub(super) fn conclusion(document: &Document) -> String {
+    if document.has_changes() {
+        return format!("Plan: {}; {} in sync", words(&document.summary, true), document.in_sync);
+    }
+    let count =
+        |kinds: &[ConditionKind]| document.conditions.iter().filter(|c| kinds.contains(&c.kind)).count();
+    let rest = [
+        (count(&[ConditionKind::Stalled, ConditionKind::Held]), "in need of a person"),
+        (count(&[ConditionKind::Waiting]), "waiting"),
+        (count(&[ConditionKind::Suspended]), "suspended"),
+    ];
+    let mut text = format!("No changes. {} resources in sync", document.in_sync);
+    for (count, word) in rest.iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {count} {word}");
+    }
+    match document.failures.len() {
+        0 => {}
+        1 => text += ", 1 scope not read",
+        many => text += &format!(", {many} scopes not read"),
+    }
+    text + "."
+}

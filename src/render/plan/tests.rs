@@ -1,0 +1,783 @@
+//! What each form of a plan shows, on surveys made by hand.
+
+use super::*;
+use insta::assert_snapshot;
+use reconciled_engine::{
+    Desired, Row, RowState, SourceState,
+    plan::{self, Reason, ScopePlan, Step, Work, guard::Verdict},
+    store,
+    survey::{Domain, Survey, View},
+};
+use reconciled_provider::{
+    Address, Deletion, Delta, Drift, Error, FieldChange, Focus, Hash, ManifestKey, Observation, Observed,
+    Observer, Origin, PolicyId, Reference as Ref, Resource, ResourceId, Scope, Shown, SourceFile, Span, Spec,
+    Tracked, Version,
+};
+use reconciled_testkit::{Calm, Reference, Role, World};
+use std::{sync::Arc, time::Duration};
+
+fn observer() -> Reference {
+    Reference::new(Role::Zone, "pdns", "dns1", Arc::new(World::default()), Arc::new(Calm))
+}
+
+fn document(survey: &Survey, options: &Options<'_>) -> Document {
+    let provider = observer();
+    let source = SourceState { revision: "abc1234def".into(), label: "abc1234".into(), ..Default::default() };
+    let desired = Desired { sources: [("infra".into(), source)].into(), ..Desired::default() };
+    Document::of(survey, &desired, &|entry| (entry == "pdns").then_some(&provider as &dyn Observer), options)
+}
+
+fn plain(survey: &Survey) -> String {
+    text(&document(survey, &Options::default()), &TextOptions::default())
+}
+
+fn commit() -> Reason {
+    Reason::Commit("abc1234".into())
+}
+
+fn address(id: &str) -> Address {
+    Address {
+        namespace: None,
+        kind: "Zone".into(),
+        group: None,
+        name: "example.com".into(),
+        part: Some(id.into()),
+    }
+}
+
+fn spec(content: &str) -> Spec {
+    Spec::known(content.as_bytes().to_vec())
+}
+
+fn row(id: &str) -> Row {
+    Row {
+        scope: Scope::new("pdns", "example.com"),
+        tracked: Tracked::new(id.into(), Hash::default()),
+        manifest: ManifestKey::new("infra", "dns", "Zone", "", "example.com"),
+        address: address(id),
+        file: "zones/example.com.yaml".into(),
+        content: Hash::default(),
+        template: Hash::default(),
+        normalizer: 1,
+        deletion: Deletion::Delete,
+        drift: Drift::Heal,
+        merge: false,
+        state: RowState::Settled,
+        revision: "abc1234".into(),
+    }
+}
+
+/// A step of `id` from one content to another.
+fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec>) -> Step {
+    let observed = before.map(|b| Observed::new(id.into(), b.as_bytes().to_vec()));
+    let desired = after.map(|spec| Resource {
+        id: id.into(),
+        scope: Arc::new(Scope::new("pdns", "example.com")),
+        spec,
+        origin: Origin { manifest: 0, line: 12 },
+        policy: PolicyId(0),
+    });
+    let was = (change != plan::Change::Create && change != plan::Change::Adopt).then(|| row(id));
+    Step {
+        id: id.into(),
+        address: address(id),
+        reason: commit(),
+        place: desired.as_ref().map(|_| ("zones/example.com.yaml".into(), 12)),
+        fields: Vec::new(),
+        before: observed.as_ref().map(|o| o.hash),
+        after: desired.as_ref().map(|d| d.spec.template()),
+        blocked: None,
+        guard_words: Vec::new(),
+        work: Work { desired, observed, row: None, was, delta: Delta::default() },
+        change,
+    }
+}
+
+fn create(id: &str, content: &str) -> Step {
+    step(plan::Change::Create, id, None, Some(spec(content)))
+}
+
+fn delete(id: &str, content: &str) -> Step {
+    step(plan::Change::Delete, id, Some(content), None)
+}
+
+fn update(id: &str, before: &str, after: &str) -> Step {
+    let mut step = step(plan::Change::Update, id, Some(before), Some(spec(after)));
+    step.fields = vec![FieldChange::text("content", Some(before.into()), Some(after.into()))];
+    step
+}
+
+fn condition(id: &str, kind: store::ConditionKind, reason: &str, message: &str) -> store::Condition {
+    store::Condition {
+        id: Some(id.into()),
+        address: Some(address(id)),
+        kind,
+        reason: reason.into(),
+        message: message.into(),
+        hint: None,
+        since: Duration::ZERO,
+        next_try: None,
+    }
+}
+
+fn view(scope: &Scope, steps: Vec<Step>) -> View {
+    View {
+        memory: store::ScopeMemory::default(),
+        seen: Observation {
+            covered: Focus::All,
+            complete: true,
+            version: Version::Unknown,
+            resources: Vec::new(),
+        },
+        plan: ScopePlan {
+            scope: scope.clone(),
+            base: Version::Unknown,
+            steps,
+            refreshed: Vec::new(),
+            settled: Vec::new(),
+            lapsed: Vec::new(),
+            foreign: Vec::new(),
+            foreign_count: 0,
+            conditions: Vec::new(),
+            spent: Vec::new(),
+            tracked: 0,
+            in_sync: 0,
+        },
+        skipped: false,
+    }
+}
+
+fn domain(scope: &Scope, reasons: &[&str], counts: [u32; 4]) -> Domain {
+    Domain {
+        name: scope.to_string().into(),
+        scopes: vec![scope.clone()],
+        verdict: Verdict {
+            digest: Some(Hash::of(b"plan")),
+            counts,
+            reasons: reasons.iter().map(|r| Arc::from(*r)).collect(),
+        },
+        approval: None,
+    }
+}
+
+/// A survey of `pdns/example.com` with these steps.
+fn survey(steps: Vec<Step>) -> Survey {
+    let scope = Scope::new("pdns", "example.com");
+    let mut survey = Survey::default();
+    survey.domains.insert(scope.to_string().into(), domain(&scope, &[], [0; 4]));
+    survey.scopes.insert(scope.clone(), Ok(view(&scope, steps)));
+    survey
+}
+
+fn plan_of(survey: &mut Survey) -> &mut ScopePlan {
+    let scope = Scope::new("pdns", "example.com");
+    &mut survey.scopes.get_mut(&scope).unwrap().as_mut().unwrap().plan
+}
+
+/// One of everything.
+fn rich() -> Survey {
+    let mut moved =
+        step(plan::Change::Move { from: address("old/A") }, "new/A", None, Some(spec("192.0.2.5")));
+    moved.reason = commit();
+    let mut repaired = update("drifted/A", "198.51.100.1", "192.0.2.3");
+    repaired.reason = Reason::Drift;
+    let mut adopted = step(plan::Change::Adopt, "here/A", Some("192.0.2.4"), Some(spec("192.0.2.4")));
+    adopted.reason = Reason::Adopt;
+    let on =
+        [Ref { target: ManifestKey::new("infra", "aws", "SqsQueue", "", "jobs"), path: "status.arn".into() }];
+    let waiting = Spec::Waiting { template: Hash::of(b"t"), on: on.clone().into() };
+    let mut blocked = step(plan::Change::Create, "arn/TXT", None, Some(waiting));
+    blocked.blocked = Some(plan::Blocked::Reference(vec![on[0].target.clone()]));
+    let mut replaced = step(plan::Change::Replace, "mail/MX", Some("10 a."), Some(spec("!20 b.")));
+    replaced.fields = vec![FieldChange::text("content", Some("10 a.".into()), Some("!20 b.".into()))];
+    let mut survey = survey(vec![
+        moved,
+        adopted,
+        step(plan::Change::Forget, "left/A", None, None),
+        create("www/A", "192.0.2.1"),
+        blocked,
+        repaired,
+        replaced,
+        delete("gone/A", "192.0.2.9"),
+    ]);
+    let plan = plan_of(&mut survey);
+    plan.in_sync = 412;
+    plan.foreign_count = 2;
+    plan.foreign = vec![("zz/A".into(), None), ("aa/A".into(), Some("externaldns/k8s".into()))];
+    let waits = "waits for an output of SqsQueue/jobs";
+    plan.conditions = vec![
+        condition("arn/TXT", store::ConditionKind::Waiting, "WaitingForOutput", waits),
+        store::Condition {
+            hint: Some("to take it over as it is: reconciled adopt Zone/example.com#theirs/A".into()),
+            ..condition("theirs/A", store::ConditionKind::Stalled, "Conflict", "it exists and is not tracked")
+        },
+        store::Condition {
+            next_try: Some(Duration::from_secs(1_795_239_730)),
+            ..condition("slow/A", store::ConditionKind::Waiting, "Progressing", "the remote is on its way")
+        },
+    ];
+    let scope = Scope::new("pdns", "example.com");
+    let reasons = ["1 × `protected` (guard.always)"];
+    survey.domains.insert(scope.to_string().into(), domain(&scope, &reasons, [2, 0, 1, 1]));
+    let error = Error::unavailable("list zone broken.example")
+        .caused_by(std::io::Error::other("connection refused"))
+        .hint("is the server running?");
+    survey.scopes.insert(Scope::new("pdns", "broken.example"), Err(error));
+    survey.unassigned.push((Scope::new("bind", "example.net"), 3));
+    survey
+}
+
+fn problem() -> reconciled_provider::Problem {
+    let file = SourceFile::new("zones/bad.yaml", "kind: Zone\nspec:\n  valuez: 1\n");
+    let problem = reconciled_provider::Problem::error("unknown field `valuez`");
+    problem.at(&file, Span { line: 3, column: 3 }).hint("did you mean `values`?")
+}
+
+#[test]
+fn the_text_shows_every_change_and_then_what_a_person_must_know() {
+    let problems = [problem()];
+    let options = Options { problems: &problems, show_foreign: true, ..Options::default() };
+    let document = document(&rich(), &options);
+    let shown = text(&document, &TextOptions { show_foreign: true, ..TextOptions::default() });
+    assert_snapshot!(shown, @r#"
+    pdns/example.com  2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget  HELD
+      > Zone/example.com#new/A      moved from Zone/example.com#old/A   zones/example.com.yaml:12  commit abc1234
+      = Zone/example.com#here/A     content 192.0.2.4   zones/example.com.yaml:12  adopt
+      . Zone/example.com#left/A   commit abc1234
+      + Zone/example.com#www/A      content 192.0.2.1   zones/example.com.yaml:12  commit abc1234, held
+      + Zone/example.com#arn/TXT    (known after apply)   zones/example.com.yaml:12  commit abc1234, held
+          waiting: for an output of SqsQueue/jobs
+      ~ Zone/example.com#drifted/A   zones/example.com.yaml:12  drift
+          content: 198.51.100.1 → 192.0.2.3
+    -/+ Zone/example.com#mail/MX   zones/example.com.yaml:12  commit abc1234, held
+          content: 10 a. → !20 b.
+      - Zone/example.com#gone/A     content 192.0.2.9   commit abc1234, held
+
+    HELD  pdns/example.com  29fde71e
+      1 × `protected` (guard.always)
+      hint: to consent: reconciled approve 29fde71e --reason "…"
+
+    COULD NOT BE READ
+      pdns/broken.example  unavailable: list zone broken.example: connection refused
+          hint: is the server running?
+
+    PROBLEMS IN MANIFESTS
+      zones/bad.yaml:3:3  error: unknown field `valuez`
+          hint: did you mean `values`?
+
+    NEEDS A PERSON
+      Zone/example.com#theirs/A  Conflict: it exists and is not tracked
+          hint: to take it over as it is: reconciled adopt Zone/example.com#theirs/A
+
+    WAITING
+      Zone/example.com#slow/A  Progressing: the remote is on its way  next try 2026-11-21T05:42:10Z
+
+    UNASSIGNED, left alone
+      bind/example.net  3 tracked; no entry `bind` is configured here
+
+    FOREIGN, left alone
+      pdns/example.com  aa/A  marked by externaldns/k8s
+      pdns/example.com  zz/A
+
+    Plan: 2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget; 412 in sync
+    2 foreign, left alone
+    "#);
+}
+
+#[test]
+fn the_document_is_terraforms_shape_with_digest_state_reason_file_and_line() {
+    let mut survey = survey(vec![update("www/A", "192.0.2.1", "192.0.2.2")]);
+    plan_of(&mut survey).in_sync = 7;
+    assert_snapshot!(document(&survey, &Options::default()).json(), @r#"
+    {
+      "format_version": "1.0",
+      "state": "ready",
+      "summary": {
+        "create": 0,
+        "update": 1,
+        "replace": 0,
+        "delete": 0,
+        "adopt": 0,
+        "move": 0,
+        "forget": 0
+      },
+      "in_sync": 7,
+      "sources": [
+        {
+          "name": "infra",
+          "revision": "abc1234def",
+          "label": "abc1234"
+        }
+      ],
+      "domains": [
+        {
+          "name": "pdns/example.com",
+          "scopes": [
+            "pdns/example.com"
+          ],
+          "digest": "29fde71e3ef298312227db745efc78ce",
+          "state": "ready",
+          "reasons": [],
+          "counts": {
+            "create": 0,
+            "update": 0,
+            "replace": 0,
+            "delete": 0
+          }
+        }
+      ],
+      "resource_changes": [
+        {
+          "address": "Zone/example.com#www/A",
+          "provider": "pdns",
+          "scope": "pdns/example.com",
+          "id": "www/A",
+          "type": "Zone",
+          "change": {
+            "actions": [
+              "update"
+            ],
+            "before": {
+              "content": "192.0.2.1"
+            },
+            "after": {
+              "content": "192.0.2.2"
+            }
+          },
+          "fields": [
+            {
+              "path": "content",
+              "before": "192.0.2.1",
+              "after": "192.0.2.2"
+            }
+          ],
+          "reason": "commit abc1234",
+          "state": "ready",
+          "domain": "pdns/example.com",
+          "digest": "29fde71e3ef298312227db745efc78ce",
+          "file": "zones/example.com.yaml",
+          "line": 12
+        }
+      ],
+      "warnings": [],
+      "conditions": [],
+      "foreign": {
+        "count": 0
+      },
+      "unassigned": [],
+      "problems": [],
+      "failures": []
+    }
+    "#);
+}
+
+#[test]
+fn the_markdown_of_a_plan_puts_scopes_behind_a_click() {
+    assert_snapshot!(markdown(&document(&rich(), &Options::default())), @r#"
+    ### Plan: 2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget; 412 in sync
+
+    <code>infra</code> at <code>abc1234</code>
+
+    | create | update | replace | delete | adopt | move | forget | in sync |
+    |---:|---:|---:|---:|---:|---:|---:|---:|
+    | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 412 |
+
+    **Held: a person must consent**
+
+    ```text
+    pdns/example.com  29fde71e
+      1 × `protected` (guard.always)
+      hint: to consent: reconciled approve 29fde71e --reason "…"
+    ```
+
+    **Could not be read**
+
+    ```text
+    pdns/broken.example  unavailable: list zone broken.example: connection refused
+      hint: is the server running?
+    ```
+
+    **Needs a person**
+
+    ```text
+    Zone/example.com#theirs/A  Conflict: it exists and is not tracked
+      hint: to take it over as it is: reconciled adopt Zone/example.com#theirs/A
+    ```
+
+    **Waiting**
+
+    ```text
+    Zone/example.com#arn/TXT  WaitingForOutput: waits for an output of SqsQueue/jobs
+    Zone/example.com#slow/A  Progressing: the remote is on its way
+    ```
+
+    <details><summary><code>pdns/example.com</code>: 2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget</summary>
+
+    ```diff
+      > Zone/example.com#new/A  moved from Zone/example.com#old/A  zones/example.com.yaml:12  commit abc1234
+      = Zone/example.com#here/A  content 192.0.2.4  zones/example.com.yaml:12  adopt
+      . Zone/example.com#left/A  commit abc1234
+    + Zone/example.com#www/A  content 192.0.2.1  zones/example.com.yaml:12  commit abc1234, held
+    + Zone/example.com#arn/TXT  (known after apply)  zones/example.com.yaml:12  commit abc1234, held
+    #   waiting: for an output of SqsQueue/jobs
+    ! Zone/example.com#drifted/A  zones/example.com.yaml:12  drift
+    -   content: 198.51.100.1
+    +   content: 192.0.2.3
+    - -/+ Zone/example.com#mail/MX  zones/example.com.yaml:12  commit abc1234, held
+    -   content: 10 a.
+    +   content: !20 b.
+    - Zone/example.com#gone/A  content 192.0.2.9  commit abc1234, held
+    ```
+
+    </details>
+
+    2 foreign, left alone
+    "#);
+}
+
+#[test]
+fn each_change_has_terraforms_actions_or_one_of_ours() {
+    let document = document(&rich(), &Options::default());
+    let actions: Vec<String> =
+        document.resource_changes.iter().map(|c| serde_json::to_string(&c.change.actions).unwrap()).collect();
+    assert_eq!(
+        actions,
+        [
+            r#"["move"]"#,
+            r#"["adopt"]"#,
+            r#"["forget"]"#,
+            r#"["create"]"#,
+            r#"["create"]"#,
+            r#"["update"]"#,
+            r#"["delete","create"]"#,
+            r#"["delete"]"#
+        ]
+    );
+    let states: Vec<State> = document.resource_changes.iter().map(|c| c.state).collect();
+    use State::{Held, Ready};
+    // A repair goes on while the commit is held; bookkeeping is never held.
+    assert_eq!(states, [Ready, Ready, Ready, Held, Held, Ready, Held, Held]);
+    let covered: Vec<bool> = document.resource_changes.iter().map(|c| c.digest.is_some()).collect();
+    assert_eq!(covered, [false, false, false, true, true, false, true, true]);
+}
+
+#[test]
+fn nothing_to_do_is_one_line() {
+    let mut survey = survey(Vec::new());
+    plan_of(&mut survey).in_sync = 412;
+    assert_eq!(plain(&survey), "No changes. 412 resources in sync.\n");
+    plan_of(&mut survey).foreign_count = 148;
+    assert_eq!(
+        plain(&survey),
+        "No changes. 412 resources in sync.\n148 foreign, left alone (--show-foreign)\n"
+    );
+}
+
+#[test]
+fn no_changes_is_never_said_alone_while_something_is_wrong() {
+    let mut survey = survey(Vec::new());
+    let stalled = condition("a/A", store::ConditionKind::Stalled, "Invalid", "refused");
+    plan_of(&mut survey).conditions.push(stalled);
+    survey.scopes.insert(Scope::new("pdns", "b"), Err(Error::unavailable("list b")));
+    let text = plain(&survey);
+    assert!(
+        text.ends_with("No changes. 0 resources in sync, 1 in need of a person, 1 scope not read.\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_state_is_the_worst_of_what_is_in_the_plan() {
+    let state = |survey: &Survey| document(survey, &Options::default()).state;
+    let mut survey = survey(vec![create("a/A", "x")]);
+    assert_eq!(state(&survey), State::Ready);
+    let mut add = |kind| plan_of(&mut survey).conditions.push(condition("b/A", kind, "R", "m"));
+    add(store::ConditionKind::Suspended);
+    assert_eq!(state(&survey), State::Ready);
+    plan_of(&mut survey).conditions.push(condition("b/A", store::ConditionKind::Waiting, "R", "m"));
+    assert_eq!(state(&survey), State::Waiting);
+    plan_of(&mut survey).conditions.push(condition("b/A", store::ConditionKind::Stalled, "R", "m"));
+    assert_eq!(state(&survey), State::Held);
+    survey.scopes.insert(Scope::new("pdns", "b"), Err(Error::unavailable("list b")));
+    assert_eq!(state(&survey), State::Failed);
+}
+
+#[test]
+fn an_approved_domain_is_not_held_and_says_who_consented() {
+    let mut survey = survey(vec![delete("a/A", "x")]);
+    let domain = survey.domains.values_mut().next().unwrap();
+    domain.verdict.reasons = vec!["1 × `protected` (guard.always)".into()];
+    domain.approval = Some(store::Approval {
+        digest: Hash::of(b"plan"),
+        reason: "cleaning up".into(),
+        actor: "alice".into(),
+        at: Duration::from_secs(1_795_239_730),
+        used_at: None,
+    });
+    let document = document(&survey, &Options::default());
+    assert_eq!((document.state, document.resource_changes[0].state), (State::Ready, State::Ready));
+    assert_eq!(document.domains[0].approval.as_ref().unwrap().at, "2026-11-21T05:42:10Z");
+    let shown = text(&document, &TextOptions::default());
+    assert!(shown.contains("APPROVED  pdns/example.com  "), "{shown}");
+    assert!(shown.contains(" by alice: cleaning up"), "{shown}");
+}
+
+#[test]
+fn what_a_change_waits_for_is_told_where_it_stands() {
+    let mut blocked = create("a/A", "x");
+    let key = ManifestKey::new("infra", "cert", "Certificate", "", "web");
+    blocked.blocked = Some(plan::Blocked::Dependency(key));
+    let mut survey = survey(vec![blocked]);
+    let waits = "waits until Certificate/web is ready";
+    plan_of(&mut survey).conditions =
+        vec![condition("a/A", store::ConditionKind::Waiting, "WaitingForDependency", waits)];
+    assert_snapshot!(plain(&survey), @r#"
+    pdns/example.com  1 to create
+      + Zone/example.com#a/A  content x   zones/example.com.yaml:12  commit abc1234
+          waiting: until Certificate/web is ready
+
+    Plan: 1 to create, 0 to update, 0 to delete; 0 in sync
+    "#);
+}
+
+#[test]
+fn long_values_show_only_the_lines_that_differ() {
+    let before = "[Unit]\nDescription=web\n[Service]\nExecStart=/bin/old\nRestart=always\n";
+    let after = before.replace("/bin/old", "/bin/new");
+    assert_snapshot!(plain(&survey(vec![update("web", before, &after), create("motd", before)])), @r#"
+    pdns/example.com  1 to create, 1 to update
+      ~ Zone/example.com#web   zones/example.com.yaml:12  commit abc1234
+          content:
+            - ExecStart=/bin/old
+            + ExecStart=/bin/new
+      + Zone/example.com#motd  content [Unit] … (5 lines)   zones/example.com.yaml:12  commit abc1234
+
+    Plan: 1 to create, 1 to update, 0 to delete; 0 in sync
+    "#);
+}
+
+#[test]
+fn lines_fit_the_terminal_and_keep_place_and_reason() {
+    let survey = survey(vec![create("www/TXT", &"x".repeat(500)), update("b/TXT", &"y".repeat(500), "z")]);
+    let options = TextOptions { width: Some(100), ..TextOptions::default() };
+    let shown = text(&document(&survey, &Options::default()), &options);
+    assert!(shown.lines().all(|l| l.chars().count() <= 100), "{shown}");
+    assert!(shown.contains("zones/example.com.yaml:12  commit abc1234"), "{shown}");
+}
+
+#[test]
+fn a_long_list_is_cut_with_a_count_and_what_to_type() {
+    let steps = (0..250).map(|i| create(&format!("r{i:03}/A"), "192.0.2.1")).collect();
+    let survey = survey(steps);
+    let options = Options { details: Details::First(200), ..Options::default() };
+    let document = document(&survey, &options);
+    let shown = text(&document, &TextOptions::default());
+    assert!(shown.contains("      … 50 more (50 to create): -o json shows all of them\n"), "{shown}");
+    assert!(shown.contains("r199/A") && !shown.contains("r200/A"), "{shown}");
+    let all = text(&document, &TextOptions { limit: 0, ..TextOptions::default() });
+    assert_eq!(all.matches("  + Zone/").count(), 250);
+    // What is not shown was not made.
+    assert!(document.resource_changes[199].change.after.is_some());
+    assert!(document.resource_changes[200].change.after.is_none());
+}
+
+#[test]
+fn a_delete_and_a_create_of_equal_content_are_asked_about() {
+    let survey = survey(vec![create("new/A", "192.0.2.1"), delete("old/A", "192.0.2.1")]);
+    let document = document(&survey, &Options::default());
+    assert_eq!(
+        document.warnings[0].message,
+        "delete Zone/example.com#old/A + create Zone/example.com#new/A with equal spec: meant as a move?"
+    );
+    let shown = text(&document, &TextOptions::default());
+    assert!(shown.contains("reconciled/moved-from: Zone/example.com#old/A"), "{shown}");
+}
+
+#[test]
+fn content_that_many_share_and_restores_are_not_asked_about() {
+    let warnings = |steps| document(&survey(steps), &Options::default()).warnings;
+    assert_eq!(warnings(vec![create("a/A", "x"), create("b/A", "x"), delete("c/A", "x")]), []);
+    let mut restored = create("a/A", "x");
+    restored.reason = Reason::Restore;
+    assert_eq!(warnings(vec![restored, delete("c/A", "x")]), []);
+    let many = (0..30).flat_map(|i| {
+        let content = format!("192.0.2.{i}");
+        [create(&format!("new{i}/A"), &content), delete(&format!("old{i}/A"), &content)]
+    });
+    let listed = warnings(many.collect());
+    assert_eq!(listed.len(), 21);
+    assert_eq!(listed[20].message, "10 more pairs of a delete and a create with equal spec");
+}
+
+#[test]
+fn a_sensitive_field_never_shows() {
+    let mut change = step(plan::Change::Update, "web", Some("canary-old"), Some(spec("canary-new")));
+    change.fields =
+        vec![FieldChange { path: "content".into(), before: Shown::Sensitive, after: Shown::Sensitive }];
+    // The provider shows `content`; the delta names a part of it, the whole, and something beside it.
+    for path in ["content", "content.password", "content[0]"] {
+        change.fields[0].path = path.into();
+        let document = document(&survey(vec![change.clone()]), &Options::default());
+        let forms = [document.json(), text(&document, &TextOptions::default()), markdown(&document)];
+        for form in forms {
+            assert!(!form.contains("canary") && form.contains("(sensitive)"), "{form}");
+        }
+        let change = &document.resource_changes[0].change;
+        assert_eq!(change.before_sensitive.get("content"), Some(&true));
+        assert_eq!(change.after_sensitive.get("content"), Some(&true));
+    }
+}
+
+#[test]
+fn an_unknown_value_is_known_after_apply() {
+    let mut change = update("web", "old", "new");
+    change.fields = vec![FieldChange {
+        path: "content".into(),
+        before: Shown::Text("old".into()),
+        after: Shown::Unknown,
+    }];
+    let document = document(&survey(vec![change]), &Options::default());
+    let shown = &document.resource_changes[0].change;
+    assert_eq!(shown.after_unknown.get("content"), Some(&true));
+    assert_eq!(shown.after.as_ref().unwrap().get("content"), None);
+    let shown = text(&document, &TextOptions::default());
+    assert!(shown.contains("      content: old → (known after apply)\n"), "{shown}");
+}
+
+#[test]
+fn escape_sequences_in_names_and_values_reach_no_terminal() {
+    let evil = "a\u{1b}]0;x\u{7}\u{9b}31m\u{202e}";
+    let mut survey = rich();
+    let plan = plan_of(&mut survey);
+    for step in &mut plan.steps {
+        step.address.name = evil.into();
+        step.place = Some((evil.into(), 1));
+        step.reason = Reason::Commit(evil.into());
+        step.fields = vec![FieldChange::text(evil, Some(evil.into()), Some(format!("{evil}\n{evil}")))];
+    }
+    for condition in &mut plan.conditions {
+        condition.message = evil.into();
+        condition.hint = Some(evil.into());
+    }
+    plan.foreign = vec![(ResourceId::from(evil), Some(evil.into()))];
+    survey.scopes.insert(Scope::new(evil, evil), Err(Error::invalid(evil).hint(evil)));
+    survey.unassigned.push((Scope::new(evil, evil), 1));
+    survey.domains.values_mut().for_each(|d| d.verdict.reasons = vec![evil.into()]);
+    let document = document(&survey, &Options { show_foreign: true, ..Options::default() });
+    let shown = text(&document, &TextOptions { show_foreign: true, ..TextOptions::default() });
+    for form in [shown, markdown(&document)] {
+        let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!form.contains(steers), "{form:?}");
+    }
+}
+
+#[test]
+fn colour_adds_nothing_but_colour() {
+    let document = document(&rich(), &Options::default());
+    let colourless = text(&document, &TextOptions::default());
+    let mut coloured = text(&document, &TextOptions { colour: true, ..TextOptions::default() });
+    assert!(coloured.contains("\u{1b}[32m+\u{1b}[0m Zone/"), "{coloured}");
+    for code in ["0", "1", "2", "31", "32", "33", "36"] {
+        coloured = coloured.replace(&format!("\u{1b}[{code}m"), "");
+    }
+    assert_eq!(coloured, colourless);
+}
+
+#[test]
+fn names_cannot_write_markdown() {
+    let mut change = create("a", "`````\n</details> @everyone");
+    change.address.name = "``` | <img src=x>".into();
+    let mut survey = survey(vec![change]);
+    let scope = Scope::new("pdns", "<b>`*|@all*`</b>");
+    survey.scopes.insert(scope.clone(), Ok(view(&scope, vec![create("b", "x")])));
+    let shown = markdown(&document(&survey, &Options::default()));
+    assert!(shown.contains("``````diff\n"), "{shown}");
+    assert!(
+        shown.contains("<code>pdns/&#60;b&#62;&#96;&#42;&#124;&#64;all&#42;&#96;&#60;/b&#62;</code>"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn markdown_fits_a_comment_and_counts_what_does_not() {
+    let mut survey = survey(Vec::new());
+    for zone in 0..100 {
+        let scope = Scope::new("pdns", format!("z{zone:03}.example"));
+        let steps = (0..100).map(|i| create(&format!("r{i}/TXT"), &"`x".repeat(200))).collect();
+        survey.scopes.insert(scope.clone(), Ok(view(&scope, steps)));
+    }
+    let document = document(&survey, &Options::default());
+    let shown = markdown(&document);
+    assert!(shown.chars().count() <= 60_000);
+    let listed = shown.matches("+ Zone/").count();
+    assert!(listed > 100, "{listed}");
+    assert!(shown.contains(&format!("**Truncated**: {} more changes", 10_000 - listed)), "{shown}");
+    assert_eq!(shown.matches("<details>").count(), shown.matches("</details>").count());
+}
+
+#[test]
+fn the_same_survey_gives_the_same_bytes_in_every_form() {
+    let options = Options { show_foreign: true, ..Options::default() };
+    let forms = || {
+        let document = document(&rich(), &options);
+        [document.json(), text(&document, &TextOptions::default()), markdown(&document)]
+    };
+    let first = forms();
+    // A new process hashes differently; new maps do so within one process.
+    for _ in 0..20 {
+        assert_eq!(forms(), first);
+    }
+}
+
+#[test]
+fn a_document_survives_its_json() {
+    let problems = [problem()];
+    let options = Options { problems: &problems, show_foreign: true, ..Options::default() };
+    let document = document(&rich(), &options);
+    let back: Document = serde_json::from_str(&document.json()).unwrap();
+    assert_eq!(back, document);
+}
+
+#[test]
+fn a_reader_ignores_fields_it_does_not_know() {
+    let mut json: serde_json::Value =
+        serde_json::from_str(&document(&rich(), &Options::default()).json()).unwrap();
+    json["later"] = true.into();
+    json["resource_changes"][0]["later"] = true.into();
+    assert!(serde_json::from_value::<Document>(json).is_ok());
+}
+
+#[test]
+fn the_schema_describes_every_field_of_the_document() {
+    let schema = Document::schema();
+    let problems = [problem()];
+    let options = Options { problems: &problems, show_foreign: true, ..Options::default() };
+    let json = serde_json::to_value(document(&rich(), &options)).unwrap();
+    let described = schema["properties"].as_object().unwrap();
+    for key in json.as_object().unwrap().keys() {
+        let description = described[key]["description"].as_str();
+        assert!(description.is_some_and(|d| !d.is_empty()), "{key}");
+    }
+    let change = schema["$defs"]["ResourceChange"]["properties"].as_object().unwrap();
+    for key in json["resource_changes"][0].as_object().unwrap().keys() {
+        assert!(change.contains_key(key), "{key}");
+    }
+}
+
+#[test]
+fn a_resource_that_was_not_read_has_no_before() {
+    let mut unread = delete("a/A", "");
+    unread.work.observed.as_mut().unwrap().hash = Hash::of(b"content known only by its hash");
+    let document = document(&survey(vec![unread]), &Options::default());
+    assert_eq!(document.resource_changes[0].change.before, None);
+}
+
+#[test]
+fn an_entry_without_observer_has_changes_without_values() {
+    let scope = Scope::new("other", "x");
+    let mut survey = Survey::default();
+    survey.scopes.insert(scope.clone(), Ok(view(&scope, vec![create("a/A", "x")])));
+    let document = document(&survey, &Options::default());
+    assert_eq!(document.resource_changes[0].change.after, None);
+    assert_eq!(&*document.resource_changes[0].domain, "other/x");
+}
