@@ -75,7 +75,10 @@ pub fn judge(
 ) -> Verdict {
     let guarded: Vec<&Step> =
         plans.iter().flat_map(|p| &p.steps).filter(|s| s.change.writes() && s.reason.is_guarded()).collect();
-    let tracked: u32 = plans.iter().map(|p| p.tracked as u32).sum();
+    let taken = guarded
+        .iter()
+        .filter(|s| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
+    let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32;
     let created: Vec<_> =
         guarded.iter().filter(|s| s.change == Change::Create).filter_map(|s| slot(s)).collect();
     let mut counts: Counts = [0; 4];
