@@ -14,7 +14,7 @@ pub mod marker;
 pub mod merge;
 pub mod name;
 pub mod normalize;
-//PD
+pub mod powerdns;
 pub mod rdata;
 pub mod record;
 pub mod text;

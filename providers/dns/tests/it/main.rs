@@ -1,0 +1,5 @@
+//! The DNS backends from outside: against a real PowerDNS, against servers that misbehave, against files.
+
+mod pdns;
+mod powerdns;
+mod world;
