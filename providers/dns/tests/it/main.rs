@@ -2,4 +2,6 @@
 
 mod pdns;
 mod powerdns;
+mod script;
+mod wire;
 mod world;

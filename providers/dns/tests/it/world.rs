@@ -9,7 +9,7 @@ use reconciled_provider::{
 };
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -62,9 +62,9 @@ impl Journal for Notes {
         Ok(())
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        let started: HashSet<ActionId> = self.started.lock().unwrap().iter().flatten().copied().collect();
         for (id, outcome) in outcomes {
-            let was_started = self.started.lock().unwrap().iter().any(|ids| ids.contains(&id));
-            assert!(was_started, "{id:?} finished before it was started");
+            assert!(started.contains(&id), "{id:?} finished before it was started");
             let earlier = self.outcomes.lock().unwrap().insert(id, outcome);
             assert!(earlier.is_none(), "{id:?} finished twice");
         }
