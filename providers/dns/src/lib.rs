@@ -18,4 +18,4 @@ pub mod powerdns;
 pub mod rdata;
 pub mod record;
 pub mod text;
-//ZF
+pub mod zonefile;

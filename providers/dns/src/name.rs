@@ -42,6 +42,9 @@ pub enum NameError {
     /// A `*` that is not the leftmost label.
     #[error("`{0}` has `*` where it is no wildcard")]
     Star(String),
+    /// A zone that would look like an option to commands.
+    #[error("`{0}` begins with a hyphen")]
+    LeadingHyphen(String),
     /// A relative name where only an absolute one makes sense.
     #[error("`{0}` has no dot at the end")]
     Relative(String),
@@ -80,6 +83,9 @@ impl Name {
     pub fn zone(text: &str) -> Result<Name, NameError> {
         if text.is_empty() || text == "." {
             return Err(NameError::Empty);
+        }
+        if text.starts_with('-') {
+            return Err(NameError::LeadingHyphen(text.into()));
         }
         if ends_absolute(text) { Name::absolute(text) } else { Name::absolute(&format!("{text}.")) }
     }
@@ -170,6 +176,22 @@ pub fn parent(name: &str) -> &str {
         Some("") | None => ".",
         Some(rest) => rest,
     }
+}
+
+/// Canonical text of a name in a zone file, completed with `origin` where it is relative.
+pub(crate) fn complete(text: &str, origin: &str) -> Result<String, NameError> {
+    if text == "@" {
+        return Ok(origin.into());
+    }
+    if text == "." {
+        return Ok(".".into());
+    }
+    let mut out = String::with_capacity(text.len() + 1 + origin.len());
+    canonical_labels_of(text, &mut out, Strictness::AsReported)?;
+    if !ends_absolute(text) && origin != "." {
+        out.push_str(origin);
+    }
+    Name::checked(out).map(|name| name.0.into_string())
 }
 
 /// Canonical text of a name that a remote reports, or the text as it is when it is no name.

@@ -5,3 +5,4 @@ mod powerdns;
 mod script;
 mod wire;
 mod world;
+mod zonefile;
