@@ -8,6 +8,7 @@
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
 //! several owners, [`marker`] the marks of other tools; [`powerdns`] and [`zonefile`] are the backends.
 
+mod duration;
 pub mod export;
 pub mod kind;
 pub mod marker;

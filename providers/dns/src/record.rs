@@ -4,10 +4,7 @@
 //! RRset are its TTL and its values, sorted and once each, one a line; those of a zone say only that it is
 //! there. Values never hold a line break: character strings escape it.
 
-use crate::{
-    name::{Name, relative},
-    rdata::Type,
-};
+use crate::name::{Name, relative};
 use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed};
 use std::{borrow::Cow, sync::Arc};
 
@@ -156,11 +153,6 @@ impl<'a> Collector<'a> {
         self.values.clear();
         bytes
     }
-}
-
-/// True when a person can declare a record of this type.
-pub fn is_declarable(kind: &str) -> bool {
-    Type::of(kind).is_some()
 }
 
 #[cfg(test)]

@@ -26,9 +26,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// All actions at one name, in the planner's order: the least that is sent together.
 type Unit<'b> = Vec<Item<'b>>;
 
-/// A request body below this is not refused for its size.
-const SMALL_BODY: usize = 64 << 10;
-
 /// Carries out a batch.
 pub(crate) async fn apply(
     backend: &Backend,
@@ -41,8 +38,7 @@ pub(crate) async fn apply(
     }
     let work = Work::of(batch);
     let serial = fence(backend, cx, batch, work.create.is_some()).await?;
-    let limit = backend.config.max_body;
-    let mut run = Run { backend, cx, journal, batch, encoder: Encoder { backend, serial }, limit };
+    let run = Run { backend, cx, journal, batch, encoder: Encoder { backend, serial } };
     run.settle(&work).await?;
     let mut queue = work.units;
     if let Some(create) = work.create {
@@ -154,8 +150,6 @@ struct Run<'a> {
     journal: &'a dyn Journal,
     batch: &'a Batch,
     encoder: Encoder<'a>,
-    /// Largest body to send; shrinks when the server says so.
-    limit: usize,
 }
 
 impl<'b> Run<'b> {
@@ -184,7 +178,7 @@ impl<'b> Run<'b> {
                 self.encoder.item(item, is_patch, &mut scratch);
                 scratch.push(b',');
             }
-            if !chunk.is_empty() && size + scratch.len() > self.limit {
+            if !chunk.is_empty() && size + scratch.len() > self.backend.limit() {
                 break;
             }
             size += scratch.len();
@@ -194,7 +188,7 @@ impl<'b> Run<'b> {
     }
 
     /// Creates the zone with as many records as fit; what is left stays in the queue.
-    async fn create_zone(&mut self, create: &'b Action, queue: &mut VecDeque<Unit<'b>>) -> Result<(), Error> {
+    async fn create_zone(&self, create: &'b Action, queue: &mut VecDeque<Unit<'b>>) -> Result<(), Error> {
         let zone = record::zone_name(&self.batch.scope);
         let doing = format!("create zone {}", self.batch.scope.name);
         let mut chunk = self.chunk(queue, false);
@@ -213,25 +207,26 @@ impl<'b> Run<'b> {
                     }
                     Err(failure) => failure,
                 };
-            if let Failure::Refused { status, text, error } = &failure {
-                let named = (*status == StatusCode::UNPROCESSABLE_ENTITY)
-                    .then(|| blame(&chunk, text, error))
-                    .unwrap_or_default();
+            let is_size = failure.is_size(size);
+            if is_size || failure.may_be_size(size) {
+                self.backend.learn_limit(size);
+            }
+            let is_refusal = failure.is_refusal();
+            if let Failure::Refused { text, error, .. } = &failure
+                && is_refusal
+            {
+                let named = blame(&chunk, text, error);
                 if !named.is_empty() {
                     remove(&mut chunk, &named);
                     self.journal.finished(named).await?;
                     continue;
                 }
-                let is_size = is_too_large(*status, size);
-                if (is_size || *status == StatusCode::UNPROCESSABLE_ENTITY) && !chunk.is_empty() {
-                    // Nobody is named, or the body is too large: the zone alone first, then its records,
-                    // where the culprit can be found by halves.
-                    if is_size {
-                        self.limit = size / 2;
-                    }
-                    self.create_bare(create, &zone, &chunk).await?;
-                    return self.patch(chunk).await;
-                }
+            }
+            if (is_size || is_refusal) && !chunk.is_empty() {
+                // Nobody is named, or the body is too large: the zone alone first, then its records, where
+                // the culprit can be found by halves.
+                self.create_bare(create, &zone, &chunk).await?;
+                return self.patch(chunk).await;
             }
             return self.give_up(failure, ids_of(&chunk).chain([create.id]), []).await;
         }
@@ -252,7 +247,7 @@ impl<'b> Run<'b> {
     }
 
     /// Sends units, already `started`, in one request; in several when some of it is refused.
-    async fn patch(&mut self, chunk: Vec<Unit<'b>>) -> Result<(), Error> {
+    async fn patch(&self, chunk: Vec<Unit<'b>>) -> Result<(), Error> {
         let path = zone_path(&record::zone_name(&self.batch.scope));
         let doing = format!("change zone {}", self.batch.scope.name);
         let mut stack = vec![chunk];
@@ -270,6 +265,10 @@ impl<'b> Run<'b> {
                     }
                     Err(failure) => failure,
                 };
+            let is_size = failure.is_size(size);
+            if is_size || failure.may_be_size(size) {
+                self.backend.learn_limit(size);
+            }
             match failure {
                 Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, error } => {
                     let named = blame(&chunk, &text, &error);
@@ -280,19 +279,14 @@ impl<'b> Run<'b> {
                     } else if chunk.len() > 1 {
                         halve(chunk, &mut stack);
                     } else {
-                        let failed = ids_of(&chunk).map(|id| (id, Outcome::Failed(error.clone())));
-                        self.journal.finished(failed.collect()).await?;
+                        self.fail(&chunk, error).await?;
                     }
                 }
-                Failure::Refused { status, .. } if is_too_large(status, size) && chunk.len() > 1 => {
-                    self.limit = self.limit.min(size / 2);
+                _ if is_size && chunk.len() > 1 => {
                     halve(chunk, &mut stack);
                 }
                 // One name alone is too large; the others need not wait for it.
-                Failure::Refused { status, error, .. } if is_too_large(status, size) => {
-                    let failed = ids_of(&chunk).map(|id| (id, Outcome::Failed(error.clone())));
-                    self.journal.finished(failed.collect()).await?;
-                }
+                Failure::Refused { error, .. } if is_size => self.fail(&chunk, error).await?,
                 failure => {
                     let unsent: Vec<ActionId> = stack.iter().flat_map(|chunk| ids_of(chunk)).collect();
                     return self.give_up(failure, ids_of(&chunk), unsent).await;
@@ -300,6 +294,12 @@ impl<'b> Run<'b> {
             }
         }
         Ok(())
+    }
+
+    /// Ends the actions of a chunk that had no effect and never will have.
+    async fn fail(&self, chunk: &[Unit<'b>], error: Error) -> Result<(), Error> {
+        let failed = ids_of(chunk).map(|id| (id, Outcome::Failed(error.clone())));
+        self.journal.finished(failed.collect()).await
     }
 
     async fn delete_zone(&self, action: &'b Action) -> Result<(), Error> {
@@ -344,10 +344,6 @@ fn halve<'b>(mut chunk: Vec<Unit<'b>>, stack: &mut Vec<Vec<Unit<'b>>>) {
     let second = chunk.split_off(chunk.len() / 2);
     stack.push(second);
     stack.push(chunk);
-}
-
-fn is_too_large(status: StatusCode, size: usize) -> bool {
-    matches!(status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE) && size > SMALL_BODY
 }
 
 /// Outcomes of the items that a 422 names, and of what must not go on without them.

@@ -1,6 +1,6 @@
 //! Request bodies: actions → JSON, written straight from borrowed data into bytes.
 
-use super::{Backend, observe::ACCOUNT};
+use super::{Backend, zone::ACCOUNT};
 use crate::{
     rdata,
     record::{self, RrSet},

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Characters of a server's answer that are shown.
 const EXCERPT: usize = 300;
 
+/// A request body below this is not refused for its size.
+const SMALL_BODY: usize = 64 << 10;
+
 /// How a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -25,6 +28,9 @@ pub(crate) enum Failure {
         /// What it means to the engine.
         error: Error,
     },
+    /// The server closed the connection before it had the whole request, as it does when the request is too
+    /// large for it: nothing took effect.
+    CutShort(Error),
     /// Nothing was sent.
     NotSent(Error),
     /// The request may have taken effect.
@@ -35,8 +41,30 @@ impl Failure {
     /// What it means to the engine.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Failure::Refused { error, .. } | Failure::NotSent(error) | Failure::Lost(error) => error,
+            Failure::Refused { error, .. }
+            | Failure::CutShort(error)
+            | Failure::NotSent(error)
+            | Failure::Lost(error) => error,
         }
+    }
+    /// True when the server may find a body of `size` too large.
+    pub(crate) fn is_size(&self, size: usize) -> bool {
+        let may_be = match self {
+            Failure::CutShort(_) => true,
+            Failure::Refused { status, .. } => {
+                matches!(*status, StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE)
+            }
+            _ => false,
+        };
+        may_be && size > SMALL_BODY
+    }
+    /// True when no answer came, as it also happens when the server closed on a body of `size` half-way.
+    pub(crate) fn may_be_size(&self, size: usize) -> bool {
+        matches!(self, Failure::Lost(_)) && size > SMALL_BODY
+    }
+    /// True when the server refuses the content.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, .. })
     }
     /// True when the server knows no such zone.
     pub(crate) fn is_not_found(&self) -> bool {
@@ -69,7 +97,7 @@ impl Client {
         let http = builder
             .build()
             .map_err(|error| Error::unexpected(format!("prepare calls to {api}")).caused_by(error))?;
-        Ok(Client { http, api, key, timeout: Duration::from_secs(config.timeout.max(1)) })
+        Ok(Client { http, api, key, timeout: config.timeout })
     }
 
     /// The address of the API, for messages.
@@ -90,7 +118,8 @@ impl Client {
         let key = self.header(cx).map_err(Failure::NotSent)?;
         let url = format!("{}{path}", self.api);
         let is_write = method != Method::GET;
-        let mut request = self.http.request(method, &url).header("X-API-Key", key).timeout(self.timeout);
+        let mut request =
+            self.http.request(method, &url).header("X-API-Key", key).timeout(self.timeout.min(cx.deadline));
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         }
@@ -141,9 +170,29 @@ fn lost(what: &str, error: reqwest::Error, is_write: bool) -> Failure {
     } else {
         "the server may be overloaded; `timeout` of the entry says how long to wait"
     };
+    let is_cut_short = was_body_cut(&error);
     // The address is in the text already, and an address may hold a query.
     let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
-    if was_sent && is_write { Failure::Lost(error) } else { Failure::NotSent(error) }
+    match (was_sent && is_write, is_cut_short) {
+        (true, true) => Failure::CutShort(error),
+        (true, false) => Failure::Lost(error),
+        (false, _) => Failure::NotSent(error),
+    }
+}
+
+/// True when the connection broke while the body was being written: the server cannot have all of it.
+///
+/// The HTTP library tells it by this text only. Were it to change, the outcome would be unknown instead of
+/// known to be nothing, which is safe.
+fn was_body_cut(error: &reqwest::Error) -> bool {
+    let mut next = std::error::Error::source(error);
+    while let Some(error) = next {
+        if error.to_string().starts_with("error writing a body to connection") {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 fn refused(

@@ -14,9 +14,10 @@ pub struct Config {
     /// Name of the server in the API; PowerDNS itself knows only `localhost`.
     #[serde(default = "default_server")]
     pub server: String,
-    /// Seconds that one call may take in all.
-    #[serde(default = "default_timeout")]
-    pub timeout: u64,
+    /// How long one call may take in all, such as `30s`.
+    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
     /// Write who owns a record into its comments.
     #[serde(default = "default_marks")]
     pub marks: bool,
@@ -32,8 +33,8 @@ fn default_server() -> String {
     "localhost".into()
 }
 
-fn default_timeout() -> u64 {
-    30
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
 }
 
 fn default_marks() -> bool {

@@ -13,6 +13,7 @@ mod client;
 mod config;
 mod culprit;
 mod observe;
+mod zone;
 
 pub use config::Config;
 
@@ -28,7 +29,10 @@ use reconciled_provider::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -57,6 +61,19 @@ pub(crate) struct Backend {
     config: Config,
     client: Client,
     kinds: Arc<Kinds>,
+    /// Largest body that is sent; shrinks when the server finds one too large.
+    limit: AtomicUsize,
+}
+
+impl Backend {
+    /// Largest body to send.
+    fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+    /// Remembers that a body of `size` was too large, or may have been.
+    fn learn_limit(&self, size: usize) {
+        self.limit.fetch_min(size / 2, Ordering::Relaxed);
+    }
 }
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Sends nothing.
@@ -71,7 +88,9 @@ pub fn connect(
 ) -> Result<Arc<dyn Provider>, Error> {
     let client = Client::new(&config, api_key)?;
     let kinds = Arc::new(kind::kinds());
-    Ok(Arc::new(Backend { entry: entry.into(), instance: instance.into(), config, client, kinds }))
+    let limit = AtomicUsize::new(config.max_body);
+    let (entry, instance) = (entry.into(), instance.into());
+    Ok(Arc::new(Backend { entry, instance, config, client, kinds, limit }))
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].

@@ -222,7 +222,7 @@ async fn replace(
     let draft = draft_path(path);
     let result = async {
         store(&draft, path, text)?;
-        command::run(&backend.config.check, zone, &draft, backend.config.limit())
+        command::run(&backend.config.check, zone, &draft, backend.config.timeout)
             .await
             .map_err(|error| error.hint("the old file is untouched"))?;
         // The race that is left is between this read and the rename below.
@@ -266,7 +266,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 }
 
 async fn reload(backend: &Backend, zone: &str, path: &Path) -> Result<(), Error> {
-    command::run(&backend.config.reload, zone, path, backend.config.limit()).await.map_err(|error| {
+    command::run(&backend.config.reload, zone, path, backend.config.timeout).await.map_err(|error| {
         Error::unavailable(format!("{} is written, but not loaded by the server", path.display()))
             .hint("`reload` of the entry is tried again with every pass")
             .caused_by(error)

@@ -23,17 +23,18 @@ pub struct Config {
     /// Name servers of zones created here whose manifest does not manage the apex.
     #[serde(default)]
     pub nameservers: Vec<String>,
-    /// Seconds that `check` and `reload` may each take.
-    #[serde(default = "default_timeout")]
-    pub timeout: u64,
+    /// How long `check` and `reload` may each take, such as `30s`.
+    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
 }
 
 fn default_marks() -> bool {
     true
 }
 
-fn default_timeout() -> u64 {
-    30
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
 }
 
 impl Config {
@@ -47,11 +48,6 @@ impl Config {
             nameservers: Vec::new(),
             timeout: default_timeout(),
         }
-    }
-
-    /// Longest run of one command.
-    pub(crate) fn limit(&self) -> Duration {
-        Duration::from_secs(self.timeout.max(1))
     }
 
     /// Refuses what cannot work.

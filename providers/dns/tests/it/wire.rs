@@ -16,7 +16,7 @@ const FULL: &str = r#"{"serial": 5, "soa_edit_api": "DEFAULT", "rrsets": [
     {"name": "a.example.com.", "type": "A", "ttl": 60, "records": [{"content": "192.0.2.1", "disabled": false}], "comments": []}]}"#;
 
 fn provider(url: &str) -> Arc<dyn Provider> {
-    let config = Config { timeout: 1, ..Config::new(url) };
+    let config = Config { timeout: Duration::from_secs(1), ..Config::new(url) };
     connect("test", "dns1", config, SecretRef::Named("key".into())).unwrap()
 }
 
