@@ -255,6 +255,10 @@ impl<'b> Run<'b> {
             if chunk.is_empty() {
                 continue;
             }
+            // What is left on the stack stays `started` without an outcome: the next pass observes it.
+            if self.cx.stop.is_set() {
+                return Ok(());
+            }
             let body = self.encoder.patch(items(&chunk));
             let size = body.len();
             let failure =
@@ -282,9 +286,7 @@ impl<'b> Run<'b> {
                         self.fail(&chunk, error).await?;
                     }
                 }
-                _ if is_size && chunk.len() > 1 => {
-                    halve(chunk, &mut stack);
-                }
+                _ if is_size && chunk.len() > 1 => halve(chunk, &mut stack),
                 // One name alone is too large; the others need not wait for it.
                 Failure::Refused { error, .. } if is_size => self.fail(&chunk, error).await?,
                 failure => {
