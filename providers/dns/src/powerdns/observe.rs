@@ -144,13 +144,31 @@ async fn read(backend: &Backend, cx: &Cx, scope: &Scope, query: &str) -> Result<
     let doing = format!("read zone {}", scope.name);
     let body = match backend.client.call(cx, Method::GET, &path, None, &doing).await {
         Ok(body) => body,
-        Err(failure) if failure.is_not_found() => return Ok(None),
+        Err(failure) if failure.is_not_found() => {
+            confirm_absence(backend, cx, scope, &doing).await?;
+            return Ok(None);
+        }
         Err(failure) => return Err(failure.into_error()),
     };
     let wants_records = query != "?rrsets=false";
     parse_zone(&body, scope, &backend.instance, wants_records)
         .map(Some)
         .map_err(|error| malformed(backend, &doing, error))
+}
+
+/// Asks a second way whether a zone is missing: a 404 alone may come from a proxy, or from a server that is
+/// no PowerDNS, and "the zone is gone" is too much to conclude from that.
+async fn confirm_absence(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Result<(), Error> {
+    let zone = record::zone_name(scope);
+    let query: String =
+        url::form_urlencoded::Serializer::new(String::new()).append_pair("zone", &zone).finish();
+    let path = format!("/zones?dnssec=false&{query}");
+    let call = backend.client.call(cx, Method::GET, &path, None, doing);
+    let body = call.await.map_err(Failure::into_error)?;
+    if parse_list(backend, &body)?.iter().any(|listed| name::observed(&listed.name) == zone) {
+        return Err(Error::conflict(format!("zone {} came into being while it was read", scope.name)));
+    }
+    Ok(())
 }
 
 /// Zones whose name matches `query`, with everything in them.

@@ -43,9 +43,6 @@ async fn refuse_read(answer: Answer, kind: ErrorKind, part: &str) -> Error {
 #[tokio::test]
 async fn no_failure_to_read_is_an_empty_zone() {
     assert_eq!(read(say(200, FULL)).await.unwrap().resources.len(), 2);
-    let absent = read(say(404, "Not Found")).await.unwrap();
-    assert_eq!((absent.version, absent.complete), (Version::Absent, true));
-
     refuse_read(say(200, &FULL[..FULL.len() / 2]), ErrorKind::Unexpected, "not what the API gives").await;
     refuse_read(say(200, "<html>login</html>"), ErrorKind::Unexpected, "is `url` the API").await;
     refuse_read(say(200, ""), ErrorKind::Unexpected, "not what the API gives").await;
@@ -58,6 +55,22 @@ async fn no_failure_to_read_is_an_empty_zone() {
         .await;
     let limited = refuse_read(Answer::With(429, "Retry-After: 17"), ErrorKind::RateLimited, "429").await;
     assert_eq!(limited.retry_after, Some(Duration::from_secs(17)));
+}
+
+#[tokio::test]
+async fn a_zone_is_missing_only_when_the_list_of_zones_says_so_too() {
+    let read = async |answers: Vec<Answer>| {
+        let script = Script::play(answers);
+        observe(&*provider(&script.url), &cx("key"), ZONE).await
+    };
+    let absent = read(vec![say(404, "Not Found"), say(200, "[]")]).await.unwrap();
+    assert_eq!((absent.version, absent.complete), (Version::Absent, true));
+    let html = "<html>no such page</html>";
+    let elsewhere = read(vec![say(404, html), say(404, html)]).await.unwrap_err();
+    assert!(elsewhere.hint.unwrap().contains("check `url`"));
+    let listed = r#"[{"name": "example.com.", "serial": 5}]"#;
+    let created = read(vec![say(404, "Not Found"), say(200, listed)]).await.unwrap_err();
+    assert_eq!(created.kind, ErrorKind::Conflict);
 }
 
 #[tokio::test]
