@@ -1,6 +1,6 @@
 //! The DNS backends from outside: against a real PowerDNS, against servers that misbehave, against files.
 
-#![expect(clippy::unwrap_used, reason = "a helper that cannot set up its world fails its test")]
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod pdns;
 mod powerdns;
