@@ -1,1 +1,22 @@
-//! reconciled-dns
+//! DNS: the kinds `Zone` and `RecordSet`, and the backends that serve them.
+//!
+//! One canonical form of names and data stands in the middle: what a person writes and what a server reports
+//! meet there as bytes, so that a second run finds nothing to do. Each backend has the same files: `config`,
+//! `observe`, `apply`, and what its protocol needs.
+//!
+//! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
+//! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
+//! several owners, [`marker`] the marks of other tools; [`powerdns`] and [`zonefile`] are the backends.
+
+mod duration;
+pub mod export;
+pub mod kind;
+pub mod marker;
+pub mod merge;
+pub mod name;
+pub mod normalize;
+pub mod powerdns;
+pub mod rdata;
+pub mod record;
+pub mod text;
+pub mod zonefile;

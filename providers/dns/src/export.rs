@@ -1,0 +1,224 @@
+//! Canonical resources → a manifest a person would have written.
+//!
+//! Names are relative, the commonest TTL is said once, texts are quoted so that YAML keeps them as they are.
+//! The apex NS and SOA are left out, since managing them needs consent, and so is what belongs to the remote
+//! itself. What no manifest can declare is listed in comments instead of being dropped in silence.
+
+use crate::{
+    name::relative,
+    normalize::DEFAULT_TTL,
+    rdata::{self, Type},
+    record::{self, DISABLED, RrSet},
+};
+use bytes::Bytes;
+use reconciled_provider::{Found, Observed, Owner, Scope};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// One `Zone` manifest that declares what was found.
+pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
+    let sets: Vec<(&Observed, RrSet<'_>)> =
+        found.resources.iter().filter_map(|o| Some((o, RrSet::decode(&o.bytes)?))).collect();
+    let ttl = commonest_ttl(&sets);
+    let zone = &found.scope.name;
+    let mut out = String::new();
+    let mut skipped = String::new();
+    let _ = write!(
+        out,
+        "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: {}}}\nspec:\n  provider: {}\n",
+        quoted(zone),
+        quoted(entry)
+    );
+    if ttl != DEFAULT_TTL {
+        let _ = writeln!(out, "  ttl: {ttl}");
+    }
+    let mut records = String::new();
+    for (observed, set) in &sets {
+        write_set(&found.scope, observed, set, ttl, &mut records, &mut skipped);
+    }
+    if records.is_empty() {
+        out.push_str("  records: []\n");
+    } else {
+        out.push_str("  records:\n");
+        out.push_str(&records);
+    }
+    if !skipped.is_empty() {
+        out.push_str("# Not declared here, because no manifest can:\n");
+        out.push_str(&skipped);
+    }
+    vec![Bytes::from(out)]
+}
+
+fn write_set(
+    scope: &Scope,
+    observed: &Observed,
+    set: &RrSet<'_>,
+    ttl: u32,
+    records: &mut String,
+    skipped: &mut String,
+) {
+    let Some((name, kind)) = record::parts(&observed.id) else { return };
+    if observed.owner == Owner::System || record::guard_word(scope, &observed.id) == Some("apex-ns") {
+        return;
+    }
+    let name = relative(name, &record::zone_name(scope)).into_owned();
+    let values = Type::of(kind).and_then(|kind| {
+        let value = |value: &&str| {
+            let is_canonical = rdata::observed(kind.word(), value) == *value;
+            if value.starts_with(DISABLED) || !is_canonical || !survives(kind, value) {
+                return None;
+            }
+            rdata::for_manifest(kind, value)
+        };
+        set.values.iter().map(value).collect::<Option<Vec<String>>>()
+    });
+    let Some(values) = values else {
+        for value in &set.values {
+            let _ = writeln!(skipped, "#   {name} {} {kind} {value}", set.ttl);
+        }
+        return;
+    };
+    let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+    let _ = write!(records, "    - {{name: {}, type: {kind}, values: [{}]", quoted(&name), values.join(", "));
+    if set.ttl != ttl {
+        let _ = write!(records, ", ttl: {}", set.ttl);
+    }
+    records.push_str("}\n");
+}
+
+/// True when a manifest that declares the value gives the same canonical value again.
+fn survives(kind: Type, canonical: &str) -> bool {
+    let Ok(zone) = crate::name::Name::zone("invalid") else { return false };
+    let written = rdata::for_manifest(kind, canonical).map(|value| rdata::written(kind, &value, &zone));
+    matches!(written, Some(Ok(again)) if again == canonical)
+}
+
+fn commonest_ttl(sets: &[(&Observed, RrSet<'_>)]) -> u32 {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for (observed, set) in sets {
+        if observed.owner != Owner::System {
+            *counts.entry(set.ttl).or_default() += 1;
+        }
+    }
+    // The smallest of equals, so that the text does not depend on the order of records.
+    counts
+        .iter()
+        .max_by_key(|(ttl, count)| (**count, std::cmp::Reverse(**ttl)))
+        .map_or(DEFAULT_TTL, |(ttl, _)| *ttl)
+}
+
+/// A YAML scalar: plain where nothing can be misread, else in double quotes.
+fn quoted(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+            .contains(&text.to_ascii_lowercase().as_str());
+    if is_plain {
+        return text.into();
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        let _ = match c {
+            '"' | '\\' => write!(out, "\\{c}"),
+            ' '..='~' => write!(out, "{c}"),
+            c if c.is_alphanumeric() => write!(out, "{c}"),
+            // Controls, separators and whatever else YAML or an editor may not keep as it is.
+            c => write!(out, "\\U{:08X}", u32::from(c)),
+        };
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normalize::tests::normalized;
+    use proptest::prelude::*;
+    use reconciled_provider::Normalized;
+
+    fn found(normalized: &Normalized) -> Found {
+        let observed =
+            |r: &reconciled_provider::Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap().to_vec());
+        let mut resources: Vec<_> = normalized.resources.iter().map(observed).collect();
+        resources.sort_by(|a, b| a.id.cmp(&b.id));
+        Found { scope: (*normalized.resources[0].scope).clone(), resources }
+    }
+
+    fn contents(normalized: &Normalized) -> BTreeMap<String, Vec<u8>> {
+        let content =
+            |r: &reconciled_provider::Resource| (r.id.to_string(), r.spec.bytes().unwrap().to_vec());
+        normalized.resources.iter().map(content).collect()
+    }
+
+    fn round(text: &str) -> String {
+        let first = normalized(text);
+        assert!(first.problems.iter().all(|p| !p.is_error()), "{:?}", first.problems);
+        let exported = String::from_utf8(export("pdns", &found(&first)).remove(0).to_vec()).unwrap();
+        let second = normalized(&exported);
+        assert!(second.problems.iter().all(|p| !p.is_error()), "{exported}\n{:?}", second.problems);
+        assert_eq!(contents(&first), contents(&second), "{exported}");
+        exported
+    }
+
+    #[test]
+    fn an_export_reads_like_a_manifest_somebody_wrote() {
+        let text = round(concat!(
+            "kind: Zone\nmetadata: {name: example.com}\nspec:\n  records:\n",
+            "    - {name: \"@\", type: A, values: [192.0.2.1, 192.0.2.2], ttl: 60}\n",
+            "    - {name: www, type: CNAME, values: [example.com.], ttl: 60}\n",
+            "    - {name: \"*.dev\", type: TXT, values: [\"v=spf1 -all\"], ttl: 5}\n",
+            "    - {name: \"@\", type: CAA, values: ['0 issue \"letsencrypt.org\"'], ttl: 60}\n",
+        ));
+        assert_eq!(
+            text,
+            concat!(
+                "apiVersion: dns/v1\nkind: Zone\nmetadata: {name: example.com}\nspec:\n",
+                "  provider: pdns\n  ttl: 60\n  records:\n",
+                "    - {name: \"*.dev\", type: TXT, values: [\"v=spf1 -all\"], ttl: 5}\n",
+                "    - {name: \"@\", type: A, values: [\"192.0.2.1\", \"192.0.2.2\"]}\n",
+                "    - {name: \"@\", type: CAA, values: [\"0 issue \\\"letsencrypt.org\\\"\"]}\n",
+                "    - {name: www, type: CNAME, values: [example.com.]}\n",
+            )
+        );
+    }
+
+    #[test]
+    fn what_no_manifest_can_declare_is_listed_in_comments_and_the_apex_is_left_out() {
+        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
+        let mut found = Found {
+            scope: Scope::new("pdns", "example.com"),
+            resources: vec![
+                observed("example.com.", "zone"),
+                observed("example.com./NS", "300\nns1.example.com."),
+                observed("example.com./SOA", "300\na. b. 1 2 3 4"),
+                observed("loc.example.com./LOC", "300\n51 30 12.748 N"),
+                observed("off.example.com./A", "300\n(disabled) 192.0.2.1"),
+                observed("raw.example.com./TXT", "300\n\"\\255\""),
+            ],
+        };
+        found.resources[2].owner = Owner::System;
+        let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
+        assert!(text.contains("records: []"), "{text}");
+        assert!(!text.contains("NS ") && !text.contains("SOA"), "{text}");
+        for part in ["#   loc 300 LOC 51", "#   off 300 A (disabled)", "#   raw 300 TXT \"\\255\""] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(normalized(&text).problems.is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn exporting_loses_nothing(
+            texts in proptest::collection::vec(".{0,40}", 1..4),
+            ttl in 0u32..100_000,
+            name in "(@|[a-z_][a-z0-9-]{0,8}|no|[0-9]{1,4})",
+        ) {
+            let values: Vec<_> = texts.iter().map(|t| quoted(t)).collect();
+            round(&format!(
+                "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  records:\n    - {{name: \"{name}\", type: TXT, ttl: {ttl}, values: [{}]}}\n",
+                values.join(", ")
+            ));
+        }
+    }
+}

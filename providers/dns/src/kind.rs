@@ -1,0 +1,180 @@
+//! The kinds `Zone` and `RecordSet`; the doc comments of the fields are what `explain` prints.
+
+use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds};
+use serde::{Deserialize, Deserializer, de};
+use std::fmt;
+
+/// Value of `apiVersion`.
+pub const API_VERSION: &str = "dns/v1";
+/// Value of `kind` of a zone.
+pub const ZONE: &str = "Zone";
+/// Value of `kind` of records for a zone declared elsewhere.
+pub const RECORD_SET: &str = "RecordSet";
+
+/// The kinds of every DNS backend.
+pub fn kinds() -> Kinds {
+    Kinds(vec![
+        Kind::of::<ZoneSpec>(&[API_VERSION], ZONE, "A DNS zone and records in it"),
+        Kind::of::<RecordSetSpec>(
+            &[API_VERSION],
+            RECORD_SET,
+            "Records for a zone that is declared elsewhere in the source",
+        ),
+    ])
+}
+
+/// A DNS zone and records in it.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneSpec {
+    /// Name of the zone. Default: `metadata.name`, so that one zone may exist twice (split horizon).
+    pub zone: Option<At<String>>,
+    /// The provider entry that serves the zone. Default: the only one that serves DNS.
+    pub provider: Option<String>,
+    /// Several provider entries that all serve the zone.
+    pub providers: Option<Vec<String>>,
+    /// Seconds that resolvers may keep records which say nothing else. Default: 300.
+    pub ttl: Option<At<u32>>,
+    /// Also delete what nobody declared. The first deletion of this kind is always held. Default: false.
+    #[serde(default)]
+    pub exclusive: bool,
+    /// Consent to manage the NS and SOA records of the zone itself. Default: false.
+    #[serde(default)]
+    pub apex: bool,
+    /// The records.
+    #[serde(default)]
+    pub records: Each<RecordSpec>,
+}
+
+/// Records for a zone that is declared elsewhere in the source.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct RecordSetSpec {
+    /// Name of the zone. The records go to each `Zone` of that name, unless `provider` names one entry.
+    pub zone: At<String>,
+    /// The provider entry that gets the records.
+    pub provider: Option<String>,
+    /// Several provider entries that all get the records.
+    pub providers: Option<Vec<String>>,
+    /// Seconds that resolvers may keep records which say nothing else. Default: the zone's.
+    pub ttl: Option<At<u32>>,
+    /// The records.
+    #[serde(default)]
+    pub records: Each<RecordSpec>,
+}
+
+/// All records of one type at one name.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RecordSpec {
+    /// Name within the zone: `@` is the zone itself, `www` is completed, `www.example.com.` stands as it is.
+    pub name: At<String>,
+    /// A, AAAA, CAA, CNAME, MX, NS, PTR, SRV, TXT; SOA with `apex: true`.
+    #[serde(rename = "type")]
+    pub kind: At<String>,
+    /// The data, one entry for each record. TXT is plain text of any length, without quotes.
+    pub values: Each<String>,
+    /// Seconds that resolvers may keep it. Default: `ttl` of the manifest.
+    pub ttl: Option<At<u32>>,
+    /// Deleting it is held until a person approves. Short for `deletion: protect`.
+    #[serde(default)]
+    pub protect: bool,
+    /// These values are ours, other values at the same name and type stay.
+    #[serde(default)]
+    pub merge: bool,
+    /// What happens to the record when its declaration goes: `delete`, `abandon` or `protect`.
+    pub deletion: Option<Deletion>,
+    /// What happens when it is changed by hand: `heal`, `warn` or `ignore`.
+    pub drift: Option<Drift>,
+    /// Whether an existing record may be taken over: `true`, `externaldns/OWNER`, `octodns` or `never`.
+    pub adopt: Option<At<String>>,
+    /// No writes; observing goes on.
+    #[serde(default)]
+    pub suspend: bool,
+    /// Fields that are left as they are: `ttl`, `values`.
+    pub ignore: Option<Paths>,
+}
+
+impl RecordSpec {
+    /// True when the record says anything about its own treatment.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.protect
+            || self.merge
+            || self.suspend
+            || self.deletion.is_some()
+            || self.drift.is_some()
+            || self.adopt.is_some()
+            || self.ignore.is_some()
+    }
+}
+
+/// Field paths, as a list or as one text with commas.
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema)]
+#[schemars(untagged)]
+pub enum Paths {
+    /// `[ttl, values]`
+    List(Vec<String>),
+    /// `ttl,values`
+    Text(String),
+}
+
+impl Paths {
+    /// Each path.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let (list, text) = match self {
+            Paths::List(list) => (&list[..], ""),
+            Paths::Text(text) => (&[][..], text.as_str()),
+        };
+        let texts = text.split(',').map(str::trim).filter(|path| !path.is_empty());
+        list.iter().map(String::as_str).chain(texts)
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Paths, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Paths;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of field paths")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Paths, E> {
+                Ok(Paths::Text(text.into()))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<Paths, A::Error> {
+                let mut list = Vec::new();
+                while let Some(path) = access.next_element()? {
+                    list.push(path);
+                }
+                Ok(Paths::List(list))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_both_kinds_is_explained() {
+        for kind in &kinds().0 {
+            let properties = kind.schema["properties"].as_object().unwrap();
+            assert!(properties.contains_key("records"));
+            for (field, schema) in properties {
+                let is_explained = schema.get("description").is_some();
+                assert!(is_explained, "{}.{field}: {schema}", kind.name);
+            }
+            assert_eq!(kind.group(), "dns");
+        }
+    }
+
+    #[test]
+    fn paths_are_a_list_or_a_text_with_commas() {
+        let list = Paths::List(vec!["ttl".into(), "values".into()]);
+        assert!(list.iter().eq(Paths::Text("ttl, values".into()).iter()));
+    }
+}

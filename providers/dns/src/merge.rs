@@ -1,0 +1,278 @@
+//! Values of several owners in one RRset: `merge: true`, and claims such as ACME challenges.
+//!
+//! Ours is what was declared or claimed and what the inventory remembers as ours ([`remember`]); every other
+//! value that was seen belongs to somebody else and stays. Where the inventory remembers nothing, nothing
+//! seen is taken for ours: a value may then outlive its declaration, but none of another owner is lost.
+
+use crate::{
+    name::Name,
+    rdata::Type,
+    record::{self, RrSet},
+};
+use bytes::Bytes;
+use reconciled_provider::{
+    Claim, Error, Hash, Observed, Origin, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec,
+    Tracked,
+};
+use serde::Deserialize;
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+/// The kind of claim that DNS backends carry.
+pub const DNS_TXT: &str = "dns-txt";
+
+/// A claimed TXT value, as JSON: `{"name": "_acme-challenge.example.com.", "value": "…", "ttl": 60}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TxtClaim {
+    /// Absolute, with or without the dot at the end.
+    name: String,
+    /// Plain text.
+    value: String,
+    #[serde(default = "claim_ttl")]
+    ttl: u32,
+}
+
+fn claim_ttl() -> u32 {
+    60
+}
+
+fn parse(claim: &Claim) -> Result<(Name, TxtClaim), Error> {
+    if &*claim.kind != DNS_TXT {
+        return Err(Error::unsupported(format!("claim `{}` of kind `{}`", claim.key, claim.kind))
+            .hint(format!("DNS providers carry claims of kind `{DNS_TXT}`")));
+    }
+    let bad = |error: &dyn std::fmt::Display| Error::invalid(format!("claim `{}`: {error}", claim.key));
+    let spec: TxtClaim = serde_json::from_slice(&claim.spec).map_err(|error| bad(&error))?;
+    let name = Name::zone(&spec.name).map_err(|error| bad(&error))?;
+    Ok((name, spec))
+}
+
+/// Where a claim lands: the longest zone of `entry` that holds its name.
+pub fn place(entry: &str, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+    let (name, _) = parse(claim)?;
+    let holds = |scope: &&Scope| {
+        &*scope.provider == entry && crate::name::is_within(name.as_str(), &record::zone_name(scope))
+    };
+    let scope = scopes.iter().filter(holds).max_by_key(|scope| scope.name.len());
+    let scope = scope.ok_or_else(|| {
+        Error::invalid(format!("no zone of provider `{entry}` holds `{name}`"))
+            .hint("declare the zone with a manifest of kind `Zone`, or name another provider")
+    })?;
+    Ok((scope.clone(), record::id(name.as_str(), Type::Txt.word())))
+}
+
+/// Unites declared and claimed values with those of others; none when nothing is left.
+pub fn merge(
+    declared: &[&Resource],
+    seen: Option<&Observed>,
+    tracked: Option<&Tracked>,
+    claims: &[Claim],
+) -> Result<Option<Resource>, Error> {
+    let waiting: Vec<&Resource> = declared.iter().copied().filter(|r| r.spec.bytes().is_none()).collect();
+    if let Some(first) = waiting.first() {
+        return Ok(Some(Resource { spec: united_wait(declared), ..(*first).clone() }));
+    }
+    let mut values: BTreeSet<String> = BTreeSet::new();
+    let mut ttl: Option<u32> = None;
+    for resource in declared {
+        let Some(set) = resource.spec.bytes().and_then(RrSet::decode) else { continue };
+        values.extend(set.values.iter().map(|value| value.to_string()));
+        ttl = Some(ttl.map_or(set.ttl, |ttl| ttl.min(set.ttl)));
+    }
+    let mut id = declared.first().map(|resource| resource.id.clone());
+    for claim in claims {
+        let (name, spec) = parse(claim)?;
+        let mut value = String::new();
+        crate::text::quote(spec.value.as_bytes(), &mut value);
+        values.insert(value);
+        if declared.is_empty() {
+            ttl = Some(ttl.map_or(spec.ttl, |ttl| ttl.min(spec.ttl)));
+        }
+        id.get_or_insert_with(|| record::id(name.as_str(), Type::Txt.word()));
+    }
+    if let Some(set) = seen.and_then(|seen| RrSet::decode(&seen.bytes)) {
+        let ours = remembered(tracked);
+        let foreign = set.values.iter().filter(|value| !ours.contains(&digest(value)));
+        values.extend(foreign.map(|value| value.to_string()));
+        ttl = ttl.or(Some(set.ttl));
+    }
+    let Some(id) = id.or_else(|| seen.map(|seen| seen.id.clone())) else { return Ok(None) };
+    let (Some(ttl), false) = (ttl, values.is_empty()) else { return Ok(None) };
+    if let Some((_, kind @ ("CNAME" | "SOA"))) = record::parts(&id)
+        && values.len() > 1
+    {
+        return Err(Error::invalid(format!("{id} can hold one value, and {} are wanted", values.len()))
+            .hint(format!("a {kind} cannot be merged: leave `merge` out")));
+    }
+    let mut values: Vec<String> = values.into_iter().collect();
+    let spec = Spec::known(record::encode(ttl, &mut values));
+    let first = declared.first();
+    Ok(Some(Resource {
+        // Without a declaration only the caller knows the scope and whose claims these are.
+        scope: first.map_or_else(|| Arc::new(Scope::new("", "")), |r| r.scope.clone()),
+        origin: first.map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
+        policy: first.map_or(PolicyId::default(), |r| r.policy),
+        id,
+        spec,
+    }))
+}
+
+fn united_wait(declared: &[&Resource]) -> Spec {
+    let mut template = Vec::new();
+    let mut on: BTreeSet<Reference> = BTreeSet::new();
+    for resource in declared {
+        template.extend_from_slice(&resource.spec.template().0);
+        if let Spec::Waiting { on: more, .. } = &resource.spec {
+            on.extend(more.iter().cloned());
+        }
+    }
+    Spec::Waiting { template: Hash::of(&template), on: on.into_iter().collect() }
+}
+
+/// Octets of a hash that tell the values of one RRset apart.
+const DIGEST: usize = 8;
+
+fn digest(value: &str) -> [u8; DIGEST] {
+    let hash = Hash::of(value.as_bytes());
+    let mut cut = [0; DIGEST];
+    cut.copy_from_slice(&hash.0[..DIGEST]);
+    cut
+}
+
+fn remembered(tracked: Option<&Tracked>) -> HashSet<[u8; DIGEST]> {
+    let private = tracked.map(|tracked| &tracked.private.0[..]).unwrap_or_default();
+    private.chunks_exact(DIGEST).filter_map(|chunk| chunk.try_into().ok()).collect()
+}
+
+/// What the inventory keeps after writing `desired`: which of its values are ours.
+///
+/// A value that was there before and was not ours stays with its owner, even if it is declared here as well.
+pub fn remember(desired: &[u8], observed: Option<&Observed>, tracked: Option<&Tracked>) -> Sealed {
+    let Some(desired) = RrSet::decode(desired) else { return Sealed::default() };
+    let before = observed.and_then(|observed| RrSet::decode(&observed.bytes));
+    let before: HashSet<&str> = before.iter().flat_map(|set| set.values.iter().copied()).collect();
+    let ours = remembered(tracked);
+    let mut out = Vec::with_capacity(desired.values.len() * DIGEST);
+    for value in desired.values {
+        let digest = digest(value);
+        if !before.contains(value) || ours.contains(&digest) {
+            out.extend_from_slice(&digest);
+        }
+    }
+    Sealed(Bytes::from(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::Lives;
+
+    const ID: &str = "example.com./TXT";
+
+    fn declared(ttl: u32, values: &[&str]) -> Resource {
+        Resource {
+            id: ID.into(),
+            scope: Arc::new(Scope::new("pdns", "example.com")),
+            spec: Spec::known(record::encode(ttl, &mut values.to_vec())),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId::default(),
+        }
+    }
+
+    fn seen(values: &[&str]) -> Observed {
+        Observed::new(ID.into(), record::encode(300, &mut values.to_vec()))
+    }
+
+    fn claim(value: &str) -> Claim {
+        let spec = format!(r#"{{"name": "_acme-challenge.example.com", "value": "{value}", "ttl": 30}}"#);
+        let (key, provider, kind) = (value.into(), "pdns".into(), DNS_TXT.into());
+        Claim { key, provider, kind, spec: spec.into(), lives: Lives::WhilePending }
+    }
+
+    fn tracked_after(desired: &Resource, before: Option<&Observed>, tracked: Option<&Tracked>) -> Tracked {
+        let bytes = desired.spec.bytes().unwrap();
+        let private = remember(bytes, before, tracked);
+        Tracked { private, ..Tracked::new(desired.id.clone(), Hash::of(bytes)) }
+    }
+
+    fn values(resource: &Resource) -> Vec<&str> {
+        RrSet::decode(resource.spec.bytes().unwrap()).unwrap().values
+    }
+
+    #[test]
+    fn declared_values_join_those_of_others_and_leave_without_them() {
+        let ours = declared(60, &["\"ours\""]);
+        let before = seen(&["\"theirs\""]);
+        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap();
+        assert_eq!(values(&united), ["\"ours\"", "\"theirs\""]);
+        assert_eq!(RrSet::decode(united.spec.bytes().unwrap()).unwrap().ttl, 60);
+
+        let tracked = tracked_after(&united, Some(&before), None);
+        let now = seen(&["\"ours\"", "\"theirs\""]);
+        let left = merge(&[], Some(&now), Some(&tracked), &[]).unwrap().unwrap();
+        assert_eq!(values(&left), ["\"theirs\""]);
+        assert_eq!(merge(&[], Some(&seen(&["\"ours\""])), Some(&tracked), &[]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_changed_value_replaces_ours_and_never_theirs() {
+        let before = seen(&["\"theirs\""]);
+        let united = merge(&[&declared(60, &["\"a\""])], Some(&before), None, &[]).unwrap().unwrap();
+        let tracked = tracked_after(&united, Some(&before), None);
+        let now = seen(&["\"a\"", "\"theirs\"", "\"new foreign\""]);
+        let next = merge(&[&declared(60, &["\"b\""])], Some(&now), Some(&tracked), &[]).unwrap().unwrap();
+        assert_eq!(values(&next), ["\"b\"", "\"new foreign\"", "\"theirs\""]);
+        let again = tracked_after(&next, Some(&now), Some(&tracked));
+        let seen = seen(&["\"b\"", "\"new foreign\"", "\"theirs\""]);
+        let left = merge(&[], Some(&seen), Some(&again), &[]).unwrap().unwrap();
+        assert_eq!(values(&left), ["\"new foreign\"", "\"theirs\""]);
+    }
+
+    #[test]
+    fn a_value_that_was_theirs_before_stays_when_our_declaration_goes() {
+        let ours = declared(60, &["\"both\""]);
+        let before = seen(&["\"both\"", "\"x\""]);
+        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap();
+        let tracked = tracked_after(&united, Some(&before), None);
+        let left = merge(&[], Some(&before), Some(&tracked), &[]).unwrap().unwrap();
+        assert_eq!(values(&left), ["\"both\"", "\"x\""]);
+    }
+
+    #[test]
+    fn two_challenges_share_a_name_and_each_leaves_alone() {
+        let both = merge(&[], None, None, &[claim("one"), claim("two")]).unwrap().unwrap();
+        assert_eq!(&*both.id.0, "_acme-challenge.example.com./TXT");
+        assert_eq!(values(&both), ["\"one\"", "\"two\""]);
+        let tracked = tracked_after(&both, None, None);
+        let now = Observed::new(both.id.clone(), both.spec.bytes().unwrap().to_vec());
+        let one = merge(&[], Some(&now), Some(&tracked), &[claim("one")]).unwrap().unwrap();
+        assert_eq!(values(&one), ["\"one\""]);
+        let none = merge(&[], Some(&now), Some(&tracked), &[]).unwrap();
+        assert_eq!(none, None);
+    }
+
+    #[test]
+    fn several_declarations_are_united_and_a_cname_is_not() {
+        let (a, b) = (declared(60, &["\"a\""]), declared(30, &["\"b\""]));
+        let united = merge(&[&a, &b], None, None, &[]).unwrap().unwrap();
+        assert_eq!(united.spec.bytes().unwrap(), b"30\n\"a\"\n\"b\"");
+        let id = ResourceId::from("www.example.com./CNAME");
+        let [a, b] = ["a.", "b."].map(|v| Resource { id: id.clone(), ..declared(60, &[v]) });
+        assert!(merge(&[&a, &b], None, None, &[]).unwrap_err().hint.unwrap().contains("merge"));
+    }
+
+    #[test]
+    fn a_claim_lands_in_the_longest_zone_of_its_entry() {
+        let scopes = ["pdns/example.com", "pdns/sub.example.com", "bind/a.sub.example.com"]
+            .map(|s| s.parse().unwrap())
+            .into();
+        let spec = Bytes::from_static(br#"{"name": "_acme-challenge.a.sub.example.com.", "value": "x"}"#);
+        let claim = Claim { spec, ..claim("x") };
+        let (scope, id) = place("pdns", &claim, &scopes).unwrap();
+        assert_eq!((&*scope.name, &*id.0), ("sub.example.com", "_acme-challenge.a.sub.example.com./TXT"));
+        assert!(place("pdns", &claim, &BTreeSet::new()).is_err());
+    }
+}

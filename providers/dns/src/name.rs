@@ -1,0 +1,433 @@
+//! DNS names in one canonical form: lower case, absolute, escaped as PowerDNS prints them.
+//!
+//! Guarantees: equal names have equal text, every [`Name`] fits the wire (label ≤ 63 octets, name ≤ 255,
+//! RFC 1035 §2.3.4), and printing then parsing gives the same name.
+//! Deliberately not here: which names a host may have. `_acme-challenge` and `0/25` are fine names.
+
+use std::{borrow::Cow, fmt};
+
+/// An absolute name in canonical text: `www.example.com.`
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<str>);
+
+/// Why a text is no name, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing was written.
+    #[error("the name is empty")]
+    Empty,
+    /// Two dots in a row, or a dot at the front.
+    #[error("`{0}` has an empty label")]
+    EmptyLabel(String),
+    /// A label over 63 octets.
+    #[error("label `{label}` has {length} octets, more than the 63 that DNS allows")]
+    LabelTooLong {
+        /// The label.
+        label: String,
+        /// Its length on the wire.
+        length: usize,
+    },
+    /// A name over 255 octets.
+    #[error("the name has {0} octets, more than the 255 that DNS allows")]
+    NameTooLong(usize),
+    /// A character outside ASCII.
+    #[error("`{0}` is not ASCII")]
+    NotAscii(String),
+    /// A white space or control character.
+    #[error("`{0}` contains white space or a control character")]
+    Blank(String),
+    /// A backslash that escapes nothing.
+    #[error("`{0}` has a backslash that escapes nothing")]
+    BadEscape(String),
+    /// A `*` that is not the leftmost label.
+    #[error("`{0}` has `*` where it is no wildcard")]
+    Star(String),
+    /// A zone that would look like an option to commands.
+    #[error("`{0}` begins with a hyphen")]
+    LeadingHyphen(String),
+    /// A relative name where only an absolute one makes sense.
+    #[error("`{0}` has no dot at the end")]
+    Relative(String),
+}
+
+impl NameError {
+    /// What to write instead, where there is something to say.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            NameError::Empty => Some("write `@` for the zone itself".into()),
+            NameError::NotAscii(_) => Some("write the punycode form, such as `xn--bcher-kva`".into()),
+            NameError::Blank(_) => Some("escape it as `\\DDD`, for example `\\032` for a space".into()),
+            NameError::BadEscape(_) => Some("write `\\.` for a dot in a label, `\\DDD` for an octet".into()),
+            NameError::Star(_) => Some("a wildcard is the whole leftmost label, as in `*.dev`".into()),
+            NameError::Relative(text) => Some(format!("write `{text}.`")),
+            _ => None,
+        }
+    }
+}
+
+impl Name {
+    /// Parses an absolute name; the dot at the end is required.
+    pub fn absolute(text: &str) -> Result<Name, NameError> {
+        if text == "." {
+            return Ok(Name(".".into()));
+        }
+        let mut out = String::with_capacity(text.len());
+        canonical_labels(text, &mut out)?;
+        if !ends_absolute(text) {
+            return Err(NameError::Relative(text.into()));
+        }
+        Name::checked(out)
+    }
+
+    /// Parses the name of a zone, with or without the dot at the end.
+    pub fn zone(text: &str) -> Result<Name, NameError> {
+        if text.is_empty() || text == "." {
+            return Err(NameError::Empty);
+        }
+        if text.starts_with('-') {
+            return Err(NameError::LeadingHyphen(text.into()));
+        }
+        if ends_absolute(text) { Name::absolute(text) } else { Name::absolute(&format!("{text}.")) }
+    }
+
+    /// Parses a name as it is written in `zone`: `@`, relative, or absolute with a dot at the end.
+    pub fn within(text: &str, zone: &Name) -> Result<Name, NameError> {
+        match text {
+            "" => return Err(NameError::Empty),
+            "@" => return Ok(zone.clone()),
+            "." => return Ok(Name(".".into())),
+            _ => {}
+        }
+        let mut out = String::with_capacity(text.len() + 1 + zone.0.len());
+        canonical_labels(text, &mut out)?;
+        if !ends_absolute(text) && &*zone.0 != "." {
+            out.push_str(&zone.0);
+        }
+        Name::checked(out)
+    }
+
+    fn checked(text: String) -> Result<Name, NameError> {
+        let wire = wire_length(&text);
+        if wire > 255 {
+            return Err(NameError::NameTooLong(wire));
+        }
+        Ok(Name(text.into_boxed_str()))
+    }
+
+    /// The canonical text, with the dot at the end.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// The canonical text without the dot at the end: how a zone is called as a scope.
+    pub fn without_dot(&self) -> &str {
+        self.0.strip_suffix('.').unwrap_or(&self.0)
+    }
+    /// True when the name is `zone` or lies below it.
+    pub fn is_within(&self, zone: &Name) -> bool {
+        is_within(&self.0, &zone.0)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// True when the canonical text `name` is `zone` or lies below it.
+pub fn is_within(name: &str, zone: &str) -> bool {
+    match name.strip_suffix(zone) {
+        Some("") => true,
+        // `\.` before the zone is a dot inside a label, not a separator.
+        Some(rest) => zone == "." || ends_absolute(rest),
+        None => false,
+    }
+}
+
+/// How a person writes the canonical `name` in `zone`: `@`, `www`, or absolute when it lies outside.
+pub fn relative<'a>(name: &'a str, zone: &str) -> Cow<'a, str> {
+    if name == zone {
+        return "@".into();
+    }
+    if !is_within(name, zone) {
+        return name.into();
+    }
+    let rest = name.strip_suffix(zone).unwrap_or(name);
+    rest.strip_suffix('.').unwrap_or(rest).into()
+}
+
+/// The labels of a canonical name, leftmost first, still escaped.
+pub fn labels(name: &str) -> impl Iterator<Item = &str> {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        if rest.is_empty() || rest == "." {
+            return None;
+        }
+        let end = label_end(rest);
+        let label = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or("");
+        Some(label)
+    })
+}
+
+/// The name one label up.
+pub fn parent(name: &str) -> &str {
+    match name.get(label_end(name) + 1..) {
+        Some("") | None => ".",
+        Some(rest) => rest,
+    }
+}
+
+/// Canonical text of a name in a zone file, completed with `origin` where it is relative.
+pub(crate) fn complete(text: &str, origin: &str) -> Result<String, NameError> {
+    if text == "@" {
+        return Ok(origin.into());
+    }
+    if text == "." {
+        return Ok(".".into());
+    }
+    let mut out = String::with_capacity(text.len() + 1 + origin.len());
+    canonical_labels_of(text, &mut out, Strictness::AsReported)?;
+    if !ends_absolute(text) && origin != "." {
+        out.push_str(origin);
+    }
+    Name::checked(out).map(|name| name.0.into_string())
+}
+
+/// Canonical text of a name that a remote reports, or the text as it is when it is no name.
+pub fn observed(text: &str) -> Cow<'_, str> {
+    // Almost every name is canonical already; this keeps large zones cheap.
+    let plain = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/');
+    if text.ends_with('.') && text.bytes().all(plain) && !text.contains("..") {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 1);
+    match canonical_labels_of(text, &mut out, Strictness::AsReported) {
+        Ok(()) => out.into(),
+        Err(_) => text.into(),
+    }
+}
+
+/// True when the text ends in a dot that separates labels.
+pub fn ends_absolute(text: &str) -> bool {
+    let Some(body) = text.strip_suffix('.') else { return false };
+    let backslashes = body.bytes().rev().take_while(|b| *b == b'\\').count();
+    backslashes % 2 == 0
+}
+
+fn label_end(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\\' => i += 2,
+            b'.' => return i,
+            _ => i += 1,
+        }
+    }
+    text.len()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Strictness {
+    /// A person wrote it: blanks and stray stars are mistakes.
+    AsWritten,
+    /// A remote has it: whatever fits the wire is a fact.
+    AsReported,
+}
+
+fn canonical_labels(text: &str, out: &mut String) -> Result<(), NameError> {
+    canonical_labels_of(text, out, Strictness::AsWritten)
+}
+
+/// Appends the canonical form of every label in `text`, each with a dot behind it.
+fn canonical_labels_of(text: &str, out: &mut String, strictness: Strictness) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if !text.is_ascii() {
+        return Err(NameError::NotAscii(text.into()));
+    }
+    let body = if ends_absolute(text) { &text[..text.len() - 1] } else { text };
+    let mut rest = body;
+    let mut first = true;
+    loop {
+        let end = label_end(rest);
+        let label = rest.get(..end).unwrap_or(rest);
+        let start = out.len();
+        let length = canonical_label(label, text, out, strictness)?;
+        if length == 0 {
+            return Err(NameError::EmptyLabel(text.into()));
+        }
+        if length > 63 {
+            return Err(NameError::LabelTooLong { label: label.into(), length });
+        }
+        let is_star = &out[start..] == "*";
+        if strictness == Strictness::AsWritten && out[start..].contains('*') && !(first && is_star) {
+            return Err(NameError::Star(text.into()));
+        }
+        out.push('.');
+        first = false;
+        match rest.get(end + 1..) {
+            Some(next) => rest = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Appends one label and returns its length on the wire.
+fn canonical_label(
+    label: &str,
+    whole: &str,
+    out: &mut String,
+    strictness: Strictness,
+) -> Result<usize, NameError> {
+    let bad = || NameError::BadEscape(whole.into());
+    let mut bytes = label.bytes();
+    let mut length = 0;
+    while let Some(byte) = bytes.next() {
+        let octet = if byte == b'\\' {
+            let next = bytes.next().ok_or_else(bad)?;
+            if next.is_ascii_digit() {
+                let mut value = u16::from(next - b'0');
+                for _ in 0..2 {
+                    let digit = bytes.next().filter(u8::is_ascii_digit).ok_or_else(bad)?;
+                    value = value * 10 + u16::from(digit - b'0');
+                }
+                u8::try_from(value).map_err(|_| bad())?
+            } else {
+                next
+            }
+        } else {
+            if strictness == Strictness::AsWritten && !byte.is_ascii_graphic() {
+                return Err(NameError::Blank(whole.into()));
+            }
+            byte
+        };
+        push_octet(octet.to_ascii_lowercase(), out);
+        length += 1;
+    }
+    Ok(length)
+}
+
+fn push_octet(octet: u8, out: &mut String) {
+    match octet {
+        b'.' | b'\\' => {
+            out.push('\\');
+            out.push(char::from(octet));
+        }
+        0x21..=0x7e => out.push(char::from(octet)),
+        _ => {
+            out.push('\\');
+            for digit in [octet / 100, octet / 10 % 10, octet % 10] {
+                out.push(char::from(b'0' + digit));
+            }
+        }
+    }
+}
+
+/// Octets of a canonical name on the wire: one length octet per label, one for the root.
+fn wire_length(name: &str) -> usize {
+    let mut length = 1;
+    for label in labels(name) {
+        let bytes = label.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            i += match bytes.get(i + 1) {
+                Some(next) if bytes[i] == b'\\' => {
+                    if next.is_ascii_digit() {
+                        4
+                    } else {
+                        2
+                    }
+                }
+                _ => 1,
+            };
+            length += 1;
+        }
+        length += 1;
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn zone() -> Name {
+        Name::zone("Example.COM").unwrap()
+    }
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Name::within(text, &zone()).unwrap().as_str(), expected, "{text}");
+    }
+
+    #[test]
+    fn names_are_completed_with_the_zone_and_lowered() {
+        check("@", "example.com.");
+        check("WWW", "www.example.com.");
+        check("www.example.org.", "www.example.org.");
+        check("*.Dev", "*.dev.example.com.");
+        check("_acme-challenge", "_acme-challenge.example.com.");
+        check("0/25", "0/25.example.com.");
+        check(r"a\.b", r"a\.b.example.com.");
+        check(r"a\046b\065\032", r"a\.ba\032.example.com.");
+        check(r"x\\.y", r"x\\.y.example.com.");
+        check(r"x\.", r"x\..example.com.");
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_a_word_on_why() {
+        let refuse = |text: &str| Name::within(text, &zone()).unwrap_err();
+        assert_eq!(refuse(""), NameError::Empty);
+        assert!(matches!(refuse("a..b"), NameError::EmptyLabel(_)));
+        assert!(matches!(refuse(".a"), NameError::EmptyLabel(_)));
+        assert!(matches!(refuse(&"x".repeat(64)), NameError::LabelTooLong { length: 64, .. }));
+        assert!(matches!(refuse(&format!("{}.{0}.{0}.{0}", "x".repeat(62))), NameError::NameTooLong(_)));
+        assert!(matches!(refuse("a b"), NameError::Blank(_)));
+        assert!(matches!(refuse("a.*"), NameError::Star(_)));
+        assert!(matches!(refuse("a*"), NameError::Star(_)));
+        assert!(matches!(refuse(r"a\"), NameError::BadEscape(_)));
+        assert!(matches!(refuse(r"a\256"), NameError::BadEscape(_)));
+        let idn = refuse("bücher");
+        assert!(idn.hint().unwrap().contains("punycode"), "{idn}");
+    }
+
+    #[test]
+    fn a_name_is_in_its_zone_only_at_a_label_boundary() {
+        let within = |name: &str| Name::absolute(name).unwrap().is_within(&zone());
+        assert!(within("example.com."));
+        assert!(within("a.b.example.com."));
+        assert!(!within("notexample.com."));
+        assert!(!within(r"a\.example.com."));
+        assert_eq!(relative("www.example.com.", "example.com."), "www");
+        assert_eq!(relative("example.com.", "example.com."), "@");
+        assert_eq!(relative("www.example.org.", "example.com."), "www.example.org.");
+    }
+
+    #[test]
+    fn labels_and_parents_respect_escapes() {
+        assert_eq!(labels(r"a\.b.c.").collect::<Vec<_>>(), [r"a\.b", "c"]);
+        assert_eq!(parent(r"a\.b.c."), "c.");
+        assert_eq!(parent("c."), ".");
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_names_are_their_own_canonical_form(text in r"([a-zA-Z0-9_-]|\\[.\\]|\\0[0-3][0-9]){1,12}(\.[a-zA-Z0-9-]{1,8}){0,4}") {
+            let name = Name::within(&text, &zone()).unwrap();
+            prop_assert_eq!(&Name::absolute(name.as_str()).unwrap(), &name);
+            let seen = observed(name.as_str());
+            prop_assert_eq!(seen, name.as_str());
+            let back = relative(name.as_str(), zone().as_str()).into_owned();
+            prop_assert_eq!(&Name::within(&back, &zone()).unwrap(), &name);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in ".{0,40}") {
+            let _ = Name::within(&text, &zone());
+            let _ = observed(&text);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+use super::*;
+use crate::record::RrSet;
+use bytes::Bytes;
+use reconciled_provider::{
+    Error, ManifestKey, Policies, Reference, SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
+};
+use std::cell::RefCell;
+
+struct TestInputs {
+    is_sole: bool,
+    scopes: BTreeSet<Scope>,
+    siblings: Vec<Manifest>,
+    policies: RefCell<Policies>,
+}
+
+impl Default for TestInputs {
+    fn default() -> TestInputs {
+        TestInputs {
+            is_sole: true,
+            scopes: BTreeSet::new(),
+            siblings: Vec::new(),
+            policies: RefCell::default(),
+        }
+    }
+}
+
+impl Inputs for TestInputs {
+    fn entry(&self) -> &str {
+        "pdns"
+    }
+    fn is_sole(&self) -> bool {
+        self.is_sole
+    }
+    fn blob(&self, path: &str) -> Result<Bytes, Error> {
+        Err(Error::invalid(path))
+    }
+    fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
+        Err(Error::invalid("no secrets here"))
+    }
+    fn output(&self, _: &Reference) -> Value {
+        Value::Unknown
+    }
+    fn scopes(&self) -> &BTreeSet<Scope> {
+        &self.scopes
+    }
+    fn siblings(&self, kind: &str) -> Vec<&Manifest> {
+        self.siblings.iter().filter(|manifest| &*manifest.kind == kind).collect()
+    }
+    fn policy(&self, policy: Policy) -> PolicyId {
+        self.policies.borrow_mut().intern(policy)
+    }
+}
+
+/// A manifest from its text, as the loader would make it.
+pub(crate) fn manifest(text: &str) -> Manifest {
+    let file = Arc::new(SourceFile::new("zone.yaml", text));
+    let mut node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+    let text = |path: &[&str]| {
+        path.iter()
+            .try_fold(&node, |node, key| node.get(key))
+            .and_then(|node| node.as_str())
+            .map(Arc::<str>::from)
+    };
+    let kind = text(&["kind"]).unwrap();
+    let name = text(&["metadata", "name"]).unwrap_or_else(|| "example.com".into());
+    let providers = text(&["spec", "provider"]).map(|name| Arc::from([name]));
+    let api_version = text(&["apiVersion"]).unwrap_or_else(|| API_VERSION.into());
+    let span = node.span;
+    let yaml::NodeValue::Map(entries) = &mut node.value else { panic!("no mapping") };
+    let index = entries.iter().position(|(key, _)| key.as_str() == Some("spec")).unwrap();
+    let spec = entries.remove(index).1;
+    Manifest {
+        index: 0,
+        key: ManifestKey::new("infra", "dns", &kind, "", &name),
+        api_version,
+        kind,
+        name,
+        labels: Default::default(),
+        annotations: Default::default(),
+        providers,
+        policy: Policy::default(),
+        file,
+        span,
+        spec,
+    }
+}
+
+/// Normalizes the only manifest of a text at the only entry.
+pub(crate) fn normalized(text: &str) -> Normalized {
+    normalize(&manifest(text), &TestInputs::default())
+}
+
+/// One line for each problem: `LINE:COLUMN message / hint`.
+fn told(problems: &[Problem]) -> Vec<String> {
+    let one = |p: &Problem| {
+        let place = p.place.as_ref().unwrap();
+        format!("{}:{} {} / {}", place.line, place.column, p.message, p.hint.as_deref().unwrap_or(""))
+    };
+    problems.iter().map(one).collect()
+}
+
+fn zone_text(records: &str) -> String {
+    format!("kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  records:\n{records}")
+}
+
+/// Expects exactly one problem, at the `^` of `record` and with each of `parts`, beside one good record and
+/// the zone; `stands` when the record itself is left nevertheless.
+fn refuse(record: &str, parts: &[&str], stands: bool) {
+    let column = record.find('^').unwrap() + 7;
+    let record = record.replacen('^', "", 1);
+    let good = "    - {name: ok, type: A, values: [192.0.2.9]}\n";
+    let out = normalized(&zone_text(&format!("{good}    - {record}\n")));
+    let told = told(&out.problems);
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].starts_with(&format!("6:{column} ")), "{column}: {told:#?}");
+    for part in parts {
+        assert!(told[0].contains(part), "{part}: {told:#?}");
+    }
+    assert_eq!(out.resources.len(), 2 + usize::from(stands), "{:?}", out.resources);
+}
+
+#[test]
+fn a_zone_becomes_itself_and_its_records() {
+    let out = normalized(concat!(
+        "kind: Zone\nmetadata: {name: example.com}\nspec:\n  ttl: 600\n  exclusive: true\n  records:\n",
+        "    - {name: \"@\", type: a, values: [192.0.2.2, 192.0.2.1, 192.0.2.1]}\n",
+        "    - {name: WWW, type: CNAME, values: [Example.com.], ttl: 60}\n",
+        "    - {name: v, type: TXT, values: [1.10, true]}\n",
+    ));
+    assert_eq!(told(&out.problems), [""; 0]);
+    let shown: Vec<_> = out
+        .resources
+        .iter()
+        .map(|r| {
+            (r.id.to_string(), String::from_utf8_lossy(r.spec.bytes().unwrap()).into_owned(), r.origin.line)
+        })
+        .collect();
+    let expected = [
+        ("example.com.", "zone", 1),
+        ("example.com./A", "600\n192.0.2.1\n192.0.2.2", 7),
+        ("www.example.com./CNAME", "60\nexample.com.", 8),
+        ("v.example.com./TXT", "600\n\"1.10\"\n\"true\"", 9),
+    ];
+    assert_eq!(shown, expected.map(|(id, bytes, line)| (id.into(), bytes.into(), line)));
+    assert_eq!(out.exclusive, [Scope::new("pdns", "example.com")]);
+}
+
+#[test]
+fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
+    refuse("{name: ^x.example.org., type: A, values: [192.0.2.1]}", &["outside zone", "own zone"], false);
+    refuse(
+        "{name: ^www.example.com, type: A, values: [192.0.2.1]}",
+        &["without a dot", "write `www`"],
+        false,
+    );
+    refuse("{name: x, type: A, values: [^\"2001:db8::1\"]}", &["did you mean type `AAAA`"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1, ^nope]}", &["not an IPv4"], false);
+    refuse("{name: x, type: ^AAA, values: [\"::1\"]}", &["did you mean `AAAA`"], false);
+    refuse("^{name: x, type: A, values: []}", &["no values"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1], ttl: ^4000000000}", &["out of range"], false);
+    refuse("{name: \"@\", type: ^CNAME, values: [a.example.org.]}", &["cannot stand at the zone"], false);
+    refuse("{name: x, type: CNAME, values: [a.example.org., ^b.example.org.]}", &["exactly one"], false);
+    refuse("{name: \"@\", type: ^NS, values: [ns1.example.org.]}", &["apex: true"], false);
+    refuse("{name: x, type: ^SOA, values: [a.]}", &["only at the zone itself"], false);
+    refuse("{name: x, type: MX, values: [^mail.example.com.]}", &["10 mail.example.com."], false);
+    refuse("{name: x, type: MX, values: [^10 192.0.2.1]}", &["is an address"], false);
+    refuse("{name: x, type: SRV, values: [^1 2 sip.example.com.]}", &["10 60 5060"], false);
+    refuse("{name: x, type: CAA, values: [^letsencrypt.org]}", &["0 issue"], false);
+    refuse("{name: x, type: CNAME, values: [^www]}", &["`www.example.com.`"], false);
+    refuse(&format!("{{name: ^{}, type: A, values: [192.0.2.1]}}", "x".repeat(64)), &["63"], false);
+    refuse("{name: ^bücher, type: A, values: [192.0.2.1]}", &["punycode"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1], adopt: ^maybe}", &["externaldns/OWNER"], true);
+    refuse("{name: x, type: A, values: [192.0.2.1], ^tll: 3}", &["did you mean `ttl`"], true);
+    refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text"], false);
+    refuse("^{name: x, type: A}", &["`values` is missing"], false);
+}
+
+#[test]
+fn a_duplicate_names_both_places() {
+    let out = normalized(&zone_text(
+        "    - {name: x, type: A, values: [192.0.2.1]}\n    - {name: X, type: A, values: [192.0.2.2]}\n",
+    ));
+    assert_eq!(told(&out.problems).len(), 1);
+    assert_eq!((out.problems[0].place.as_ref().unwrap().line, out.problems[0].related[0].0.line), (6, 5));
+    assert_eq!(out.resources.len(), 2);
+    let out = normalized(&zone_text(
+        "    - {name: x, type: A, values: [192.0.2.1], merge: true}\n    - {name: x, type: A, values: [192.0.2.2], merge: true}\n",
+    ));
+    assert_eq!((out.problems.len(), out.resources.len()), (0, 3), "merged declarations are united later");
+}
+
+#[test]
+fn nothing_stands_at_a_name_where_a_cname_meets_other_data() {
+    let out = normalized(&zone_text(concat!(
+        "    - {name: x, type: CNAME, values: [a.example.org.]}\n",
+        "    - {name: y, type: A, values: [192.0.2.1]}\n",
+        "    - {name: x, type: TXT, values: [t]}\n",
+    )));
+    assert_eq!(told(&out.problems).len(), 1);
+    assert_eq!((out.problems[0].place.as_ref().unwrap().line, out.problems[0].related[0].0.line), (7, 5));
+    let left: Vec<_> = out.resources.iter().map(|r| &*r.id.0).collect();
+    assert_eq!(left, ["example.com.", "y.example.com./A"]);
+}
+
+#[test]
+fn quotes_around_a_text_are_kept_and_warned_about() {
+    let out = normalized(&zone_text("    - {name: x, type: TXT, values: ['\"v=spf1 -all\"']}\n"));
+    assert!(!out.problems[0].is_error());
+    assert_eq!(
+        RrSet::decode(out.resources[1].spec.bytes().unwrap()).unwrap().values,
+        [r#""\"v=spf1 -all\"""#]
+    );
+}
+
+#[test]
+fn policies_come_from_manifest_and_record_and_a_zone_outlives_its_manifest() {
+    let inputs = TestInputs::default();
+    let mut manifest = manifest(&zone_text(concat!(
+        "    - {name: x, type: A, values: [192.0.2.1]}\n",
+        "    - {name: y, type: A, values: [192.0.2.1], protect: true, merge: true, ignore: \"ttl,values\", adopt: true}\n",
+    )));
+    manifest.policy.drift = Some(reconciled_provider::Drift::Warn);
+    let out = normalize(&manifest, &inputs);
+    let policies = inputs.policies.borrow();
+    let of = |index: usize| policies.get(out.resources[index].policy);
+    assert_eq!(of(0).deletion, Some(Deletion::Abandon));
+    assert_eq!(*of(1), manifest.policy);
+    let own = of(2);
+    assert_eq!((own.deletion, own.merge, own.ignore.len()), (Some(Deletion::Protect), true, 2));
+    assert_eq!((own.drift, &own.adopt), (manifest.policy.drift, &Adopt::Always));
+}
+
+#[test]
+fn a_record_set_joins_the_zone_of_its_name_and_inherits_its_ttl() {
+    let set = manifest(
+        "kind: RecordSet\nmetadata: {name: web}\nspec: {zone: Example.com., records: [{name: app, type: A, values: [192.0.2.7]}]}\n",
+    );
+    let zone =
+        manifest("kind: Zone\nmetadata: {name: z}\nspec: {zone: example.com, provider: pdns, ttl: 77}\n");
+    let inputs = TestInputs { siblings: vec![zone], is_sole: false, ..TestInputs::default() };
+    let out = normalize(&set, &inputs);
+    assert_eq!(out.resources.len(), 1, "{:?}", out.problems);
+    assert_eq!(out.resources[0].spec.bytes().unwrap(), b"77\n192.0.2.7");
+
+    let scopes = BTreeSet::from([Scope::new("pdns", "example.com")]);
+    let elsewhere = TestInputs { scopes, is_sole: false, ..TestInputs::default() };
+    assert_eq!(normalize(&set, &elsewhere).resources[0].spec.bytes().unwrap(), b"300\n192.0.2.7");
+
+    let stranger = TestInputs { is_sole: false, ..TestInputs::default() };
+    assert!(normalize(&set, &stranger).problems.is_empty(), "another entry may serve that zone");
+    assert_eq!(told(&normalize(&set, &TestInputs::default()).problems).len(), 1);
+}
+
+#[test]
+fn a_manifest_for_another_entry_gives_nothing() {
+    let out = normalized("kind: Zone\nmetadata: {name: example.com}\nspec: {provider: other, bogus: 1}\n");
+    assert!(out.resources.is_empty() && out.problems.is_empty());
+}
+
+#[test]
+fn a_record_with_an_unknown_value_waits_and_its_template_is_what_was_written() {
+    let mut manifest =
+        manifest(&zone_text("    - {name: x, type: A, values: [\"${Host/a:ip}\", 192.0.2.1]}\n"));
+    let reference = Reference { target: ManifestKey::new("infra", "g", "Host", "", "a"), path: "ip".into() };
+    manifest.spec.for_each_scalar_mut(&mut |_, text, kind| {
+        if text.starts_with("${") {
+            *kind = yaml::ScalarKind::Unknown([reference.clone()].into());
+        }
+    });
+    let out = normalize(&manifest, &TestInputs::default());
+    let Spec::Waiting { on, .. } = &out.resources[1].spec else { panic!("{:?}", out.resources) };
+    assert_eq!(**on, [reference]);
+    assert!(out.problems.is_empty(), "{:?}", out.problems);
+}
+
+#[test]
+fn a_soa_is_managed_with_consent_and_without_its_serial() {
+    let text = |record: &str| {
+        format!(
+            "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  apex: true\n  records:\n    - {record}\n"
+        )
+    };
+    let good = normalized(&text(
+        "{name: \"@\", type: SOA, values: [ns1.example.com. h.example.com. 10800 3600 604800 3600]}",
+    ));
+    assert_eq!(
+        good.resources[1].spec.bytes().unwrap(),
+        b"300\nns1.example.com. h.example.com. 10800 3600 604800 3600"
+    );
+    let bad = normalized(&text(
+        "{name: \"@\", type: SOA, values: [ns1.example.com. h.example.com. 1 10800 3600 604800 3600]}",
+    ));
+    assert!(told(&bad.problems)[0].contains("leave it out"));
+}

@@ -1,0 +1,164 @@
+//! Request bodies: actions → JSON, written straight from borrowed data into bytes.
+
+use super::{Backend, zone::ACCOUNT};
+use crate::{
+    rdata,
+    record::{self, RrSet},
+};
+use reconciled_provider::{Action, Error, Observed, Op, Tracked};
+use std::io::Write;
+
+/// One action on an RRset, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Item<'b> {
+    /// The action.
+    pub(crate) action: &'b Action,
+    /// Canonical name.
+    pub(crate) name: &'b str,
+    /// Type.
+    pub(crate) kind: &'b str,
+    /// What it shall be; none to delete it.
+    pub(crate) desired: Option<&'b [u8]>,
+}
+
+impl<'b> Item<'b> {
+    /// Prepares an action on the RRset `name`/`kind`.
+    ///
+    /// Errors: the desired content is not known yet, or not of this provider.
+    pub(crate) fn new(action: &'b Action, name: &'b str, kind: &'b str) -> Result<Item<'b>, Error> {
+        let desired = match action.op.desired() {
+            None => None,
+            Some(resource) => match resource.spec.bytes() {
+                Some(bytes) if RrSet::decode(bytes).is_some() => Some(bytes),
+                _ => return Err(Error::invalid(format!("the content of {} is not known yet", resource.id))),
+            },
+        };
+        Ok(Item { action, name, kind, desired })
+    }
+    /// What it was when the plan was made.
+    pub(crate) fn observed(&self) -> Option<&'b Observed> {
+        match &self.action.op {
+            Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
+                Some(observed)
+            }
+            Op::Create { .. } | Op::Continue { .. } => None,
+        }
+    }
+    /// What the inventory remembers of it.
+    pub(crate) fn tracked(&self) -> Option<&'b Tracked> {
+        match &self.action.op {
+            Op::Update { tracked, .. } | Op::Replace { tracked, .. } | Op::Delete { tracked, .. } => {
+                tracked.as_ref()
+            }
+            Op::Continue { tracked, .. } => Some(tracked),
+            Op::Create { .. } => None,
+        }
+    }
+}
+
+/// What bodies depend on besides their items.
+#[derive(Debug)]
+pub(crate) struct Encoder<'a> {
+    /// The server and how to mark.
+    pub(crate) backend: &'a Backend,
+    /// Serial that completes a SOA; the server raises it.
+    pub(crate) serial: u32,
+}
+
+impl Encoder<'_> {
+    /// Appends one element of `rrsets`. `is_patch`: with the change that is wanted.
+    pub(crate) fn item(&self, item: &Item<'_>, is_patch: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"name\":");
+        text(item.name, out);
+        out.extend_from_slice(b",\"type\":");
+        text(item.kind, out);
+        let Some(set) = item.desired.and_then(RrSet::decode) else {
+            out.extend_from_slice(b",\"changetype\":\"DELETE\"}");
+            return;
+        };
+        if is_patch {
+            out.extend_from_slice(b",\"changetype\":\"REPLACE\"");
+        }
+        let _ = write!(out, ",\"ttl\":{},\"records\":[", set.ttl);
+        for (i, value) in set.values.iter().enumerate() {
+            out.extend_from_slice(if i == 0 { b"{\"content\":" } else { b",{\"content\":" });
+            // A merged set may hold what somebody else switched off: it stays so.
+            let (value, is_disabled) = match value.strip_prefix(record::DISABLED) {
+                Some(value) => (value, true),
+                None => (*value, false),
+            };
+            text(&rdata::wire(item.kind, value, self.serial), out);
+            let _ = write!(out, ",\"disabled\":{is_disabled}}}");
+        }
+        out.push(b']');
+        self.comments(item, out);
+        out.push(b'}');
+    }
+
+    /// Our mark and the comments of others. Without marks the key is left out and the server keeps them all.
+    fn comments(&self, item: &Item<'_>, out: &mut Vec<u8>) {
+        if !self.backend.config.marks {
+            return;
+        }
+        out.extend_from_slice(b",\"comments\":[{\"account\":");
+        text(ACCOUNT, out);
+        out.extend_from_slice(b",\"content\":");
+        text(&self.backend.instance, out);
+        out.push(b'}');
+        let others = item.observed().map(|observed| &observed.private.0[..]).unwrap_or_default();
+        // The private state of an observation is a JSON list of the other comments.
+        if let Some(inner) = others.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
+            out.push(b',');
+            out.extend_from_slice(inner);
+        }
+        out.push(b']');
+    }
+
+    /// Body of a PATCH. Deletions come first: a CNAME must be gone before other data take its place.
+    pub(crate) fn patch<'i, 'b: 'i>(&self, items: impl Iterator<Item = &'i Item<'b>> + Clone) -> Vec<u8> {
+        let deletes = items.clone().filter(|item| item.desired.is_none());
+        let replaces = items.filter(|item| item.desired.is_some());
+        let mut out = b"{\"rrsets\":[".to_vec();
+        self.list(deletes.chain(replaces), true, &mut out);
+        out.extend_from_slice(b"]}");
+        out
+    }
+
+    /// Body of the POST that creates `zone` with its first records.
+    pub(crate) fn post<'i, 'b: 'i>(
+        &self,
+        zone: &str,
+        items: impl Iterator<Item = &'i Item<'b>> + Clone,
+    ) -> Vec<u8> {
+        let mut out = b"{\"name\":".to_vec();
+        text(zone, &mut out);
+        // `soa_edit_api` makes the serial a change token from the first change on.
+        out.extend_from_slice(b",\"kind\":\"Native\",\"soa_edit_api\":\"DEFAULT\",\"nameservers\":[");
+        let has_apex_ns = items.clone().any(|item| item.kind == "NS" && item.name == zone);
+        let names = self.backend.config.nameservers.iter().filter(|_| !has_apex_ns);
+        for (i, name) in names.enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            text(&format!("{}.", name.trim_end_matches('.')), &mut out);
+        }
+        out.extend_from_slice(b"],\"rrsets\":[");
+        self.list(items.filter(|item| item.desired.is_some()), false, &mut out);
+        out.extend_from_slice(b"]}");
+        out
+    }
+
+    fn list<'i, 'b: 'i>(&self, items: impl Iterator<Item = &'i Item<'b>>, is_patch: bool, out: &mut Vec<u8>) {
+        for (i, item) in items.enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            self.item(item, is_patch, out);
+        }
+    }
+}
+
+fn text(text: &str, out: &mut Vec<u8>) {
+    // Writing a string into memory cannot fail.
+    let _ = serde_json::to_writer(out, text);
+}

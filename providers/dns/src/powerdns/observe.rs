@@ -1,0 +1,195 @@
+//! Reading: the serials of every zone in one call, and a zone with its records.
+//!
+//! A serial is a change token only where the server raises it at every change through the API
+//! (`soa_edit_api`). The list of zones does not say where that is so; the zone itself does. Therefore a read
+//! of a zone gives the token [`Version::At`] only for such zones, and `versions` gives a token for every zone:
+//! the two are equal exactly when an earlier read was sound and the serial stands still.
+//! Caveats: a change made in the server's database past its API, and a zone deleted and created again within
+//! a day up to the same serial, go unseen until the next full read.
+
+use super::{
+    Backend,
+    client::{Failure, zone_path},
+    zone::{ZoneRead, parse_zone, token},
+};
+use crate::{name, record};
+use bytes::Bytes;
+use reconciled_provider::{
+    Cx, Error, Focus, Found, Observation, Observed, ResourceId, Scope, Version, Want, address::glob,
+    problem::did_you_mean,
+};
+use reqwest::Method;
+use serde::Deserialize;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Most RRsets that are asked for one by one. Each costs the server about a third of a full read, because it
+/// walks the whole zone for it.
+const FOCUSED: usize = 3;
+
+#[derive(Deserialize)]
+struct ListedZone<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    serial: u32,
+}
+
+/// Tokens of many zones, by one call.
+pub(crate) async fn versions(
+    backend: &Backend,
+    cx: &Cx,
+    scopes: &[Scope],
+) -> Result<BTreeMap<Scope, Version>, Error> {
+    let body = list(backend, cx).await?;
+    let zones = parse_list(backend, &body)?;
+    let serials: HashMap<Cow<'_, str>, u32> =
+        zones.iter().map(|z| (name::observed(&z.name), z.serial)).collect();
+    let version = |scope: &Scope| {
+        let serial = serials.get(record::zone_name(scope).as_str());
+        (scope.clone(), serial.map_or(Version::Absent, |serial| token(*serial)))
+    };
+    Ok(scopes.iter().map(version).collect())
+}
+
+async fn list(backend: &Backend, cx: &Cx) -> Result<Bytes, Error> {
+    let call = backend.client.call(cx, Method::GET, "/zones?dnssec=false", None, "list zones");
+    call.await.map_err(Failure::into_error)
+}
+
+fn parse_list<'a>(backend: &Backend, body: &'a [u8]) -> Result<Vec<ListedZone<'a>>, Error> {
+    serde_json::from_slice(body).map_err(|error| malformed(backend, "list zones", error))
+}
+
+/// An answer that is no answer of the API: never taken for an empty one.
+fn malformed(backend: &Backend, doing: &str, error: serde_json::Error) -> Error {
+    Error::unexpected(format!(
+        "{doing} at {}: the answer is not what the API gives",
+        backend.client.address()
+    ))
+    .hint("is `url` the API of a PowerDNS Authoritative Server, 4.7 or newer?")
+    .caused_by(error)
+}
+
+/// Reads what `want` asks for; more where that is cheaper.
+pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+    if let Focus::Only(ids) = want.focus {
+        // What nobody tracks may carry the mark of another tool in a record beside it, which only a full
+        // read sees.
+        let is_tracked = |id: &ResourceId| want.tracked.iter().any(|tracked| tracked.id == *id);
+        if ids.len() <= FOCUSED
+            && ids.iter().all(is_tracked)
+            && let Some(observation) = focused(backend, cx, want.scope, ids).await?
+        {
+            return Ok(observation);
+        }
+    }
+    Ok(full(backend, cx, want.scope).await?.map_or_else(absent, |zone| Observation {
+        covered: Focus::All,
+        complete: true,
+        version: zone.version,
+        resources: zone.resources,
+    }))
+}
+
+fn absent() -> Observation {
+    Observation { covered: Focus::All, complete: true, version: Version::Absent, resources: Vec::new() }
+}
+
+/// Reads the whole zone; none when there is no such zone.
+pub(crate) async fn full(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Option<ZoneRead>, Error> {
+    read(backend, cx, scope, "").await
+}
+
+/// Reads the zone without its records; none when there is no such zone.
+pub(crate) async fn probe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Option<ZoneRead>, Error> {
+    read(backend, cx, scope, "?rrsets=false").await
+}
+
+/// Reads a few RRsets. None when they were not read at one and the same serial.
+async fn focused(
+    backend: &Backend,
+    cx: &Cx,
+    scope: &Scope,
+    ids: &Arc<[ResourceId]>,
+) -> Result<Option<Observation>, Error> {
+    let mut resources = Vec::with_capacity(ids.len() + 1);
+    let mut version = None;
+    for id in ids.iter() {
+        let query = match record::parts(id) {
+            Some((name, kind)) => {
+                let query: String = url::form_urlencoded::Serializer::new(String::new())
+                    .extend_pairs([("rrset_name", name), ("rrset_type", kind)])
+                    .finish();
+                format!("?{query}")
+            }
+            None => "?rrsets=false".into(),
+        };
+        let Some(zone) = read(backend, cx, scope, &query).await? else { return Ok(Some(absent())) };
+        if version.get_or_insert_with(|| zone.version.clone()) != &zone.version {
+            return Ok(None);
+        }
+        // Servers that do not know the parameters answer with everything.
+        resources.extend(zone.resources.into_iter().filter(|observed| observed.id == *id));
+    }
+    resources.sort_by(|a: &Observed, b| a.id.cmp(&b.id));
+    let version = version.unwrap_or_default();
+    Ok(Some(Observation { covered: Focus::Only(ids.clone()), complete: true, version, resources }))
+}
+
+async fn read(backend: &Backend, cx: &Cx, scope: &Scope, query: &str) -> Result<Option<ZoneRead>, Error> {
+    let path = format!("{}{query}", zone_path(&record::zone_name(scope)));
+    let doing = format!("read zone {}", scope.name);
+    let body = match backend.client.call(cx, Method::GET, &path, None, &doing).await {
+        Ok(body) => body,
+        Err(failure) if failure.is_not_found() => {
+            confirm_absence(backend, cx, scope, &doing).await?;
+            return Ok(None);
+        }
+        Err(failure) => return Err(failure.into_error()),
+    };
+    let wants_records = query != "?rrsets=false";
+    parse_zone(&body, scope, &backend.instance, wants_records)
+        .map(Some)
+        .map_err(|error| malformed(backend, &doing, error))
+}
+
+/// Asks a second way whether a zone is missing: a 404 alone may come from a proxy, or from a server that is
+/// no PowerDNS, and "the zone is gone" is too much to conclude from that.
+async fn confirm_absence(backend: &Backend, cx: &Cx, scope: &Scope, doing: &str) -> Result<(), Error> {
+    let zone = record::zone_name(scope);
+    let query: String =
+        url::form_urlencoded::Serializer::new(String::new()).append_pair("zone", &zone).finish();
+    let path = format!("/zones?dnssec=false&{query}");
+    let call = backend.client.call(cx, Method::GET, &path, None, doing);
+    let body = call.await.map_err(Failure::into_error)?;
+    if parse_list(backend, &body)?.iter().any(|listed| name::observed(&listed.name) == zone) {
+        return Err(Error::conflict(format!("zone {} came into being while it was read", scope.name)));
+    }
+    Ok(())
+}
+
+/// Zones whose name matches `query`, with everything in them.
+pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+    let body = list(backend, cx).await?;
+    let zones = parse_list(backend, &body)?;
+    let wanted = query.trim_end_matches('.').to_ascii_lowercase();
+    let mut names: Vec<String> =
+        zones.iter().map(|zone| name::observed(&zone.name).trim_end_matches('.').to_owned()).collect();
+    names.sort();
+    let mut found = Vec::new();
+    for name in names.iter().filter(|name| glob(&wanted, name)) {
+        let scope = Scope::new(backend.entry.clone(), name.as_str());
+        if let Some(zone) = full(backend, cx, &scope).await? {
+            found.push(Found { scope, resources: zone.resources });
+        }
+    }
+    if found.is_empty() && !wanted.contains(['*', '?']) {
+        let near = did_you_mean(&wanted, names.iter().map(String::as_str));
+        let hint = near.map_or("`*` lists every zone".into(), |near| format!("did you mean `{near}`?"));
+        return Err(Error::invalid(format!("{} has no zone `{wanted}`", backend.client.address())).hint(hint));
+    }
+    Ok(found)
+}

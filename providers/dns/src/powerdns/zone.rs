@@ -1,0 +1,271 @@
+//! The answer for one zone → canonical resources.
+//!
+//! RRsets turn into resources while the JSON is parsed, without a tree in between, so that a large zone is in
+//! memory once. Half an answer is an error.
+
+use crate::{
+    marker::{self, Marker},
+    name,
+    rdata::is_signer_type,
+    record::{self, Collector},
+};
+use bytes::Bytes;
+use reconciled_provider::{Observed, Owner, Scope, Sealed, Version};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use std::{borrow::Cow, fmt};
+
+/// The account under which an instance marks its RRsets.
+pub(crate) const ACCOUNT: &str = "reconciled";
+
+/// Ways of keeping the serial that raise it at every change. Not `EPOCH`: two changes in one second share it.
+const SOUND: [&str; 3] = ["DEFAULT", "INCREASE", "SOA-EDIT-INCREASE"];
+
+/// The token of a zone whose serial is `serial`.
+pub(crate) fn token(serial: u32) -> Version {
+    Version::At(Bytes::from(format!("s:{serial}")))
+}
+
+/// A zone as it was read.
+#[derive(Debug)]
+pub(crate) struct ZoneRead {
+    /// Serial of its SOA.
+    pub(crate) serial: u32,
+    /// The token of this state, where the serial is one.
+    pub(crate) version: Version,
+    /// The zone itself and its RRsets, sorted by id.
+    pub(crate) resources: Vec<Observed>,
+}
+
+/// Parses the answer for a zone. `wants_records`: they were asked for, so an answer without them is an error.
+pub(crate) fn parse_zone(
+    body: &[u8],
+    scope: &Scope,
+    instance: &str,
+    wants_records: bool,
+) -> Result<ZoneRead, serde_json::Error> {
+    let mut records = Records {
+        zone: record::zone_name(scope),
+        instance,
+        resources: vec![Observed::new(record::zone_id(scope), record::ZONE)],
+        markers: Vec::new(),
+        was_seen: false,
+    };
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let (serial, soa_edit_api) = ZoneSeed(&mut records).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    if wants_records && !records.was_seen {
+        return Err(de::Error::missing_field("rrsets"));
+    }
+    let is_sound = SOUND.iter().any(|word| word.eq_ignore_ascii_case(&soa_edit_api));
+    let version = if is_sound { token(serial) } else { Version::Unknown };
+    let mut resources = records.resources;
+    resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    marker::apply(&records.markers, &mut resources);
+    Ok(ZoneRead { serial, version, resources })
+}
+
+struct Records<'i> {
+    zone: String,
+    instance: &'i str,
+    resources: Vec<Observed>,
+    markers: Vec<Marker>,
+    was_seen: bool,
+}
+
+#[derive(Deserialize)]
+struct RrsetBody<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    ttl: u32,
+    #[serde(borrow)]
+    records: Vec<RecordBody<'a>>,
+    #[serde(borrow, default)]
+    comments: Vec<Comment<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RecordBody<'a> {
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+    #[serde(default)]
+    disabled: bool,
+}
+
+/// A comment on an RRset. Those of others are kept as they were when the RRset is written.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Comment<'a> {
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+    #[serde(borrow)]
+    account: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_at: Option<u64>,
+}
+
+impl Records<'_> {
+    fn add<'a>(&mut self, set: RrsetBody<'a>, collector: &mut Collector<'a>) {
+        // Comments may be left where no records are.
+        if set.records.is_empty() {
+            return;
+        }
+        let name = name::observed(&set.name);
+        for record in set.records {
+            collector.add(&set.kind, record.content, record.disabled);
+        }
+        if set.kind == "TXT" {
+            self.markers.extend(collector.values().iter().find_map(|value| marker::read(&name, value)));
+        }
+        let mut observed = Observed::new(record::id(&name, &set.kind), collector.finish(set.ttl));
+        let (marks, others): (Vec<_>, Vec<_>) = set.comments.into_iter().partition(|c| c.account == ACCOUNT);
+        let is_apex = *name == *self.zone;
+        observed.owner = match marks.iter().find(|mark| mark.content != self.instance) {
+            Some(mark) => Owner::Other((*mark.content).into()),
+            None if !marks.is_empty() => Owner::Ours,
+            None if is_signer_type(&set.kind) || (is_apex && matches!(&*set.kind, "SOA" | "NS")) => {
+                Owner::System
+            }
+            None => Owner::Unmarked,
+        };
+        if !others.is_empty() {
+            observed.private = Sealed(serde_json::to_vec(&others).unwrap_or_default().into());
+        }
+        self.resources.push(observed);
+    }
+}
+
+struct ZoneSeed<'r, 'i>(&'r mut Records<'i>);
+
+impl<'de> DeserializeSeed<'de> for ZoneSeed<'_, '_> {
+    type Value = (u32, String);
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ZoneSeed<'_, '_> {
+    type Value = (u32, String);
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a zone")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut serial, mut soa_edit_api) = (None, String::new());
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                "rrsets" => map.next_value_seed(RrsetsSeed(self.0))?,
+                "serial" => serial = Some(map.next_value()?),
+                "soa_edit_api" => soa_edit_api = map.next_value::<Option<String>>()?.unwrap_or_default(),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok((serial.ok_or_else(|| de::Error::missing_field("serial"))?, soa_edit_api))
+    }
+}
+
+struct RrsetsSeed<'r, 'i>(&'r mut Records<'i>);
+
+impl<'de> DeserializeSeed<'de> for RrsetsSeed<'_, '_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RrsetsSeed<'_, '_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of RRsets")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.0.was_seen = true;
+        let mut collector = Collector::default();
+        while let Some(set) = seq.next_element::<RrsetBody<'de>>()? {
+            self.0.add(set, &mut collector);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: &str = r#"{"serial": 7, "soa_edit_api": "DEFAULT", "name": "example.com.", "rrsets": [
+        {"name": "WWW.example.com.", "type": "A", "ttl": 60, "comments": [
+            {"account": "reconciled", "content": "dns1", "modified_at": 1},
+            {"account": "ops", "content": "call me", "modified_at": 2}],
+         "records": [{"content": "192.0.2.2", "disabled": false}, {"content": "192.0.2.1", "disabled": false}]},
+        {"name": "example.com.", "type": "SOA", "ttl": 3600, "comments": [],
+         "records": [{"content": "a. h. 7 1 2 3 4", "disabled": false}]},
+        {"name": "example.com.", "type": "NS", "ttl": 3600, "records": [{"content": "ns1.example.org."}]},
+        {"name": "old.example.com.", "type": "A", "ttl": 60, "records": [],
+         "comments": [{"account": "x", "content": "y"}]},
+        {"name": "x.example.com.", "type": "TXT", "ttl": 60, "comments": [{"account": "reconciled", "content": "dns2"}],
+         "records": [{"content": "\"a\\\"b\" \"c\"", "disabled": true}]},
+        {"name": "a.example.com.", "type": "LOC", "ttl": 60, "records": [{"content": "51 30 12.748 N 0 W"}]},
+        {"name": "k.example.com.", "type": "A", "ttl": 60, "records": [{"content": "192.0.2.5"}]},
+        {"name": "a-k.example.com.", "type": "TXT", "ttl": 60,
+         "records": [{"content": "\"heritage=external-dns,external-dns/owner=k8s\""}]}
+    ]}"#;
+
+    fn parse(body: &str) -> Result<ZoneRead, serde_json::Error> {
+        parse_zone(body.as_bytes(), &Scope::new("pdns", "example.com"), "dns1", true)
+    }
+
+    #[test]
+    fn a_zone_is_read_into_sorted_canonical_resources_with_their_owners() {
+        let zone = parse(ZONE).unwrap();
+        assert_eq!((zone.serial, &zone.version), (7, &token(7)));
+        let shown: Vec<_> = zone
+            .resources
+            .iter()
+            .map(|o| (&*o.id.0, std::str::from_utf8(&o.bytes).unwrap(), o.owner.clone()))
+            .collect();
+        let other = |owner: &str| Owner::Other(owner.into());
+        assert_eq!(
+            shown,
+            [
+                (
+                    "a-k.example.com./TXT",
+                    "60\n\"heritage=external-dns,external-dns/owner=k8s\"",
+                    other("externaldns/k8s")
+                ),
+                ("a.example.com./LOC", "60\n51 30 12.748 N 0 W", Owner::Unmarked),
+                ("example.com.", "zone", Owner::Unmarked),
+                ("example.com./NS", "3600\nns1.example.org.", Owner::System),
+                ("example.com./SOA", "3600\na. h. 1 2 3 4", Owner::System),
+                ("k.example.com./A", "60\n192.0.2.5", other("externaldns/k8s")),
+                ("www.example.com./A", "60\n192.0.2.1\n192.0.2.2", Owner::Ours),
+                ("x.example.com./TXT", "60\n(disabled) \"a\\\"bc\"", other("dns2")),
+            ]
+        );
+        let private = &zone.resources[6].private.0;
+        assert_eq!(&private[..], br#"[{"content":"call me","account":"ops","modified_at":2}]"#);
+    }
+
+    #[test]
+    fn a_serial_is_a_token_only_where_the_server_raises_it_each_time() {
+        let version = |edit: &str| parse(&ZONE.replace("DEFAULT", edit)).unwrap().version;
+        assert_eq!(version("INCREASE"), token(7));
+        for edit in ["", "EPOCH", "OFF", "SOA-EDIT"] {
+            assert_eq!(version(edit), Version::Unknown, "{edit}");
+        }
+    }
+
+    #[test]
+    fn half_an_answer_is_an_error_and_never_a_smaller_zone() {
+        for length in [0, 1, 40, ZONE.len() / 2, ZONE.len() - 1] {
+            assert!(parse(&ZONE[..length]).is_err(), "{length}");
+        }
+        assert!(parse("{\"serial\": 7}").is_err(), "without `rrsets`");
+        assert!(parse("{\"rrsets\": []}").is_err(), "without `serial`");
+        assert!(parse("[]").is_err());
+        assert!(parse(&format!("{ZONE} x")).is_err());
+    }
+}

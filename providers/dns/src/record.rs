@@ -1,0 +1,205 @@
+//! RRsets and zones as resources: ids, and canonical bytes.
+//!
+//! The id of an RRset is `NAME/TYPE` (`www.example.com./A`), that of a zone its absolute name. The bytes of an
+//! RRset are its TTL and its values, sorted and once each, one a line; those of a zone say only that it is
+//! there. Values never hold a line break: character strings escape it.
+
+use crate::name::{Name, relative};
+use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed};
+use std::{borrow::Cow, sync::Arc};
+
+/// Canonical bytes of a zone that exists.
+pub const ZONE: &[u8] = b"zone";
+
+/// Put before a value that the server keeps but does not serve, so that it differs from a desired one.
+pub const DISABLED: &str = "(disabled) ";
+
+/// An RRset decoded from canonical bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RrSet<'a> {
+    /// Seconds.
+    pub ttl: u32,
+    /// Canonical values, sorted, each once.
+    pub values: Vec<&'a str>,
+}
+
+impl<'a> RrSet<'a> {
+    /// Reads canonical bytes; none for those of a zone.
+    pub fn decode(bytes: &'a [u8]) -> Option<RrSet<'a>> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.split('\n');
+        let ttl = lines.next()?.parse().ok()?;
+        Some(RrSet { ttl, values: lines.collect() })
+    }
+}
+
+/// Canonical bytes of an RRset.
+pub fn encode<V: AsRef<str> + Ord>(ttl: u32, values: &mut Vec<V>) -> Vec<u8> {
+    values.sort_unstable();
+    values.dedup();
+    let length = values.iter().map(|value| value.as_ref().len() + 1).sum::<usize>();
+    let mut out = Vec::with_capacity(10 + length);
+    out.extend_from_slice(ttl.to_string().as_bytes());
+    for value in values {
+        out.push(b'\n');
+        out.extend_from_slice(value.as_ref().as_bytes());
+    }
+    out
+}
+
+/// Id of the RRset `name`/`kind`.
+pub fn id(name: &str, kind: &str) -> ResourceId {
+    let mut text = String::with_capacity(name.len() + 1 + kind.len());
+    text.push_str(name);
+    text.push('/');
+    text.push_str(kind);
+    ResourceId(text.into())
+}
+
+/// Name and type of an RRset's id; none for that of a zone.
+///
+/// Names may hold slashes (RFC 2317), types never do, and only a zone's id ends in a dot.
+pub fn parts(id: &ResourceId) -> Option<(&str, &str)> {
+    if id.0.ends_with('.') { None } else { id.0.rsplit_once('/') }
+}
+
+/// Absolute canonical name of the zone behind `scope`.
+pub fn zone_name(scope: &Scope) -> String {
+    format!("{}.", scope.name)
+}
+
+/// Id of the zone behind `scope`.
+pub fn zone_id(scope: &Scope) -> ResourceId {
+    ResourceId(zone_name(scope).into())
+}
+
+/// The scope of `zone` at `entry`.
+pub fn scope(entry: &str, zone: &Name) -> Scope {
+    Scope::new(entry, zone.without_dot())
+}
+
+/// The part of an address: `www/A`, `@/A`; none for the zone.
+pub fn part(scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+    let (name, kind) = parts(id)?;
+    Some(format!("{}/{kind}", relative(name, &zone_name(scope))).into())
+}
+
+/// The guard word of a resource: deleting a zone and touching its delegation need consent.
+pub fn guard_word(scope: &Scope, id: &ResourceId) -> Option<&'static str> {
+    match parts(id) {
+        None => Some("zone-delete"),
+        Some((name, "NS" | "SOA")) if name.strip_suffix('.') == Some(&*scope.name) => Some("apex-ns"),
+        Some(_) => None,
+    }
+}
+
+/// Fields of canonical bytes for plans.
+pub fn show(bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+    let Some(set) = RrSet::decode(bytes) else { return Vec::new() };
+    vec![("ttl".into(), set.ttl.to_string()), ("values".into(), set.values.join(", "))]
+}
+
+/// How the RRset (or zone) `observed` differs from `desired`; none when it does not.
+pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
+    if desired == observed {
+        return None;
+    }
+    let mut fields = Vec::new();
+    match (RrSet::decode(desired), RrSet::decode(observed)) {
+        (Some(desired), Some(observed)) => {
+            let mut field = |path: &str, before: String, after: String| {
+                if before != after {
+                    fields.push(FieldChange::text(path, Some(before), Some(after)));
+                }
+            };
+            field("ttl", observed.ttl.to_string(), desired.ttl.to_string());
+            field("values", observed.values.join(", "), desired.values.join(", "));
+        }
+        _ => {
+            let text = |bytes: &[u8]| Some(String::from_utf8_lossy(bytes).replace('\n', ": "));
+            fields.push(FieldChange::text("state", text(observed), text(desired)));
+        }
+    }
+    Some(Delta { fields, replace: false, planned: Sealed::default() })
+}
+
+/// Collects what a server reports of one RRset and gives its canonical bytes.
+#[derive(Debug, Default)]
+pub struct Collector<'a> {
+    values: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Collector<'a> {
+    /// Adds one record in presentation form.
+    pub fn add(&mut self, kind: &str, content: Cow<'a, str>, is_disabled: bool) {
+        let value = match content {
+            Cow::Borrowed(content) => crate::rdata::observed(kind, content),
+            Cow::Owned(content) => Cow::Owned(crate::rdata::observed(kind, &content).into_owned()),
+        };
+        // What cannot be parsed is carried as it is, but a line break would look like two values.
+        let value = if value.contains('\n') { Cow::Owned(value.replace('\n', "\\010")) } else { value };
+        self.values.push(if is_disabled { format!("{DISABLED}{value}").into() } else { value });
+    }
+    /// True when nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+    /// The collected values, canonical.
+    pub fn values(&self) -> &[Cow<'a, str>] {
+        &self.values
+    }
+    /// Canonical bytes; the collector is empty afterwards.
+    pub fn finish(&mut self, ttl: u32) -> Vec<u8> {
+        let bytes = encode(ttl, &mut self.values);
+        self.values.clear();
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_do_not_depend_on_order_and_repetition() {
+        let a = encode(300, &mut vec!["b", "a", "b"]);
+        assert_eq!(a, encode(300, &mut vec!["a", "b"]));
+        assert_eq!(RrSet::decode(&a).unwrap(), RrSet { ttl: 300, values: vec!["a", "b"] });
+        assert_eq!(RrSet::decode(ZONE), None);
+    }
+
+    #[test]
+    fn an_id_names_zone_or_set_even_with_slashes_in_the_name() {
+        let scope = Scope::new("pdns", "0/25.2.0.192.in-addr.arpa");
+        let set = id("1.0/25.2.0.192.in-addr.arpa.", "PTR");
+        assert_eq!(parts(&set), Some(("1.0/25.2.0.192.in-addr.arpa.", "PTR")));
+        assert_eq!(part(&scope, &set).as_deref(), Some("1/PTR"));
+        assert_eq!(parts(&zone_id(&scope)), None);
+        assert_eq!(part(&scope, &zone_id(&scope)), None);
+        assert_eq!(part(&scope, &id("0/25.2.0.192.in-addr.arpa.", "NS")).as_deref(), Some("@/NS"));
+    }
+
+    #[test]
+    fn the_guard_asks_for_zones_and_their_delegation() {
+        let scope = Scope::new("pdns", "example.com");
+        assert_eq!(guard_word(&scope, &zone_id(&scope)), Some("zone-delete"));
+        assert_eq!(guard_word(&scope, &id("example.com.", "NS")), Some("apex-ns"));
+        assert_eq!(guard_word(&scope, &id("sub.example.com.", "NS")), None);
+        assert_eq!(guard_word(&scope, &id("example.com.", "A")), None);
+    }
+
+    #[test]
+    fn a_comparison_names_only_the_fields_that_differ() {
+        let delta = compare(b"300\n192.0.2.1", b"60\n192.0.2.1").unwrap();
+        assert_eq!(delta.fields, [FieldChange::text("ttl", Some("60".into()), Some("300".into()))]);
+        assert_eq!(compare(b"300\na", b"300\na"), None);
+        assert_eq!(&*compare(ZONE, b"zone\nreload pending").unwrap().fields[0].path, "state");
+    }
+
+    #[test]
+    fn a_disabled_record_differs_from_a_served_one() {
+        let mut collector = Collector::default();
+        collector.add("A", "192.0.2.1".into(), true);
+        assert_eq!(collector.finish(60), b"60\n(disabled) 192.0.2.1");
+        assert!(collector.is_empty());
+    }
+}

@@ -1,0 +1,150 @@
+//! Character strings (RFC 1035 §3.3): octets between quotes, with `\"`, `\\` and `\DDD`.
+//!
+//! Two forms of the same octets: the canonical one, a single quoted string that keeps readable UTF-8, and the
+//! wire one, pure ASCII and cut into strings of at most 255 octets.
+
+/// Writes `octets` as one quoted string; readable UTF-8 stays readable.
+pub fn quote(octets: &[u8], out: &mut String) {
+    out.push('"');
+    for chunk in octets.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                c if c.is_control() => {
+                    let mut buffer = [0; 4];
+                    c.encode_utf8(&mut buffer).bytes().for_each(|byte| escape(byte, out));
+                }
+                c => out.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| escape(*byte, out));
+    }
+    out.push('"');
+}
+
+/// Writes `octets` as ASCII, in strings of at most 255 octets; no octets are one empty string.
+pub fn quote_for_wire(octets: &[u8], out: &mut String) {
+    if octets.is_empty() {
+        out.push_str("\"\"");
+    }
+    for (i, chunk) in octets.chunks(255).enumerate() {
+        out.push_str(if i == 0 { "\"" } else { " \"" });
+        for byte in chunk {
+            match byte {
+                b'"' | b'\\' => out.extend(['\\', char::from(*byte)]),
+                0x20..=0x7e => out.push(char::from(*byte)),
+                _ => escape(*byte, out),
+            }
+        }
+        out.push('"');
+    }
+}
+
+fn escape(byte: u8, out: &mut String) {
+    out.push('\\');
+    for digit in [byte / 100, byte / 10 % 10, byte % 10] {
+        out.push(char::from(b'0' + digit));
+    }
+}
+
+/// Reads a sequence of character strings, quoted or bare, and joins them.
+///
+/// None when the text is not such a sequence.
+pub fn unquote(text: &str) -> Option<Vec<u8>> {
+    let mut octets = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes().peekable();
+    let mut strings = 0;
+    loop {
+        while bytes.next_if(|b| b.is_ascii_whitespace()).is_some() {}
+        if bytes.peek().is_none() {
+            return (strings > 0).then_some(octets);
+        }
+        strings += 1;
+        let is_quoted = bytes.next_if_eq(&b'"').is_some();
+        loop {
+            match bytes.peek() {
+                None if is_quoted => return None,
+                None => break,
+                Some(b'"') if is_quoted => {
+                    bytes.next();
+                    break;
+                }
+                Some(b'"') => return None,
+                Some(b) if !is_quoted && b.is_ascii_whitespace() => break,
+                Some(b'\\') => {
+                    bytes.next();
+                    octets.push(unescape(&mut bytes)?);
+                }
+                Some(byte) => {
+                    octets.push(*byte);
+                    bytes.next();
+                }
+            }
+        }
+    }
+}
+
+fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    let first = bytes.next()?;
+    if !first.is_ascii_digit() {
+        return Some(first);
+    }
+    let mut value = u16::from(first - b'0');
+    for _ in 0..2 {
+        let digit = bytes.next().filter(u8::is_ascii_digit)?;
+        value = value * 10 + u16::from(digit - b'0');
+    }
+    u8::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn quoted(octets: &[u8]) -> String {
+        let mut out = String::new();
+        quote(octets, &mut out);
+        out
+    }
+
+    fn wire(octets: &[u8]) -> String {
+        let mut out = String::new();
+        quote_for_wire(octets, &mut out);
+        out
+    }
+
+    #[test]
+    fn readable_text_stays_readable_and_the_wire_is_ascii() {
+        assert_eq!(quoted("ä\"\\\n;".as_bytes()), r#""ä\"\\\010;""#);
+        assert_eq!(wire("ä\"\\\n;".as_bytes()), r#""\195\164\"\\\010;""#);
+        assert_eq!(quoted(b"\xff"), r#""\255""#);
+    }
+
+    #[test]
+    fn long_text_is_cut_into_strings_of_255_octets_and_joined_again() {
+        for length in [0, 1, 254, 255, 256, 509, 510, 511, 764, 765, 766] {
+            let octets = vec![b'x'; length];
+            let text = wire(&octets);
+            assert!(text.split(' ').all(|part| part.len() <= 257), "{length}");
+            assert_eq!(text.split(' ').count(), length.div_ceil(255).max(1));
+            assert_eq!(unquote(&text).unwrap(), octets);
+        }
+    }
+
+    #[test]
+    fn what_is_no_sequence_of_strings_is_refused() {
+        for text in ["", "  ", "\"open", "a\"b", r#""\25""#, r#""\256""#, "\\"] {
+            assert_eq!(unquote(text), None, "{text}");
+        }
+        assert_eq!(unquote("bare words").unwrap(), b"barewords");
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_survive_both_forms(octets in proptest::collection::vec(any::<u8>(), 0..700)) {
+            prop_assert_eq!(unquote(&quoted(&octets)).unwrap(), octets.clone());
+            prop_assert_eq!(unquote(&wire(&octets)).unwrap(), octets);
+        }
+    }
+}

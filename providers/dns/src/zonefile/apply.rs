@@ -1,0 +1,322 @@
+//! Writing zone files: a batch is one new file, which takes the place of the old one or does not.
+//!
+//! Guarantees:
+//! - the file is compared with `base` under a lock on the directory, and once more right before it is
+//!   replaced, so that an edit made while `check` ran is not lost;
+//! - the new file is on disk, and accepted by `check`, before it gets its name; readers see the old text or the
+//!   new one, never half of one;
+//! - a name never gets a CNAME beside other data: servers refuse a whole zone for that.
+//!
+//! A file that was replaced but not loaded by the server has a mark beside it (`FILE.reload`), written before
+//! the replacement and removed when `reload` succeeded. While it stands, the zone is observed as `reload
+//! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash.
+//! Deleting a zone deletes its file; taking it out of the server's configuration is not done here.
+
+use super::{
+    Backend, command,
+    observe::{self, File, failed},
+    parse::{Entry, MARK},
+    write,
+};
+use crate::{
+    merge,
+    rdata::soa_serial,
+    record::{self, RrSet},
+};
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked, Version,
+};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Carries out a batch.
+pub(crate) async fn apply(
+    backend: &Arc<Backend>,
+    cx: &Cx,
+    batch: &Batch,
+    journal: &dyn Journal,
+) -> Result<(), Error> {
+    if batch.actions.is_empty() || cx.stop.is_set() {
+        return Ok(());
+    }
+    let _lock = lock(backend).await?;
+    let zone = &*batch.scope.name;
+    let path = observe::path(backend, zone);
+    let old = observe::read(backend, zone)?;
+    if version(old.as_ref()) != batch.base {
+        return Err(moved(&path));
+    }
+    let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+    if batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Delete { .. })) {
+        return delete_zone(journal, &ids, &path).await;
+    }
+    let creates = batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Create { .. }));
+    let entries = match &old {
+        Some(old) => observe::entries(backend, zone, old)?,
+        None if creates => new_zone(backend, zone),
+        None => return Err(Error::conflict(format!("{} does not exist", path.display()))),
+    };
+    let draft = Draft::new(backend, zone, entries, &batch.actions);
+    journal.started(&ids).await?;
+    let mut is_pending = old.as_ref().is_some_and(|old| old.is_reload_pending);
+    if let Some(text) = draft.text.as_deref().filter(|text| old.as_ref().is_none_or(|old| old.text != **text))
+    {
+        match replace(backend, zone, &path, old.as_ref(), text).await {
+            Ok(()) => is_pending = !backend.config.reload.is_empty(),
+            Err(error) => return refused(journal, &ids, error).await,
+        }
+    }
+    let loaded = if is_pending { reload(backend, zone, &path).await } else { Ok(()) };
+    let outcome = |action: &Action| {
+        let outcome = match (draft.refused.get(&action.id), &loaded) {
+            (Some(error), _) => Outcome::Failed(error.clone()),
+            // The record is in the file, which is all that a record is here; the zone is what is not loaded.
+            (None, Err(error)) if is_zone(action) => Outcome::Failed(error.clone()),
+            (None, _) => done(action),
+        };
+        (action.id, outcome)
+    };
+    journal.finished(batch.actions.iter().map(outcome).collect()).await?;
+    loaded
+}
+
+/// The file was not replaced: nothing had an effect.
+async fn refused(journal: &dyn Journal, ids: &[ActionId], error: Error) -> Result<(), Error> {
+    let failed = ids.iter().map(|id| (*id, Outcome::Failed(error.clone())));
+    journal.finished(failed.collect()).await?;
+    // What `check` refuses is the content of these actions; anything else concerns the next batch as well.
+    if error.kind == ErrorKind::Invalid { Ok(()) } else { Err(error) }
+}
+
+fn is_zone(action: &Action) -> bool {
+    record::parts(action.op.id()).is_none()
+}
+
+fn version(file: Option<&File>) -> Version {
+    file.map_or(Version::Absent, File::version)
+}
+
+fn moved(path: &Path) -> Error {
+    Error::conflict(format!("{} changed since it was observed", path.display()))
+}
+
+/// Keeps other writers that ask for it away from the directory; released when dropped.
+async fn lock(backend: &Arc<Backend>) -> Result<fs::File, Error> {
+    let directory = backend.config.directory.clone();
+    let locked = tokio::task::spawn_blocking(move || {
+        let file = fs::File::open(&directory).map_err(|error| failed("open", &directory, error))?;
+        file.lock().map_err(|error| failed("lock", &directory, error))?;
+        Ok(file)
+    });
+    locked
+        .await
+        .map_err(|error| Error::unexpected("lock the directory of the zone files").caused_by(error))?
+}
+
+/// The records of a zone that is new: a SOA, and the name servers the entry names.
+fn new_zone(backend: &Backend, zone: &str) -> Vec<Entry> {
+    let entry = |kind: &str, value: &str, ttl: u32| Entry {
+        name: format!("{zone}.").into(),
+        ttl,
+        kind: kind.into(),
+        content: write::content(kind, value, 0).into(),
+        origin: None,
+        mark: None,
+    };
+    let hosts: Vec<String> =
+        backend.config.nameservers.iter().map(|name| format!("{}.", name.trim_end_matches('.'))).collect();
+    let mname = hosts.first().cloned().unwrap_or_else(|| format!("ns1.{zone}."));
+    let soa = format!("{mname} hostmaster.{zone}. 10800 3600 604800 3600");
+    let mut entries = vec![entry("SOA", &soa, 3_600)];
+    entries.extend(hosts.iter().map(|host| entry("NS", host, 3_600)));
+    entries
+}
+
+/// A new text of the file, and the actions that are not in it.
+struct Draft {
+    text: Option<String>,
+    refused: HashMap<ActionId, Error>,
+}
+
+impl Draft {
+    fn new(backend: &Backend, zone: &str, mut entries: Vec<Entry>, actions: &[Action]) -> Draft {
+        let mut refused = HashMap::new();
+        let mut by_name: BTreeMap<&str, Vec<(&Action, &str)>> = BTreeMap::new();
+        for action in actions {
+            if let Some((name, kind)) = record::parts(action.op.id()) {
+                by_name.entry(name).or_default().push((action, kind));
+            }
+        }
+        let apex = format!("{zone}.");
+        let serial =
+            entries.iter().find(|e| &*e.kind == "SOA").and_then(|e| soa_serial(&e.content)).unwrap_or(0);
+        let serial = write::next_serial(serial);
+        let mut kinds_at: HashMap<Box<str>, HashSet<Box<str>>> = HashMap::new();
+        for entry in entries.iter().filter(|entry| by_name.contains_key(&*entry.name)) {
+            kinds_at.entry(entry.name.clone()).or_default().insert(entry.kind.clone());
+        }
+        let mut replaced: HashSet<(&str, &str)> = HashSet::new();
+        let mut added = Vec::new();
+        for (name, list) in &by_name {
+            let mut kinds = kinds_at.remove(*name).unwrap_or_default();
+            for (action, kind) in list {
+                match action.op.desired() {
+                    Some(_) => kinds.insert((*kind).into()),
+                    None => kinds.remove(*kind),
+                };
+            }
+            let has_clash = kinds.contains("CNAME") && kinds.len() > 1;
+            let unknown =
+                list.iter().any(|(action, _)| action.op.desired().is_some() && set(action).is_none());
+            if has_clash || unknown {
+                let why =
+                    if has_clash { "a CNAME would stand beside other data" } else { "not all is known yet" };
+                let error = Error::invalid(format!("{name} is left as it is: {why}"));
+                refused.extend(list.iter().map(|(action, _)| (action.id, error.clone())));
+                continue;
+            }
+            for (action, kind) in list {
+                replaced.insert((name, kind));
+                let Some(set) = set(action) else { continue };
+                added.extend(set.values.iter().map(|value| Entry {
+                    name: (*name).into(),
+                    ttl: set.ttl,
+                    kind: (*kind).into(),
+                    content: write::content(kind, value, serial).into(),
+                    origin: None,
+                    mark: backend.config.marks.then(|| backend.instance.as_ref().into()),
+                }));
+            }
+        }
+        let is_new = actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Create { .. }));
+        if replaced.is_empty() && !is_new {
+            return Draft { text: None, refused };
+        }
+        entries.retain(|entry| !replaced.contains(&(&*entry.name, &*entry.kind)));
+        entries.extend(added);
+        for entry in entries.iter_mut().filter(|entry| &*entry.kind == "SOA" && *entry.name == *apex) {
+            let value = crate::rdata::observed("SOA", &entry.content).into_owned();
+            entry.content = write::content("SOA", &value, serial).into();
+        }
+        Draft { text: Some(write::write(&apex, &mut entries)), refused }
+    }
+}
+
+fn set(action: &Action) -> Option<RrSet<'_>> {
+    RrSet::decode(action.op.desired()?.spec.bytes()?)
+}
+
+/// Writes `text` beside the file, has it checked, and puts it in its place.
+async fn replace(
+    backend: &Arc<Backend>,
+    zone: &str,
+    path: &Path,
+    old: Option<&File>,
+    text: &str,
+) -> Result<(), Error> {
+    let draft = draft_path(path);
+    let result = async {
+        store(&draft, path, text)?;
+        command::run(&backend.config.check, zone, &draft, backend.config.timeout)
+            .await
+            .map_err(|error| error.hint("the old file is untouched"))?;
+        // The race that is left is between this read and the rename below.
+        if version(observe::read(backend, zone)?.as_ref()) != version(old) {
+            return Err(moved(path));
+        }
+        if !backend.config.reload.is_empty() {
+            let marker = observe::reload_marker(path);
+            fs::write(&marker, "").map_err(|error| failed("write", &marker, error))?;
+        }
+        fs::rename(&draft, path).map_err(|error| failed("replace", path, error))?;
+        sync_directory(path)
+    };
+    let result = result.await;
+    if result.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    result
+}
+
+/// Hidden, in the same directory, so that a rename is atomic and no server loads it.
+fn draft_path(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.new"))
+}
+
+fn store(draft: &Path, path: &Path, text: &str) -> Result<(), Error> {
+    let error = |error| failed("write", draft, error);
+    let mut file = fs::File::create(draft).map_err(error)?;
+    file.write_all(text.as_bytes()).map_err(error)?;
+    if let Ok(metadata) = fs::metadata(path) {
+        file.set_permissions(metadata.permissions()).map_err(error)?;
+    }
+    file.sync_all().map_err(error)
+}
+
+fn sync_directory(path: &Path) -> Result<(), Error> {
+    let directory = path.parent().unwrap_or(path);
+    let synced = fs::File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| failed("store", directory, error))
+}
+
+async fn reload(backend: &Backend, zone: &str, path: &Path) -> Result<(), Error> {
+    command::run(&backend.config.reload, zone, path, backend.config.timeout).await.map_err(|error| {
+        Error::unavailable(format!("{} is written, but not loaded by the server", path.display()))
+            .hint("`reload` of the entry is tried again with every pass")
+            .caused_by(error)
+    })?;
+    let marker = observe::reload_marker(path);
+    match fs::remove_file(&marker) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &marker, error)),
+        _ => Ok(()),
+    }
+}
+
+async fn delete_zone(journal: &dyn Journal, ids: &[ActionId], path: &Path) -> Result<(), Error> {
+    journal.started(ids).await?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let error = failed("delete", path, error);
+            return refused(journal, ids, error).await;
+        }
+        _ => {}
+    }
+    let _ = fs::remove_file(observe::reload_marker(path));
+    sync_directory(path)?;
+    // Whatever else the batch wanted in this zone went with its file.
+    journal.finished(ids.iter().map(|id| (*id, Outcome::Gone)).collect()).await
+}
+
+fn done(action: &Action) -> Outcome {
+    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
+        Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
+            (Some(observed), tracked.as_ref())
+        }
+        Op::Continue { tracked, .. } => (None, Some(tracked)),
+        Op::Create { .. } => (None, None),
+        Op::Delete { .. } => return Outcome::Gone,
+    };
+    let desired = action.op.desired().and_then(|resource| resource.spec.bytes()).unwrap_or(record::ZONE);
+    Outcome::Done(Tracked {
+        private: merge::remember(desired, observed, tracked),
+        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
+        ..Tracked::new(action.op.id().clone(), Hash::of(desired))
+    })
+}
+
+/// An instance whose name cannot stand in a comment would be read back as another one.
+pub(crate) fn validate_instance(instance: &str) -> Result<(), Error> {
+    if instance.is_empty() || instance.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(Error::invalid(format!(
+            "instance `{instance}` cannot stand in a mark (`{MARK}{instance}`)"
+        ))
+        .hint("write `instance` without spaces"));
+    }
+    Ok(())
+}

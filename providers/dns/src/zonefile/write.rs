@@ -1,0 +1,145 @@
+//! Writing master files: one record a line, sorted, the same text for the same records.
+
+use super::parse::{Entry, MARK};
+use crate::{
+    name::{labels, relative},
+    rdata::{self, Type},
+};
+use std::fmt::Write;
+
+/// Put before a value whose TTL is not that of its RRset, so that the set differs from any desired one.
+pub(crate) const OTHER_TTL: &str = "(ttl ";
+
+/// First lines of each file.
+const HEADER: &str = "\
+; Written by reconciled. Records may be changed by hand and are kept as they are;
+; other comments and the order of lines are not. The serial is raised at every change.
+";
+
+/// The text of a zone file; sorts `entries`.
+pub(crate) fn write(zone: &str, entries: &mut Vec<Entry>) -> String {
+    entries.sort_by_cached_key(|entry| sort_key(zone, entry));
+    entries.dedup();
+    let mut out = String::with_capacity(256 + entries.len() * 64);
+    out.push_str(HEADER);
+    let _ = writeln!(out, "$ORIGIN {}", escape(zone));
+    for entry in entries.iter() {
+        let owner = match (relative(&entry.name, zone), &entry.origin) {
+            (owner, None) if owner == "@" => owner.into_owned(),
+            (owner, None) => escape(&owner),
+            // Names in data of an unknown type refer to the origin they were written under.
+            (_, Some(origin)) => {
+                let _ = writeln!(out, "$ORIGIN {}", escape(origin));
+                escape(&entry.name)
+            }
+        };
+        let _ = write!(out, "{owner} {} IN {} {}", entry.ttl, entry.kind, entry.content);
+        if let Some(mark) = &entry.mark {
+            let _ = write!(out, " ; {MARK}{mark}");
+        }
+        out.push('\n');
+        if entry.origin.is_some() {
+            let _ = writeln!(out, "$ORIGIN {}", escape(zone));
+        }
+    }
+    out
+}
+
+/// The SOA, the rest of the apex, then names from the root down, as DNSSEC orders them (RFC 4034 §6.1).
+fn sort_key(zone: &str, entry: &Entry) -> (bool, Vec<String>, Box<str>, Box<str>) {
+    let is_first = &*entry.kind == "SOA" && &*entry.name == zone;
+    let mut reversed: Vec<String> = labels(&entry.name).map(str::to_owned).collect();
+    reversed.reverse();
+    (!is_first, reversed, entry.kind.clone(), entry.content.clone())
+}
+
+/// Escapes what master files give a meaning: a canonical name leaves it bare.
+pub(crate) fn escape(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut chars = name.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                out.push('\\');
+                out.extend(chars.next());
+            }
+            '"' | ';' | '(' | ')' | '@' | '$' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The data of a canonical value as a zone file holds it.
+pub(crate) fn content(kind: &str, value: &str, serial: u32) -> String {
+    // A set merged with one of several TTLs gets one TTL.
+    let value = match value.strip_prefix(OTHER_TTL).and_then(|rest| rest.split_once(") ")) {
+        Some((_, value)) => value,
+        None => value,
+    };
+    let wire = rdata::wire(kind, value, serial);
+    let is_named = Type::of(kind).is_some_and(|kind| kind == Type::Soa || kind.host_field().is_some());
+    if is_named { escape(&wire) } else { wire.into_owned() }
+}
+
+/// The serial after `serial`; zero is left out because some servers take it for "none".
+pub(crate) fn next_serial(serial: u32) -> u32 {
+    serial.wrapping_add(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zonefile::parse::parse;
+    use proptest::prelude::*;
+
+    fn entry(name: &str, kind: &str, content: &str) -> Entry {
+        let (name, kind, content) = (name.into(), kind.into(), content.into());
+        Entry { name, ttl: 300, kind, content, origin: None, mark: None }
+    }
+
+    #[test]
+    fn a_file_is_sorted_and_reads_back_as_the_same_records() {
+        let mut entries = vec![
+            entry("b.example.com.", "A", "192.0.2.1"),
+            entry("example.com.", "MX", "10 mail.example.com."),
+            entry("a.b.example.com.", "TXT", "\"a;b\" \"c\""),
+            Entry { mark: Some("dns1".into()), ..entry("a.example.com.", "CNAME", "x\\;y.example.com.") },
+            Entry { origin: Some("x.example.com.".into()), ..entry("d.example.com.", "DNAME", "t") },
+            entry("@;x.example.com.", "A", "192.0.2.2"),
+            entry("example.com.", "SOA", "ns1.example.com. h.example.com. 1 2 3 4 5"),
+        ];
+        let text = write("example.com.", &mut entries);
+        assert!(text.contains("\na 300 IN CNAME x\\;y.example.com. ; reconciled=dns1\n"), "{text}");
+        assert!(text.contains("\n\\@\\;x 300 IN A 192.0.2.2\n"), "{text}");
+        let names: Vec<_> = entries.iter().map(|e| &*e.name).collect();
+        assert_eq!(names[..2], ["example.com."; 2]);
+        let mut again = parse("example.com.", &text).unwrap();
+        again
+            .iter_mut()
+            .filter(|e| &*e.kind == "CNAME")
+            .for_each(|e| e.content = "x\\;y.example.com.".into());
+        assert_eq!(again, entries);
+    }
+
+    #[test]
+    fn serials_go_on_after_the_largest() {
+        assert_eq!((next_serial(7), next_serial(u32::MAX)), (8, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_txt_of_any_octets_survives_a_file(octets in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let mut canonical = String::new();
+            crate::text::quote(&octets, &mut canonical);
+            let mut entries = vec![
+                entry("example.com.", "SOA", "a. b. 1 2 3 4 5"),
+                entry("t.example.com.", "TXT", &content("TXT", &canonical, 0)),
+            ];
+            let text = write("example.com.", &mut entries);
+            let again = parse("example.com.", &text).unwrap();
+            let value = rdata::observed("TXT", &again[1].content);
+            prop_assert_eq!(value, canonical.as_str());
+        }
+    }
+}

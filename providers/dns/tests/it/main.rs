@@ -1,0 +1,10 @@
+//! The DNS backends from outside: against a real PowerDNS, against servers that misbehave, against files.
+
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+
+mod pdns;
+mod powerdns;
+mod script;
+mod wire;
+mod world;
+mod zonefile;

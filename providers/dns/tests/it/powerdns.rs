@@ -1,0 +1,339 @@
+//! Against a real PowerDNS.
+
+use crate::{
+    pdns::Pdns,
+    world::{Notes, apply, converge, desired, diff, observe, plan, scope},
+};
+use reconciled_provider::{ErrorKind, Focus, Op, Owner, Resource, ResourceId, Tracked, Version, Want};
+
+const ZONE: &str = "example.com";
+
+/// A zone with every type and every awkward value.
+fn every_type() -> Vec<String> {
+    let long = "x".repeat(766);
+    let mut records: Vec<String> = [
+        r#"{name: "@", type: SOA, values: [ns1.example.com. hostmaster.example.com. 10800 3600 604800 300]}"#,
+        r#"{name: "@", type: NS, values: [ns1.example.com., NS2.example.net.]}"#,
+        r#"{name: "@", type: A, values: [192.0.2.2, 192.0.2.1], ttl: 60}"#,
+        r#"{name: "@", type: MX, values: [10 mail.example.com., 20 @]}"#,
+        r#"{name: nullmx, type: MX, values: [0 .]}"#,
+        r#"{name: "@", type: CAA, values: ['0 issue "letsencrypt.org; a=b"', '128 IssueWild ";"']}"#,
+        r#"{name: WWW, type: CNAME, values: [Example.COM.], ttl: 0}"#,
+        r#"{name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1", "::ffff:192.0.2.1", "::"]}"#,
+        r#"{name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com., 0 0 0 .]}"#,
+        r#"{name: "*.dev", type: A, values: [192.0.2.9], ttl: 2147483647}"#,
+        r#"{name: sub, type: NS, values: [ns1.sub.example.com.]}"#,
+        r#"{name: "0/25", type: PTR, values: [a.example.com.]}"#,
+        r#"{name: txt, type: TXT, values: ["", "a;b", "trailing ", " leading", "it's `x`", "quo\"te", "back\\slash", "1.10"]}"#,
+        r#"{name: utf8, type: TXT, values: ["äöü €", "new\nline", "\\065\\", "nul\0l"]}"#,
+    ]
+    .map(String::from)
+    .into();
+    records.push(format!("{{name: long, type: TXT, values: [{long}, {}]}}", "ä".repeat(300)));
+    records
+}
+
+fn a_records(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|i| format!("{{name: h{i}, type: A, values: [10.{}.{}.{}]}}", i >> 16, i >> 8 & 255, i & 255))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_is_empty_for_every_type() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let absent = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert_eq!((&absent.version, absent.complete, absent.resources.len()), (&Version::Absent, true, 0));
+    let desired = desired(&*provider, ZONE, &every_type());
+    converge(&*provider, &cx, ZONE, &desired, &[]).await;
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    for resource in &desired {
+        let observed = seen.get(&resource.id).unwrap();
+        let owner = if resource.id.0.ends_with('.') { Owner::Unmarked } else { Owner::Ours };
+        assert_eq!(
+            (&observed.owner, Some(&observed.bytes[..])),
+            (&owner, resource.spec.bytes()),
+            "{}",
+            resource.id
+        );
+    }
+    assert_eq!(seen.resources.len(), desired.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exported_zone_declares_what_is_there() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let desired = desired(&*provider, ZONE, &every_type());
+    converge(&*provider, &cx, ZONE, &desired, &[]).await;
+    let found = provider.discover(&cx, "*.com").await.unwrap();
+    assert_eq!(found.len(), 1);
+    let text = String::from_utf8(provider.export(&found[0]).unwrap().remove(0).to_vec()).unwrap();
+    let spec = text.split_once("spec:\n").unwrap().1;
+    let (again, problems) = crate::world::normalize(
+        &*provider,
+        ZONE,
+        &format!("  apex: true\n{spec}").replace("  provider: test\n", ""),
+    );
+    assert!(problems.is_empty(), "{problems:?}\n{text}");
+    assert_eq!(again.len(), desired.len() - 2, "all but the apex NS and SOA: {text}");
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert!(plan(&*provider, &cx, ZONE, &again, &[], &seen).await.actions.is_empty(), "{text}");
+    let error = provider.discover(&cx, "exmple.com").await.unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("did you mean `example.com`?"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cname_takes_the_place_of_an_address_and_back_in_one_request() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let cname = desired(&*provider, ZONE, &["{name: x, type: CNAME, values: [a.example.org.]}".into()]);
+    let address = desired(&*provider, ZONE, &["{name: x, type: A, values: [192.0.2.1]}".into()]);
+    converge(&*provider, &cx, ZONE, &cname, &[]).await;
+    for (wanted, gone) in [(&address, "x.example.com./CNAME"), (&cname, "x.example.com./A")] {
+        let (_, notes, result) = apply(&*provider, &cx, ZONE, wanted, &[gone]).await;
+        result.unwrap();
+        assert_eq!(notes.started.lock().unwrap().len(), 1, "one request");
+        assert_eq!(notes.counts(), [("done", 1), ("gone", 1)].into());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_record_fails_alone_and_half_a_swap_is_held_back() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let first = desired(&*provider, ZONE, &["{name: swap, type: CNAME, values: [a.example.org.]}".into()]);
+    converge(&*provider, &cx, ZONE, &first, &[]).await;
+    let mut records = a_records(20);
+    // Names that DNS allows and this server refuses.
+    records.push(r#"{name: "a\\032b", type: A, values: [192.0.2.1]}"#.into());
+    records.push(r#"{name: swap, type: A, values: [192.0.2.1]}"#.into());
+    let mut wanted = desired(&*provider, ZONE, &records);
+    // A value that is no address, as a bug or a newer provider might write it.
+    let swap = wanted.last_mut().unwrap();
+    swap.spec = reconciled_provider::Spec::known(b"300\nnonsense".to_vec());
+    let (batch, notes, result) = apply(&*provider, &cx, ZONE, &wanted, &["swap.example.com./CNAME"]).await;
+    result.unwrap();
+    let outcome = |id: &str| notes.outcome(&batch, id);
+    assert!(outcome("swap.example.com./A").contains("invalid"), "{}", outcome("swap.example.com./A"));
+    assert!(outcome("swap.example.com./A").contains("nonsense"));
+    assert!(outcome("swap.example.com./CNAME").contains("held back"));
+    assert!(outcome("a\\032b.example.com./A").contains("unsupported characters"));
+    assert_eq!(notes.counts(), [("done", 20), ("failed", 3)].into());
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert!(seen.get(&"swap.example.com./CNAME".into()).is_some(), "the name must not vanish");
+    assert!(seen.get(&"h19.example.com./A".into()).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_is_created_without_the_record_that_is_refused() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let mut wanted = desired(&*provider, ZONE, &a_records(5));
+    wanted[3].spec = reconciled_provider::Spec::known(b"300\nnonsense".to_vec());
+    let (batch, notes, result) = apply(&*provider, &cx, ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 5), ("failed", 1)].into());
+    assert!(notes.outcome(&batch, "h2.example.com./A").contains("nonsense"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_thousand_records_need_two_requests_and_a_name_is_never_split() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &a_records(20_000));
+    let (_, notes, result) = apply(&*provider, &cx, ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 20_001)].into());
+    assert!(notes.started.lock().unwrap().len() <= 3);
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert!(diff(&*provider, &cx, ZONE, &wanted, &seen).await.is_empty());
+
+    // A server with a smaller limit than the entry knows: the request is split until it fits. The server
+    // closes while it is being written to, so that an answer may be lost on the way.
+    let small = server.provider_with(|config| config.max_body = 8_000_000);
+    let wanted: Vec<Resource> = desired(&*small, "example.net", &a_records(20_000));
+    for _ in 0..10 {
+        let (_, _, result) = apply(&*small, &cx, "example.net", &wanted, &[]).await;
+        match result {
+            Ok(()) => break,
+            Err(error) => assert_eq!(error.kind, ErrorKind::Unavailable, "{error}"),
+        }
+    }
+    converge(&*small, &cx, "example.net", &wanted, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thousand_records_sync_on_the_default_server() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &a_records(100_000));
+    let (_, notes, result) = apply(&*provider, &cx, ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 100_001)].into());
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert!(diff(&*provider, &cx, ZONE, &wanted, &seen).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marks_and_the_comments_of_others_survive_writes_of_both_sides() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let record = |ip: &str| vec![format!("{{name: x, type: A, values: [{ip}]}}")];
+    converge(&*provider, &cx, ZONE, &desired(&*provider, ZONE, &record("192.0.2.1")), &[]).await;
+    // Somebody changes the record without naming comments, somebody else adds one of his own.
+    let body = r#"{"rrsets": [{"name": "x.example.com.", "type": "A", "ttl": 60, "changetype": "REPLACE",
+        "records": [{"content": "192.0.2.66", "disabled": false}]}]}"#;
+    server.change("PATCH", "/zones/example.com.", body).await;
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert_eq!(seen.get(&"x.example.com./A".into()).unwrap().owner, Owner::Ours);
+    let body = r#"{"rrsets": [{"name": "x.example.com.", "type": "A", "changetype": "REPLACE",
+        "comments": [{"account": "reconciled", "content": "dns1"}, {"account": "ops", "content": "call me"}]}]}"#;
+    server.change("PATCH", "/zones/example.com.", body).await;
+
+    converge(&*provider, &cx, ZONE, &desired(&*provider, ZONE, &record("192.0.2.2")), &[]).await;
+    let text = server.zone(ZONE).await;
+    assert!(text.contains("call me") && text.contains("dns1"), "{text}");
+
+    let unmarked = server.provider_with(|config| config.marks = false);
+    converge(&*unmarked, &cx, ZONE, &desired(&*provider, ZONE, &record("192.0.2.3")), &[]).await;
+    let text = server.zone(ZONE).await;
+    assert!(text.contains("call me") && text.contains("dns1"), "{text}");
+
+    let other = reconciled_dns::powerdns::connect(
+        "test",
+        "dns2",
+        reconciled_dns::powerdns::Config::new(&server.url),
+        reconciled_provider::SecretRef::Env("K".into()),
+    );
+    let seen = observe(&*other.unwrap(), &cx, ZONE).await.unwrap();
+    assert_eq!(seen.get(&"x.example.com./A".into()).unwrap().owner, Owner::Other("dns1".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_plan_is_a_conflict_and_writes_nothing() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &a_records(2));
+    converge(&*provider, &cx, ZONE, &wanted, &[]).await;
+    let other = r#"{"rrsets": [{"name": "y.example.com.", "type": "A", "ttl": 60, "changetype": "REPLACE",
+        "records": [{"content": "192.0.2.66", "disabled": false}]}]}"#;
+    // The serial is a token here, then it is none.
+    for edit in ["DEFAULT", ""] {
+        server.change("PUT", "/zones/example.com.", &format!(r#"{{"soa_edit_api": "{edit}"}}"#)).await;
+        server.change("PATCH", "/zones/example.com.", &other.replace("66", "1")).await;
+        let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+        let mut batch = plan(&*provider, &cx, ZONE, &[], &["y.example.com./A"], &seen).await;
+        server.change("PATCH", "/zones/example.com.", other).await;
+        let before = server.zone(ZONE).await;
+        let notes = Notes::default();
+        let error = provider.apply(&cx, &batch, &notes).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+        assert!(notes.started.lock().unwrap().is_empty());
+        assert_eq!(server.zone(ZONE).await, before);
+        // Planned against what never was: a zone that does not exist.
+        batch.base = Version::Absent;
+        assert_eq!(provider.apply(&cx, &batch, &notes).await.unwrap_err().kind, ErrorKind::Conflict);
+        assert_eq!(server.zone(ZONE).await, before);
+    }
+    // Creating a zone that somebody else created meanwhile.
+    let seen = observe(&*provider, &cx, "new.example").await.unwrap();
+    let wanted = desired(&*provider, "new.example", &a_records(1));
+    let batch = plan(&*provider, &cx, "new.example", &wanted, &[], &seen).await;
+    server.change("POST", "/zones", r#"{"name": "new.example.", "kind": "Native", "nameservers": []}"#).await;
+    let error = provider.apply(&cx, &batch, &Notes::default()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_serial_nobody_raises_is_no_token_and_such_a_zone_is_written_all_the_same() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let body = r#"{"name": "example.com.", "kind": "Native", "nameservers": [], "soa_edit_api": ""}"#;
+    server.change("POST", "/zones", body).await;
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    assert_eq!(seen.version, Version::Unknown);
+    let listed = provider.versions(&cx, &[scope(ZONE)]).await.unwrap();
+    assert_ne!(listed[&scope(ZONE)], seen.version);
+    converge(&*provider, &cx, ZONE, &desired(&*provider, ZONE, &a_records(3)), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_of_a_thousand_zones_are_one_call_and_equal_what_was_observed() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    for i in 0..1_000 {
+        let body = format!(
+            r#"{{"name": "z{i}.example.", "kind": "Native", "nameservers": [], "soa_edit_api": "DEFAULT"}}"#
+        );
+        server.change("POST", "/zones?rrsets=false", &body).await;
+    }
+    let mut scopes: Vec<_> = (0..1_000).map(|i| scope(&format!("z{i}.example"))).collect();
+    scopes.push(scope("missing.example"));
+    let versions = provider.versions(&cx, &scopes).await.unwrap();
+    assert_eq!(versions.len(), 1_001);
+    assert_eq!(versions[&scope("missing.example")], Version::Absent);
+    let seen = observe(&*provider, &cx, "z7.example").await.unwrap();
+    assert_eq!(versions[&scope("z7.example")], seen.version);
+    let wanted = desired(&*provider, "z7.example", &a_records(1));
+    converge(&*provider, &cx, "z7.example", &wanted, &[]).await;
+    let moved = provider.versions(&cx, &scopes).await.unwrap();
+    let changed: Vec<_> = scopes.iter().filter(|scope| moved[scope] != versions[scope]).collect();
+    assert_eq!(changed, [&scope("z7.example")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_focused_read_sees_what_is_asked_and_the_token_of_the_zone() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &a_records(50));
+    converge(&*provider, &cx, ZONE, &wanted, &[]).await;
+    let all = observe(&*provider, &cx, ZONE).await.unwrap();
+    let ids: [ResourceId; 2] = ["h7.example.com./A".into(), "nothing.example.com./A".into()];
+    let tracked: Vec<Tracked> = ids.iter().map(|id| Tracked::new(id.clone(), Default::default())).collect();
+    let (scope, focus) = (scope(ZONE), Focus::Only(ids.clone().into()));
+    let want = Want { scope: &scope, focus: &focus, desired: &wanted, tracked: &tracked, claims: &[] };
+    let seen = provider.observe(&cx, &want).await.unwrap();
+    assert_eq!((&seen.covered, &seen.version, seen.complete), (&focus, &all.version, true));
+    assert_eq!(seen.resources.len(), 1);
+    assert_eq!(seen.get(&ids[0]), all.get(&ids[0]));
+    let untracked = Want { tracked: &[], ..want };
+    assert_eq!(provider.observe(&cx, &untracked).await.unwrap().covered, Focus::All, "marks of others count");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_with_a_slash_lives_and_dies_like_any_other() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let zone = "0/25.2.0.192.in-addr.arpa";
+    let wanted = desired(&*provider, zone, &["{name: 1, type: PTR, values: [www.example.com.]}".into()]);
+    converge(&*provider, &cx, zone, &wanted, &[]).await;
+    let seen = observe(&*provider, &cx, zone).await.unwrap();
+    let observed = seen.get(&wanted[0].id).unwrap().clone();
+    let batch = crate::world::batch(zone, &seen, vec![Op::Delete { observed, tracked: None }]);
+    let notes = Notes::default();
+    provider.apply(&cx, &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("gone", 1)].into());
+    assert_eq!(observe(&*provider, &cx, zone).await.unwrap().version, Version::Absent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wrong_key_is_permission_denied_and_a_wish_to_stop_is_heard() {
+    let server = Pdns::start().await;
+    let provider = server.provider();
+    let error = observe(&*provider, &crate::world::cx("wrong"), ZONE).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PermissionDenied);
+    assert!(error.hint.unwrap().contains("apiKey") && !error.message.contains("wrong"));
+
+    let cx = server.cx();
+    let wanted = desired(&*provider, ZONE, &a_records(1));
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    let batch = plan(&*provider, &cx, ZONE, &wanted, &[], &seen).await;
+    cx.stop.set();
+    let notes = Notes::default();
+    provider.apply(&cx, &batch, &notes).await.unwrap();
+    assert!(notes.started.lock().unwrap().is_empty());
+    let listed = provider.versions(&cx, &[scope(ZONE)]).await.unwrap();
+    assert_eq!(listed[&scope(ZONE)], Version::Absent);
+}
