@@ -1,1 +1,5 @@
 //! reconciled
+
+pub mod failpoint;
+pub mod source;
+pub mod store;

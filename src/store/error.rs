@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Result of the store's own functions.
-pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+pub(super) type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why the store cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +167,7 @@ fn trouble_of(error: &sqlx::Error) -> Trouble {
     let code = error.as_database_error().and_then(|e| e.code()).and_then(|code| code.parse::<i32>().ok());
     match (code.map(|code| code & 0xff), error) {
         (Some(13), _) => Trouble::Full,
-        (Some(5 | 6), _) => Trouble::Busy,
+        (Some(5 | 6), _) | (None, sqlx::Error::PoolTimedOut) => Trouble::Busy,
         (Some(8), _) => Trouble::ReadOnly,
         (Some(14), _) => Trouble::CannotOpen,
         (Some(11 | 26), _) => Trouble::Damaged,

@@ -10,7 +10,7 @@ use super::{
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
 use serde::Serialize;
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
 /// The hash before the first row.
 const GENESIS: [u8; 32] = [0; 32];
@@ -97,7 +97,7 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
     let mut before = GENESIS.to_vec();
     let (mut checked, mut expected) = (0, 1);
     let broken = |checked, number, why| Ok(Verification { checked, broken: Some(Broken { number, why }) });
-    let mut rows = sqlx::query("SELECT number, at, kind, scope, address, revision, actor, reason, message, hash FROM event ORDER BY number").fetch(conn);
+    let mut rows = sqlx::query(AssertSqlSafe(format!("{SELECT} ORDER BY number"))).fetch(conn);
     while let Some(row) = rows.try_next().await? {
         let number: i64 = row.try_get(0)?;
         if number != expected {

@@ -41,7 +41,8 @@ pub(super) async fn one(
 pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Many> {
     let mut many = between(conn, seal, ("", LAST)).await?;
     many.retain(|_, memory| {
-        let ScopeMemory { rows, open, claims_here, claims_made, consents, conditions, version: _ } = memory;
+        let ScopeMemory { rows, open, claims_here, claims_made, consents, conditions, version: _, moved_away: _ } =
+            memory;
         !rows.is_empty()
             || !open.is_empty()
             || !claims_here.is_empty()
@@ -176,7 +177,7 @@ pub(super) async fn conditions(
     for row in &found {
         let condition = Condition {
             id: optional(row, 1)?.map(ResourceId),
-            address: row.try_get::<Option<&str>, _>(2)?.map(address).transpose()?,
+            address: row.try_get::<Option<&str>, _>(2)?.map(address),
             kind: parse_condition(row.try_get(3)?)?,
             reason: text(row, 4)?,
             message: text(row, 5)?,

@@ -42,7 +42,7 @@ use reconciled_engine::{
     store::{Approval, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
-use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -138,14 +138,27 @@ impl Db {
             mark.execute(&mut conn).await.map_err(|error| named(error.into()))?;
         }
         let epoch = open::raise_epoch(&mut conn, &*options.clock).await.map_err(named)?;
-        let pool = open::read_pool(&file).await?;
+        Db::begin(conn, seal, epoch, &file, options, lock).await
+    }
+
+    /// Starts the writer on a connection that is ready.
+    async fn begin(
+        conn: SqliteConnection,
+        seal: Arc<Seal>,
+        epoch: u64,
+        file: &Path,
+        options: &OpenOptions,
+        lock: Option<Lock>,
+    ) -> Result<Db> {
+        let pool = open::read_pool(file).await?;
         let (sender, queue) = mpsc::channel(writer::QUEUE);
         let tasks = TaskTracker::new();
-        tasks.spawn(
-            writer::Writer { conn, seal: seal.clone(), epoch, file: file.clone(), queue, lock }.run(),
-        );
+        let writer =
+            writer::Writer { conn, seal: seal.clone(), epoch, file: file.to_path_buf(), queue, lock };
+        tasks.spawn(writer.run());
         tasks.close();
-        let reader = Reader { pool, seal: Some(seal.clone()), clock: options.clock.clone(), epoch, file };
+        let clock = options.clock.clone();
+        let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file: file.to_path_buf() };
         Ok(Db { queue: sender, tasks, reader, seal })
     }
 
@@ -157,6 +170,13 @@ impl Db {
     /// The keys of this installation.
     pub fn seal(&self) -> &Arc<Seal> {
         &self.seal
+    }
+
+    /// Ends the recovery that `state init --recover` began.
+    pub async fn recovered(&self) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(writer::Message::Recovered(reply)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Writes what is queued, folds the WAL into the database and lets go of the lock. Later commits fail.

@@ -101,6 +101,20 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
 }
 
+/// Marks rows as seen to be as written.
+pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
+    sqlx::query(
+        "UPDATE inventory SET state = 'settled', state_at = NULL
+         WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
+    )
+    .bind(scope.to_string())
+    .bind(json(&ids))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Removes rows by id.
 pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
@@ -132,7 +146,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         scope,
         tracked,
         manifest: ManifestKey(names.manifest.arc(row.try_get(2)?)),
-        address: address(row.try_get(3)?)?,
+        address: address(row.try_get(3)?),
         file: names.file.arc(row.try_get(4)?),
         content: hash(row.try_get(5)?)?,
         template: hash(row.try_get(6)?)?,
@@ -254,7 +268,7 @@ impl StoredRow {
             scope,
             tracked,
             manifest: ManifestKey(self.manifest.into()),
-            address: address(&self.address)?,
+            address: address(&self.address),
             file: self.file.into(),
             content: parse_hex(&self.content)?,
             template: parse_hex(&self.template)?,
@@ -305,8 +319,13 @@ pub(super) fn scope(text: &str) -> Result<Scope> {
     text.parse().map_err(|_| StoreError::Unreadable(format!("scope `{text}`")))
 }
 
-pub(super) fn address(text: &str) -> Result<Address> {
-    Address::from_str(text).map_err(|error| StoreError::Unreadable(error.to_string()))
+/// An address is for people: one that does not follow the grammar keeps its text instead of making a whole
+/// scope unreadable.
+pub(super) fn address(text: &str) -> Address {
+    Address::from_str(text).unwrap_or_else(|_| {
+        let (kind, name) = text.split_once('/').unwrap_or(("", text));
+        Address { namespace: None, kind: kind.into(), group: None, name: name.into(), part: None }
+    })
 }
 
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {

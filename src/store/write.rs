@@ -37,6 +37,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::End(endings) => journal::end(tx, endings).await,
         Write::Rows(list) => rows::put(tx.conn, tx.seal, list).await,
         Write::Gone(scope, ids) => rows::remove(tx.conn, scope, ids).await,
+        Write::Settled(scope, ids) => rows::settle(tx.conn, scope, ids).await,
         Write::Conditions(scope, list) => conditions(tx.conn, scope, list).await,
         Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
         Write::Hold(hold) => put_hold(tx.conn, hold).await,

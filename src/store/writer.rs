@@ -27,6 +27,8 @@ pub(super) const QUEUE: usize = 1024;
 /// What the writer is asked.
 pub(super) enum Message {
     Commit(Commit),
+    /// The recovery is over.
+    Recovered(oneshot::Sender<Result<(), Error>>),
     Close,
 }
 
@@ -56,6 +58,11 @@ impl Writer {
             while let Some(message) = next {
                 match message {
                     Message::Commit(commit) => group.push(commit),
+                    Message::Recovered(reply) => {
+                        let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
+                        // The asker may have gone; that changes nothing.
+                        let _ = reply.send(answer);
+                    }
                     Message::Close => is_open = false,
                 }
                 next = if is_open && group.len() < GROUP { self.queue.try_recv().ok() } else { None };
@@ -131,6 +138,12 @@ impl Writer {
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
         Ok(answers)
+    }
+
+    async fn recovered(&mut self) -> Result<()> {
+        self.check_epoch().await?;
+        sqlx::query("DELETE FROM meta WHERE key = 'recovering'").execute(&mut self.conn).await?;
+        Ok(())
     }
 
     async fn check_epoch(&mut self) -> Result<()> {

@@ -60,6 +60,8 @@ pub enum Op {
         desired: Resource,
         /// What the inventory remembers, with the private state of the last step.
         tracked: Tracked,
+        /// How the claims of this resource fare.
+        claims: Vec<ClaimState>,
     },
 }
 

@@ -39,7 +39,7 @@ pub struct SourceState {
     pub revision: Arc<str>,
     /// What people call the revision: 7 characters of the commit, or the folder.
     pub label: Arc<str>,
-    /// Nothing is pruned: the source is a folder without a name, or something in it is invalid.
+    /// What is no longer declared goes. False for a folder without a name, and while anything is invalid.
     pub prunes: bool,
     /// Files that could not be read or are invalid: what they declared is frozen.
     pub broken: BTreeSet<Arc<str>>,
@@ -47,6 +47,8 @@ pub struct SourceState {
     pub unassigned: BTreeSet<ManifestKey>,
     /// Manifests whose host selector does not match here.
     pub unselected: BTreeSet<ManifestKey>,
+    /// The configured `path` is not the one the revision in force was read with.
+    pub path_changed: bool,
     /// What happens on drift where the manifest does not say.
     pub drift: Option<Drift>,
 }

@@ -7,7 +7,13 @@
 //! It deliberately depends on no runtime, HTTP, SQL or Git crate.
 
 pub mod desired;
+pub mod error_policy;
+mod journal;
+pub mod pass;
+pub mod plan;
+pub mod ready;
 pub mod store;
+pub mod survey;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use store::{Row, RowState, Store, Write};

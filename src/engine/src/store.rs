@@ -273,6 +273,8 @@ pub enum Write {
     Rows(Vec<Row>),
     /// Rows gone.
     Gone(Scope, Vec<ResourceId>),
+    /// Rows seen to be as written: only their state becomes [`RowState::Settled`].
+    Settled(Scope, Vec<ResourceId>),
     /// All conditions of a scope, replacing those before; `since` is kept for equal ones.
     Conditions(Scope, Vec<Condition>),
     /// A revision came into force: its manifests, and the generation of each that changed is raised.
@@ -325,6 +327,8 @@ pub struct ScopeMemory {
     pub conditions: Vec<Condition>,
     /// The version at which the scope was last seen whole and in sync.
     pub version: Option<KnownVersion>,
+    /// Old identities of rows that the planner moved here; never stored.
+    pub moved_away: Vec<(Scope, ResourceId)>,
 }
 
 /// The engine's memory. Implementations: SQLite in the root package, plain memory in the simulation.

@@ -1,0 +1,234 @@
+//! The engine's side of [`reconciled_provider::Journal`]: intent durable before the call, outcome after.
+//!
+//! Invariant: nothing is sent before `started` returned `Ok`. `started` fails with `Conflict` when a newer
+//! declaration came into force or another process became the writer, so a stale plan writes nothing.
+//! The journal is evidence, never a work list: the next pass plans anew from observation.
+
+use crate::{
+    plan::{Change, Step},
+    store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
+};
+use async_trait::async_trait;
+use reconciled_provider::{
+    ActionId, Claim, Clock, Error, Journal, ManifestKey, Outcome, ResourceId, Scope, Tracked,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Where a claim lands: provided by the engine, which knows every entry.
+pub(crate) type Place<'a> = &'a (dyn Fn(&Claim) -> Result<(Scope, ResourceId), Error> + Send + Sync);
+
+/// The journal of one batch.
+pub(crate) struct BatchJournal<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) scope: &'a Scope,
+    pub(crate) steps: BTreeMap<ActionId, (&'a Step, Arc<str>)>,
+    pub(crate) fence: Vec<(ManifestKey, u64)>,
+    pub(crate) place: Place<'a>,
+    pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
+}
+
+impl BatchJournal<'_> {
+    fn step(&self, action: ActionId) -> Result<&(&Step, Arc<str>), Error> {
+        self.steps.get(&action).ok_or_else(|| {
+            Error::unexpected(format!("the provider named action {} of another batch", action.0))
+        })
+    }
+
+    fn intent(&self, action: ActionId) -> Result<Intent, Error> {
+        let (step, token) = self.step(action)?;
+        let row = step.work.row.clone().or_else(|| step.work.was.clone());
+        Ok(Intent {
+            action,
+            op: step.change.word().into(),
+            token: token.clone(),
+            row: row.unwrap_or_else(|| placeholder(self.scope, step)),
+            before: step.before,
+            after: step.work.desired.as_ref().and_then(|d| d.spec.hash()),
+            reason: step.reason.to_string().into(),
+        })
+    }
+
+    /// The row after an outcome: the provider's memory, our bookkeeping.
+    fn row(&self, step: &Step, tracked: Tracked, state: RowState) -> Option<Row> {
+        let row = step.work.row.as_ref()?;
+        let applied = step.work.desired.as_ref().and_then(|d| d.spec.hash()).unwrap_or(row.tracked.applied);
+        let tracked = Tracked { applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
+        Some(Row { tracked, state, ..row.clone() })
+    }
+
+    fn outcome(&self, step: &Step, outcome: &Outcome, writes: &mut Writes) -> Result<(), Error> {
+        let now = self.clock.now();
+        match outcome {
+            Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied { at: now }) {
+                Some(row) => {
+                    writes.rows.push(row);
+                    self.claims(step, &[], false, writes)?;
+                }
+                None => writes.gone.push(step.id.clone()),
+            },
+            Outcome::Gone => {
+                writes.gone.push(step.id.clone());
+                self.claims(step, &[], true, writes)?;
+            }
+            Outcome::Pending { tracked, recheck_after, claims } => {
+                let state = RowState::Pending { recheck_at: now + *recheck_after };
+                writes.rows.extend(self.row(step, tracked.clone(), state));
+                self.claims(step, claims, false, writes)?;
+            }
+            Outcome::Failed(_) | Outcome::Unknown(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The claims of the resource after this outcome, committed with it.
+    ///
+    /// `Done` ends the claims made while pending; those made for as long as the resource is tracked stay.
+    fn claims(&self, step: &Step, made: &[Claim], gone: bool, writes: &mut Writes) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        for claim in made {
+            let (scope, id) = (self.place)(claim)?;
+            rows.push(ClaimRow {
+                owner_scope: self.scope.clone(),
+                owner: step.id.clone(),
+                claim: claim.clone(),
+                scope,
+                id,
+                synced: false,
+            });
+        }
+        let may_have_any =
+            step.work.was.as_ref().is_some_and(|r| matches!(r.state, RowState::Pending { .. }))
+                || step.change == Change::Continue;
+        if !rows.is_empty() || may_have_any || gone {
+            writes.claims.push((step.id.clone(), rows));
+        }
+        Ok(())
+    }
+}
+
+/// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
+fn placeholder(scope: &Scope, step: &Step) -> Row {
+    Row {
+        scope: scope.clone(),
+        tracked: Tracked::new(step.id.clone(), step.before.unwrap_or_default()),
+        manifest: ManifestKey::new("", "", "Foreign", "", &step.id.0),
+        address: step.address.clone(),
+        file: "".into(),
+        content: Default::default(),
+        template: Default::default(),
+        normalizer: 0,
+        deletion: reconciled_provider::Deletion::Delete,
+        drift: reconciled_provider::Drift::Heal,
+        merge: false,
+        state: RowState::Settled,
+        revision: "".into(),
+    }
+}
+
+#[derive(Default)]
+struct Writes {
+    rows: Vec<Row>,
+    gone: Vec<ResourceId>,
+    claims: Vec<(ResourceId, Vec<ClaimRow>)>,
+}
+
+#[async_trait]
+impl Journal for BatchJournal<'_> {
+    async fn started(&self, actions: &[ActionId]) -> Result<(), Error> {
+        let intents = actions.iter().map(|a| self.intent(*a)).collect::<Result<Vec<_>, _>>()?;
+        let start = Write::Start {
+            scope: self.scope.clone(),
+            intents,
+            fence: self.fence.clone(),
+            at: self.clock.now(),
+        };
+        self.store.commit(vec![start, Write::Version(self.scope.clone(), None)]).await
+    }
+
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
+        let (step, _) = self.step(action)?;
+        let row = self.row(step, tracked, RowState::Pending { recheck_at: self.clock.now() });
+        self.store.commit(vec![Write::Rows(row.into_iter().collect())]).await
+    }
+
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        let mut writes = Writes::default();
+        let mut endings = Vec::with_capacity(outcomes.len());
+        let mut events = Vec::new();
+        for (action, outcome) in &outcomes {
+            let (step, _) = self.step(*action)?;
+            self.outcome(step, outcome, &mut writes)?;
+            let error = match outcome {
+                Outcome::Failed(error) | Outcome::Unknown(error) => Some(Arc::from(error.chain())),
+                _ => None,
+            };
+            if outcomes.len() <= EVENTS_APIECE {
+                events.push(self.event(step, outcome, error.clone()));
+            }
+            endings.push(Ending { action: *action, outcome: outcome.word().into(), error });
+        }
+        if outcomes.len() > EVENTS_APIECE {
+            events.push(self.summary(&outcomes));
+        }
+        let mut all = vec![Write::End(endings)];
+        if !writes.rows.is_empty() {
+            all.push(Write::Rows(writes.rows));
+        }
+        if !writes.gone.is_empty() {
+            all.push(Write::Gone(self.scope.clone(), writes.gone));
+        }
+        all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
+        all.extend(events.into_iter().map(Write::Event));
+        self.store.commit(all).await?;
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
+        Ok(())
+    }
+}
+
+/// Up to this many actions of one group are an event each; a larger group is one event, and the journal
+/// still names every action.
+const EVENTS_APIECE: usize = 100;
+
+impl BatchJournal<'_> {
+    fn event(&self, step: &Step, outcome: &Outcome, error: Option<Arc<str>>) -> Event {
+        let message = match (&error, outcome) {
+            (Some(error), _) => format!("{} {}: {error}", step.change.word(), outcome.word()),
+            (None, _) => format!("{} {}", step.change.word(), outcome.word()),
+        };
+        Event {
+            at: self.clock.now(),
+            kind: step.change.word().into(),
+            scope: Some(self.scope.clone()),
+            address: Some(step.address.clone()),
+            revision: step.work.row.as_ref().map_or_else(|| Arc::from(""), |r| r.revision.clone()),
+            actor: "engine".into(),
+            reason: step.reason.to_string().into(),
+            message: message.into(),
+        }
+    }
+
+    fn summary(&self, outcomes: &[(ActionId, Outcome)]) -> Event {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, outcome) in outcomes {
+            *counts.entry(outcome.word()).or_default() += 1;
+        }
+        let words: Vec<_> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let first = outcomes.first().and_then(|(a, _)| self.steps.get(a));
+        Event {
+            at: self.clock.now(),
+            kind: "batch".into(),
+            scope: Some(self.scope.clone()),
+            address: None,
+            revision: first
+                .and_then(|(s, _)| s.work.row.as_ref())
+                .map_or_else(|| Arc::from(""), |r| r.revision.clone()),
+            actor: "engine".into(),
+            reason: first.map_or_else(String::new, |(s, _)| s.reason.to_string()).into(),
+            message: format!("{} actions: {}", outcomes.len(), words.join(", ")).into(),
+        }
+    }
+}

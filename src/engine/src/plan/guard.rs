@@ -1,0 +1,172 @@
+//! The guard: how much one revision may change in one domain without a person's consent.
+
+use super::{Change, Reason, ScopePlan, Step, digest::digest};
+use crate::desired::Desired;
+use reconciled_provider::{GuardDomain, Hash, ProviderInfo, Scope};
+use std::sync::Arc;
+
+/// Limits of one domain. Manifests may tighten them, never loosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardLimits {
+    /// Most deletes.
+    pub max_deletes: u32,
+    /// Most deletes as a share of what is tracked, in percent; counts from 3 deletes on.
+    pub max_delete_percent: u32,
+    /// Most updates.
+    pub max_updates: u32,
+    /// Most updates as a share of what is tracked, in percent; counts from 3 updates on.
+    pub max_update_percent: u32,
+    /// Words that are always held.
+    pub always: Vec<Arc<str>>,
+}
+
+impl Default for GuardLimits {
+    fn default() -> GuardLimits {
+        let always = ["foreign-delete", "zone-delete", "apex-ns", "protected", "host-unselected"];
+        GuardLimits {
+            max_deletes: 5,
+            max_delete_percent: 20,
+            max_updates: 20,
+            max_update_percent: 30,
+            always: always.iter().map(|w| Arc::from(*w)).collect(),
+        }
+    }
+}
+
+/// The domain a scope is counted in: itself, or its entry.
+pub fn domain(info: &ProviderInfo, scope: &Scope) -> Arc<str> {
+    match info.guard {
+        GuardDomain::Scope => scope.to_string().into(),
+        GuardDomain::Provider => scope.provider.clone(),
+    }
+}
+
+/// Creates, updates, replaces, deletes that the guard counts.
+pub type Counts = [u32; 4];
+
+/// What the guard says of one domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Digest of the guarded steps; none when there are none.
+    pub digest: Option<Hash>,
+    /// What was counted.
+    pub counts: Counts,
+    /// Why it is held, one line each; empty when it may go on.
+    pub reasons: Vec<Arc<str>>,
+}
+
+impl Verdict {
+    /// True when a person must consent.
+    pub fn is_held(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+}
+
+/// Judges the plans of one domain together.
+///
+/// `moved_path` is set when the source's `path` changed since it was last in force.
+pub fn judge(
+    limits: &GuardLimits,
+    desired: &Desired,
+    plans: &[&ScopePlan],
+    atomic: bool,
+    slot: impl Fn(&Step) -> Option<Arc<str>>,
+    moved_path: bool,
+) -> Verdict {
+    let guarded: Vec<&Step> =
+        plans.iter().flat_map(|p| &p.steps).filter(|s| s.change.writes() && s.reason.is_guarded()).collect();
+    let tracked: u32 = plans.iter().map(|p| p.tracked as u32).sum();
+    let created: Vec<_> =
+        guarded.iter().filter(|s| s.change == Change::Create).filter_map(|s| slot(s)).collect();
+    let mut counts: Counts = [0; 4];
+    let mut deletes = 0;
+    for step in &guarded {
+        match step.change {
+            Change::Create => counts[0] += 1,
+            Change::Update | Change::Continue => counts[1] += 1,
+            Change::Replace => {
+                counts[2] += 1;
+                deletes += 1;
+            }
+            Change::Delete => {
+                counts[3] += 1;
+                // One transaction that puts something else in its place is a replacement, not a loss.
+                let swapped = atomic && slot(step).is_some_and(|s| created.contains(&s));
+                deletes += u32::from(!swapped);
+            }
+            _ => {}
+        }
+    }
+    let mut reasons = over(
+        deletes,
+        tracked,
+        limits.max_deletes,
+        limits.max_delete_percent,
+        "deletes",
+        "maxDeletes",
+        "maxDeletePercent",
+    );
+    reasons.extend(over(
+        counts[1],
+        tracked,
+        limits.max_updates,
+        limits.max_update_percent,
+        "updates",
+        "maxUpdates",
+        "maxUpdatePercent",
+    ));
+    let words: Vec<&'static str> = guarded.iter().flat_map(|s| words(s)).collect();
+    for word in &limits.always {
+        let hits = words.iter().filter(|w| **w == &**word).count();
+        if hits > 0 {
+            reasons.push(format!("{hits} × `{word}` (guard.always)").into());
+        }
+    }
+    if deletes > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
+        reasons.push("the desired state became empty".into());
+    }
+    if guarded.iter().any(|s| s.reason == Reason::Upgrade) {
+        reasons.push("a new version of reconciled sees differences that no commit made".into());
+    }
+    if moved_path && deletes > 0 {
+        reasons.push("the source's `path` changed, and with it what is no longer declared".into());
+    }
+    Verdict { digest: digest(plans.iter().copied()), counts, reasons }
+}
+
+/// The guard words that count for this change: `…-delete` only when something goes.
+fn words(step: &Step) -> impl Iterator<Item = &'static str> {
+    let goes = matches!(step.change, Change::Delete | Change::Replace);
+    let changes = goes || step.change == Change::Update;
+    step.guard_words
+        .iter()
+        .copied()
+        .filter(move |word| if word.ends_with("-delete") { goes } else { changes })
+}
+
+fn over(
+    count: u32,
+    tracked: u32,
+    most: u32,
+    percent: u32,
+    what: &str,
+    key: &str,
+    percent_key: &str,
+) -> Vec<Arc<str>> {
+    let mut reasons = Vec::new();
+    if count > most {
+        reasons.push(format!("{count} {what}, limit {most} (guard.{key})").into());
+    }
+    // u64: 100 × a large count must not wrap into "allowed".
+    let share = u64::from(count) * 100;
+    if count >= 3 && share > u64::from(percent) * u64::from(tracked) {
+        let shown = share / u64::from(tracked.max(1));
+        reasons.push(
+            format!(
+                "{count} {what} are {shown} % of {tracked} tracked, limit {percent} % (guard.{percent_key})"
+            )
+            .into(),
+        );
+    }
+    reasons
+}

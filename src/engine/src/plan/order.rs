@@ -1,0 +1,69 @@
+//! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
+//! last and in reverse.
+
+use super::{Change, ScopeInput, Step};
+use reconciled_provider::ManifestKey;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Sorts `steps`.
+///
+/// A delete whose slot is taken by a create or update of the same plan comes first, so that one atomic batch
+/// can do both (RFC 1034 §3.6.2: a CNAME excludes all other data at its name).
+pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
+    let slot = |step: &Step| input.provider.slot(&step.id);
+    let deletes = steps.iter().any(|s| s.change == Change::Delete);
+    let wanted: BTreeSet<Arc<str>> = if deletes {
+        steps
+            .iter()
+            .filter(|s| matches!(s.change, Change::Create | Change::Update))
+            .filter_map(slot)
+            .collect()
+    } else {
+        BTreeSet::new()
+    };
+    let edges = steps.iter().any(|s| !after(s).is_empty());
+    let depth = if edges { depths(steps) } else { BTreeMap::new() };
+    let rank = |step: &Step| {
+        let makes_room = step.change == Change::Delete && slot(step).is_some_and(|s| wanted.contains(&s));
+        let depth = step.work.row.as_ref().and_then(|r| depth.get(&r.manifest)).copied().unwrap_or(0);
+        match step.change {
+            Change::Move { .. } | Change::Adopt | Change::Forget => (0, 0),
+            Change::Delete if makes_room => (1, 0),
+            Change::Delete => (3, -depth),
+            _ => (2, depth),
+        }
+    };
+    steps.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
+}
+
+fn after(step: &Step) -> &[ManifestKey] {
+    step.work.row.as_ref().map_or(&[], |row| &row.tracked.after)
+}
+
+/// Longest chain of dependencies behind each manifest of the plan. Cycles were refused when loading; one
+/// that slips through ends at the number of manifests.
+fn depths(steps: &[Step]) -> BTreeMap<ManifestKey, i32> {
+    let edges: BTreeMap<&ManifestKey, &[ManifestKey]> = steps
+        .iter()
+        .filter_map(|s| s.work.row.as_ref())
+        .map(|row| (&row.manifest, &*row.tracked.after))
+        .collect();
+    let mut depth: BTreeMap<ManifestKey, i32> = edges.keys().map(|key| ((*key).clone(), 0)).collect();
+    for _ in 0..edges.len() {
+        let mut moved = false;
+        for (key, after) in &edges {
+            let longest = after.iter().filter_map(|dep| depth.get(dep)).max().map_or(0, |d| d + 1);
+            if depth.get(*key).is_some_and(|d| *d < longest) {
+                depth.insert((*key).clone(), longest);
+                moved = true;
+            }
+        }
+        if !moved {
+            break;
+        }
+    }
+    depth
+}

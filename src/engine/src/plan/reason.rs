@@ -1,0 +1,78 @@
+//! Why a resource differs: told apart by what moved since it was last applied.
+
+use super::{CLAIMS, ScopeInput};
+use crate::{desired::ManifestMeta, store::Row};
+use reconciled_provider::{Observed, Resource};
+use std::{fmt, sync::Arc};
+
+/// Why a step is in the plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The declaration changed with this revision.
+    Commit(Arc<str>),
+    /// The remote was changed by somebody else.
+    Drift,
+    /// The resource is tracked and gone from the remote.
+    Restore,
+    /// A secret was rotated or an output changed.
+    Input,
+    /// The resource is taken over.
+    Adopt,
+    /// A new version of this program sees a difference.
+    Upgrade,
+    /// Another resource claims it.
+    Claim,
+    /// The remote was on its way.
+    Continue,
+}
+
+impl Reason {
+    /// True when the guard counts the step: drift repair, restores and claims go on while a commit is held.
+    pub fn is_guarded(&self) -> bool {
+        !matches!(self, Reason::Drift | Reason::Restore | Reason::Claim | Reason::Continue)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Commit(label) if label.is_empty() => f.write_str("commit"),
+            Reason::Commit(label) => write!(f, "commit {label}"),
+            Reason::Drift => f.write_str("drift"),
+            Reason::Restore => f.write_str("restore"),
+            Reason::Input => f.write_str("input"),
+            Reason::Adopt => f.write_str("adopt"),
+            Reason::Upgrade => f.write_str("upgrade"),
+            Reason::Claim => f.write_str("claim"),
+            Reason::Continue => f.write_str("continue"),
+        }
+    }
+}
+
+/// The reason for a difference between `desired` and `observed`.
+///
+/// Same template as last applied: nobody wrote anything, so the remote moved (drift, restore), unless the
+/// resolved content moved (input). Another template with the same document: the normalizer moved (upgrade).
+pub(super) fn of(
+    input: &ScopeInput<'_>,
+    manifest: Option<&ManifestMeta>,
+    desired: &Resource,
+    row: Option<&Row>,
+    observed: Option<&Observed>,
+) -> Reason {
+    let Some(manifest) = manifest else { return Reason::Claim };
+    let commit = || {
+        let label = input.desired.sources.get(manifest.key.source()).map(|s| s.label.clone());
+        Reason::Commit(label.unwrap_or_default())
+    };
+    let Some(row) = row.filter(|r| r.manifest.source() != CLAIMS) else { return commit() };
+    if row.template == desired.spec.template() {
+        return match desired.spec.hash() {
+            Some(hash) if hash != row.tracked.applied => Reason::Input,
+            _ if observed.is_none() => Reason::Restore,
+            _ => Reason::Drift,
+        };
+    }
+    let upgraded = row.content == manifest.content && row.normalizer != input.provider.info().normalizer;
+    if upgraded { Reason::Upgrade } else { commit() }
+}

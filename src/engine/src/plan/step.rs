@@ -1,0 +1,195 @@
+//! One step of a plan: an action on one resource, or a change of what is remembered.
+
+use super::{EntryPolicy, Reason};
+use crate::store::{Condition, ConditionKind, Row};
+use reconciled_provider::{
+    Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
+};
+use std::{sync::Arc, time::Duration};
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The remote gets a new resource.
+    Create,
+    /// The remote resource is changed in place.
+    Update,
+    /// The remote resource is deleted and created anew.
+    Replace,
+    /// The remote resource goes.
+    Delete,
+    /// The inventory takes over a resource that is already as desired.
+    Adopt,
+    /// The inventory knows a resource under a new address.
+    Move {
+        /// The address it had.
+        from: Address,
+    },
+    /// The inventory lets go of a resource, which stays as it is.
+    Forget,
+    /// A pending resource takes its next step.
+    Continue,
+}
+
+impl Change {
+    /// True when the remote is written to.
+    pub fn writes(&self) -> bool {
+        !matches!(self, Change::Adopt | Change::Move { .. } | Change::Forget)
+    }
+    /// The word for tables and JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Change::Create => "create",
+            Change::Update => "update",
+            Change::Replace => "replace",
+            Change::Delete => "delete",
+            Change::Adopt => "adopt",
+            Change::Move { .. } => "move",
+            Change::Forget => "forget",
+            Change::Continue => "continue",
+        }
+    }
+}
+
+/// What keeps a step from being taken now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Blocked {
+    /// Outputs of these manifests are not known yet.
+    Reference(Vec<ManifestKey>),
+    /// This manifest is not ready yet.
+    Dependency(ManifestKey),
+    /// This manifest still depends on what shall be deleted.
+    Dependant(ManifestKey),
+    /// The drift mode says not to heal.
+    Drift(Drift),
+    /// The entry's policy does not allow it.
+    EntryPolicy(EntryPolicy),
+    /// The manifest says `suspend`.
+    Suspended,
+    /// A create may be under way that no read can see yet; looked for again at this time.
+    Ambiguous(Option<Duration>),
+}
+
+impl Blocked {
+    /// The condition that tells a person.
+    pub(super) fn condition(&self, step: &Step) -> Condition {
+        let (kind, reason, message, hint) = match self {
+            Blocked::Reference(keys) => (
+                ConditionKind::Waiting,
+                "WaitingForOutput",
+                format!("waits for an output of {}", names(keys)),
+                None,
+            ),
+            Blocked::Dependency(key) => (
+                ConditionKind::Waiting,
+                "WaitingForDependency",
+                format!("waits until {} is ready", name(key)),
+                None,
+            ),
+            Blocked::Dependant(key) => (
+                ConditionKind::Waiting,
+                "StillNeeded",
+                format!("is deleted after {}, which depends on it", name(key)),
+                None,
+            ),
+            Blocked::Drift(_) => {
+                let hint = format!(
+                    "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
+                    step.address
+                );
+                (ConditionKind::Stalled, "Drifted", "it was changed by hand".to_string(), Some(hint))
+            }
+            Blocked::EntryPolicy(policy) => {
+                let word = match policy {
+                    EntryPolicy::Observe => "observe",
+                    EntryPolicy::CreateOnly => "create-only",
+                    EntryPolicy::UpsertOnly => "upsert-only",
+                    EntryPolicy::Sync => "sync",
+                };
+                let message =
+                    format!("a {} is not allowed by the entry's `policy: {word}`", step.change.word());
+                (ConditionKind::Stalled, "PolicyForbids", message, None)
+            }
+            Blocked::Suspended => {
+                (ConditionKind::Suspended, "Suspended", "its manifest says `suspend`".to_string(), None)
+            }
+            Blocked::Ambiguous(None) => {
+                let message = "an earlier create may have succeeded, and the remote cannot tell".to_string();
+                let hint = format!(
+                    "look at the remote, then: reconciled adopt {0}, or reconciled forget {0}",
+                    step.address
+                );
+                (ConditionKind::Stalled, "CreateUnknown", message, Some(hint))
+            }
+            Blocked::Ambiguous(Some(_)) => (
+                ConditionKind::Waiting,
+                "CreateUnknown",
+                "an earlier create may have succeeded; looked for until reads must show it".to_string(),
+                None,
+            ),
+        };
+        Condition {
+            id: Some(step.id.clone()),
+            address: Some(step.address.clone()),
+            kind,
+            reason: reason.into(),
+            message: message.into(),
+            hint: hint.map(Arc::from),
+            since: Duration::ZERO,
+            next_try: match self {
+                Blocked::Ambiguous(at) => *at,
+                _ => None,
+            },
+        }
+    }
+}
+
+fn name(key: &ManifestKey) -> String {
+    Address::of(key, None).to_string()
+}
+
+fn names(keys: &[ManifestKey]) -> String {
+    keys.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// What carrying a step out needs.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// What it shall be.
+    pub desired: Option<Resource>,
+    /// What was seen.
+    pub observed: Option<Observed>,
+    /// The row as it shall be remembered.
+    pub row: Option<Row>,
+    /// The row as it was.
+    pub was: Option<Row>,
+    /// What the provider planned.
+    pub delta: Delta,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What it does.
+    pub change: Change,
+    /// To which resource.
+    pub id: ResourceId,
+    /// Address for people.
+    pub address: Address,
+    /// Why.
+    pub reason: Reason,
+    /// File and line of the declaration.
+    pub place: Option<(Arc<str>, u32)>,
+    /// What differs; for creates and deletes the renderer asks the provider to show the bytes.
+    pub fields: Vec<FieldChange>,
+    /// Hash of what was observed.
+    pub before: Option<Hash>,
+    /// Hash of the declaration, references unresolved.
+    pub after: Option<Hash>,
+    /// What keeps it from being taken now.
+    pub blocked: Option<Blocked>,
+    /// Guard words it needs consent for, whatever the counts.
+    pub guard_words: Vec<&'static str>,
+    /// What carrying it out needs.
+    pub work: Work,
+}

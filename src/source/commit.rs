@@ -1,0 +1,191 @@
+//! A commit of a bare repository: what it says about itself, and its files as a [`Tree`].
+//!
+//! Blobs are read by name; no work tree exists, so a symbolic link or `..` in a repository leads nowhere.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use git2::{ErrorClass, ErrorCode, ObjectType, Repository};
+
+use super::tree::{self, Entry, Limits, Listing, Paths, Reason, Refused, Relation, Tree};
+use super::{Oid, SourceError};
+
+/// What a commit says about itself. Names and subjects are as their authors wrote them: a renderer escapes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    pub oid: Oid,
+    /// Name and address: `A U Thor <author@example.com>`.
+    pub author: String,
+    /// When it was committed, in seconds since 1970.
+    pub time: i64,
+    /// The first line of the message.
+    pub subject: String,
+    pub parents: Vec<Oid>,
+}
+
+impl CommitInfo {
+    /// Returns the first seven digits of the name.
+    pub fn short(&self) -> String {
+        self.oid.short()
+    }
+
+    pub(super) fn of(commit: &git2::Commit<'_>) -> Self {
+        let author = commit.author();
+        let name = String::from_utf8_lossy(author.name_bytes());
+        let email = String::from_utf8_lossy(author.email_bytes());
+        let subject = commit.message_bytes().split(|byte| *byte == b'\n').find(|line| !line.is_empty());
+        Self {
+            oid: commit.id().into(),
+            author: format!("{name} <{email}>"),
+            time: commit.time().seconds(),
+            subject: String::from_utf8_lossy(subject.unwrap_or_default()).trim().to_owned(),
+            parents: commit.parent_ids().map(Oid::from).collect(),
+        }
+    }
+}
+
+/// The files of one commit.
+pub struct CommitTree {
+    /// libgit2 lets one thread at a time use a repository.
+    repository: Mutex<Repository>,
+    path: PathBuf,
+    /// Created when an object turns out to be damaged, so that the next poll clones the repository again.
+    marker: Option<PathBuf>,
+    commit: CommitInfo,
+    entries: Vec<Entry>,
+    refused: Vec<Refused>,
+}
+
+impl CommitTree {
+    /// Lists the files of `commit` below `paths`.
+    ///
+    /// # Errors
+    /// [`SourceError::CommitNotFound`], [`SourceError::PathNotFound`], a passed limit, or
+    /// [`SourceError::Corrupt`] where an object of the commit is missing or damaged.
+    pub(super) fn new(
+        repository: Repository,
+        commit: Oid,
+        paths: &Paths,
+        limits: Limits,
+        marker: Option<PathBuf>,
+    ) -> Result<Self, SourceError> {
+        let path = repository.path().to_owned();
+        let listed = list(&repository, commit, paths, limits);
+        let (commit, entries, refused) = listed.inspect_err(|error| mark(error, marker.as_deref()))?;
+        Ok(Self { repository: Mutex::new(repository), path, marker, commit, entries, refused })
+    }
+}
+
+impl std::fmt::Debug for CommitTree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommitTree")
+            .field("path", &self.path)
+            .field("commit", &self.commit.oid)
+            .field("entries", &self.entries.len())
+            .field("refused", &self.refused)
+            .finish()
+    }
+}
+
+impl Tree for CommitTree {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        // An entry of another tree may name an object that is here but was never admitted.
+        if tree::find(&self.entries, &entry.path) != Some(entry) {
+            return Err(SourceError::NotListed { path: entry.path.to_string() });
+        }
+        let repository = self.repository.lock().unwrap_or_else(PoisonError::into_inner);
+        let content = repository.odb().and_then(|odb| {
+            let object = odb.read(entry.oid.into())?;
+            Ok(Bytes::copy_from_slice(object.data()))
+        });
+        content
+            .map_err(|error| broken(&self.path, error))
+            .inspect_err(|error| mark(error, self.marker.as_deref()))
+    }
+
+    fn revision(&self) -> Option<&CommitInfo> {
+        Some(&self.commit)
+    }
+}
+
+/// Leaves the mark by which the next poll, perhaps of another process, knows that the mirror is damaged.
+fn mark(error: &SourceError, marker: Option<&Path>) {
+    let (SourceError::Corrupt { .. }, Some(marker)) = (error, marker) else {
+        return;
+    };
+    if let Err(error) = std::fs::write(marker, "") {
+        tracing::warn!(path = %marker.display(), %error, "cannot mark the mirror as damaged");
+    }
+}
+
+type Listed = (CommitInfo, Vec<Entry>, Vec<Refused>);
+
+fn list(repository: &Repository, oid: Oid, paths: &Paths, limits: Limits) -> Result<Listed, SourceError> {
+    let damaged = |error| broken(repository.path(), error);
+    let commit = find_commit(repository, oid)?;
+    let odb = repository.odb().map_err(damaged)?;
+    let mut listing = Listing::new(paths, limits);
+    let mut directories = vec![(String::new(), commit.tree_id())];
+    while let Some((directory, tree)) = directories.pop() {
+        let tree = repository.find_tree(tree).map_err(damaged)?;
+        for entry in &tree {
+            let Some((path, relation)) = listing.visit(&directory, entry.name_bytes())? else {
+                continue;
+            };
+            match (entry.filemode_raw() & 0o170_000, relation) {
+                (0o040_000, _) => directories.push((path, entry.id())),
+                (0o120_000, _) => listing.refuse(path, Reason::Symlink),
+                (0o160_000, _) => listing.refuse(path, Reason::Submodule),
+                // A file where the filter expects a directory.
+                (_, Relation::Above | Relation::Outside) => {}
+                (0o100_000, Relation::Inside) => {
+                    let (size, kind) = odb.read_header(entry.id()).map_err(damaged)?;
+                    if kind != ObjectType::Blob {
+                        listing.refuse(path, Reason::NotAFile);
+                    } else if listing.admit(&path, size as u64)? {
+                        listing.push(&path, entry.id().into(), size as u64);
+                    }
+                }
+                _ => listing.refuse(path, Reason::NotAFile),
+            }
+        }
+    }
+    let (entries, refused) = listing.finish(|| format!("commit {}", oid.short()))?;
+    Ok((CommitInfo::of(&commit), entries, refused))
+}
+
+/// Returns a commit of a repository on this host.
+pub(super) fn find_commit(repository: &Repository, oid: Oid) -> Result<git2::Commit<'_>, SourceError> {
+    repository.find_commit(oid.into()).map_err(|error| match error.code() {
+        // Also what an object of another type gives.
+        ErrorCode::NotFound | ErrorCode::Invalid => {
+            SourceError::CommitNotFound { commit: oid, place: repository.path().display().to_string() }
+        }
+        _ => broken(repository.path(), error),
+    })
+}
+
+/// Classifies what went wrong in a repository on this host: the disk, or what is on it.
+pub(super) fn broken(path: &Path, error: git2::Error) -> SourceError {
+    if error.code() == ErrorCode::Owner {
+        return SourceError::NotOwned { url: path.display().to_string(), cause: error.into() };
+    }
+    match error.class() {
+        // A full disk or a missing permission is cured by no second clone.
+        ErrorClass::Os | ErrorClass::NoMemory if error.code() != ErrorCode::NotFound => SourceError::Io {
+            doing: "use the repository",
+            path: path.to_owned(),
+            cause: std::io::Error::other(error.message().to_owned()),
+        },
+        _ => SourceError::Corrupt { path: path.to_owned(), cause: error.into() },
+    }
+}

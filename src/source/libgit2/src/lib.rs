@@ -1,0 +1,77 @@
+//! The process-wide options of libgit2, set once.
+//!
+//! libgit2 keeps its timeouts, its memory limits and the places where it looks for configuration in globals
+//! without a lock, so the functions that set them are `unsafe`. This package holds the only `unsafe` of the
+//! workspace: one function, behind a [`OnceLock`].
+//!
+//! # Guarantees
+//! - The options of the first call win; later calls change nothing and report what the first one returned.
+//! - libgit2 reads no configuration of the user or the system: only what is under [`Options::config`].
+//!
+//! # Assumptions
+//! - [`set`] is called before any other thread uses libgit2.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use git2::ConfigLevel;
+
+/// What libgit2 is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory of the one `.gitconfig` that is read (`safe.directory` counts only there).
+    pub config: PathBuf,
+    /// The directory taken for `~`: libgit2 prefers the host key types in its `.ssh/known_hosts`.
+    pub home: PathBuf,
+    /// How long connecting may take, in milliseconds.
+    pub connect_timeout: i32,
+    /// How long the peer may stay silent, in milliseconds.
+    pub timeout: i32,
+}
+
+/// The size of one window into a pack file, in bytes.
+const WINDOW: usize = 8 << 20;
+/// How much of all pack files may be mapped at a time, in bytes.
+const MAPPED: usize = 64 << 20;
+/// How many pack files may be open at a time.
+const FILES: usize = 64;
+/// How much the cache of parsed objects may hold, in bytes.
+const CACHE: isize = 8 << 20;
+
+/// Sets the options, the first time it is called.
+///
+/// # Errors
+/// Returns what libgit2 said about the first option it refused.
+pub fn set(options: &Options) -> Result<(), String> {
+    static OUTCOME: OnceLock<Result<(), String>> = OnceLock::new();
+    OUTCOME.get_or_init(|| set_all(options).map_err(|error| error.message().to_owned())).clone()
+}
+
+#[expect(unsafe_code, reason = "libgit2's options are globals without a lock")]
+fn set_all(options: &Options) -> Result<(), git2::Error> {
+    git2::opts::strict_object_creation(true);
+    git2::opts::strict_hash_verification(true);
+    let home = std::ffi::CString::new(options.home.to_string_lossy().as_bytes())
+        .map_err(|_| git2::Error::from_str("the home directory contains a NUL"))?;
+    // SAFETY: `OnceLock` lets one thread in, and the caller promises that no other thread uses libgit2 yet.
+    unsafe {
+        git2::opts::set_search_path(ConfigLevel::Global, options.config.as_path())?;
+        for level in [ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::ProgramData] {
+            git2::opts::set_search_path(level, "")?;
+        }
+        git2::opts::set_server_connect_timeout_in_milliseconds(options.connect_timeout)?;
+        git2::opts::set_server_timeout_in_milliseconds(options.timeout)?;
+        git2::opts::set_mwindow_size(WINDOW)?;
+        git2::opts::set_mwindow_mapped_limit(MAPPED)?;
+        git2::opts::set_mwindow_file_limit(FILES)?;
+        git2::opts::set_cache_max_size(CACHE)?;
+    }
+    let home: *const std::ffi::c_char = home.as_ptr();
+    // SAFETY: as above; the option takes one C string, which libgit2 copies before it returns.
+    let status =
+        unsafe { libgit2_sys::git_libgit2_opts(libgit2_sys::GIT_OPT_SET_HOMEDIR as std::ffi::c_int, home) };
+    if status < 0 {
+        return Err(git2::Error::last_error(status));
+    }
+    Ok(())
+}

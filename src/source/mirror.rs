@@ -1,0 +1,365 @@
+//! A bare mirror of a remote in the state directory: what is polled, and what desired state is read from.
+//!
+//! # Guarantees
+//! - One poll asks the remote once for its refs; it fetches only when the commit that counts is not here yet.
+//! - Whatever a poll returns, the revision in force stays readable: nothing is deleted from a mirror that works.
+//! - A branch or tag that moved to a commit that does not descend from the one in force is refused, unless the
+//!   caller consents to exactly that commit.
+//! - A damaged mirror is cloned again beside itself and replaced by a rename, once per poll.
+//!
+//! # Caveats
+//! Everything blocks; an async caller uses a thread for blocking work. Reading does not wait for a poll.
+//! A mirror is polled by one process at a time: the one that holds the state directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use git2::{ErrorCode, Oid as GitOid, Repository};
+
+use super::bare::{descends, init_bare, keep, open, remove};
+use super::commit::{broken, find_commit};
+use super::credentials::Credentials;
+use super::error::{Cause, io_error};
+use super::reference::Reference;
+use super::remote::{self, FetchLimits, Peer};
+use super::tree::{Limits, Paths};
+use super::url::RemoteUrl;
+use super::{CommitInfo, CommitTree, Oid, SourceError, process};
+
+/// What to mirror.
+#[derive(Clone, Debug)]
+pub struct RemoteSpec {
+    /// Names the mirror's directory.
+    pub name: String,
+    /// Tried in order: the next one only when one cannot be read.
+    pub urls: Vec<RemoteUrl>,
+    pub reference: Reference,
+    pub credentials: Credentials,
+    /// Which keys ssh hosts may have; without it no ssh host is known.
+    pub known_hosts: Option<PathBuf>,
+    pub limits: Limits,
+    pub fetch: FetchLimits,
+}
+
+impl RemoteSpec {
+    /// Returns a specification without credentials and with the usual limits.
+    pub fn new(name: impl Into<String>, urls: Vec<RemoteUrl>, reference: Reference) -> Self {
+        Self {
+            name: name.into(),
+            urls,
+            reference,
+            credentials: Credentials::default(),
+            known_hosts: None,
+            limits: Limits::default(),
+            fetch: FetchLimits::default(),
+        }
+    }
+}
+
+/// What a poll found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// The remote offers what is in force.
+    Unchanged(CommitInfo),
+    /// The remote offers another commit, which is now in the mirror.
+    Changed { from: Option<Oid>, to: CommitInfo },
+}
+
+/// A bare mirror.
+#[derive(Debug)]
+pub struct Mirror {
+    state_dir: PathBuf,
+    directory: PathBuf,
+    spec: RemoteSpec,
+    /// Held for a whole poll.
+    polling: Mutex<()>,
+    /// Held shared while the repository is opened, exclusively while it is replaced.
+    replacing: RwLock<()>,
+}
+
+/// Keeps what was offered last, and what is in force, from being collected by a `git gc`.
+const OFFERED: &str = "refs/reconciled/offered";
+const IN_FORCE: &str = "refs/reconciled/in-force";
+/// A file in the mirror that says: an object turned out to be damaged.
+const MARKER: &str = "damaged";
+
+impl Mirror {
+    /// Opens the mirror below `state_dir`, creating an empty one where there is none. Touches no network.
+    ///
+    /// # Errors
+    /// What is wrong with the specification, or [`SourceError::Io`]. A damaged mirror is no error: the next poll
+    /// replaces it.
+    pub fn open(state_dir: &Path, spec: RemoteSpec) -> Result<Self, SourceError> {
+        check_name(&spec.name)?;
+        spec.reference.check()?;
+        if spec.urls.is_empty() {
+            return Err(SourceError::NoUrl { name: spec.name });
+        }
+        process::init(state_dir)?;
+        let mirror = Self {
+            state_dir: state_dir.to_owned(),
+            directory: state_dir.join("git").join(format!("{}.git", spec.name)),
+            spec,
+            polling: Mutex::new(()),
+            replacing: RwLock::new(()),
+        };
+        mirror.prepare()?;
+        Ok(mirror)
+    }
+
+    /// Returns the directory of the mirror.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Asks the remote what it offers and compares that with what is in force.
+    ///
+    /// `accept_rewind` consents to one commit that does not descend from `in_force`.
+    ///
+    /// # Errors
+    /// A state of the remote or of the mirror. The caller keeps what is in force.
+    pub fn poll(&self, in_force: Option<Oid>, accept_rewind: Option<Oid>) -> Result<Polled, SourceError> {
+        let _polling = self.polling.lock().unwrap_or_else(PoisonError::into_inner);
+        let polled = if self.directory.join(MARKER).exists() {
+            Err(SourceError::Corrupt {
+                path: self.directory.clone(),
+                cause: Cause::new("an object could not be read"),
+            })
+        } else {
+            self.poll_in(&self.directory, in_force, accept_rewind)
+        };
+        match polled {
+            Err(SourceError::Corrupt { cause, .. }) => {
+                tracing::warn!(source = self.spec.name, %cause, "mirror is damaged, cloning it again");
+                self.clone_again(in_force, accept_rewind)
+            }
+            polled => polled,
+        }
+    }
+
+    /// Lists the files of a commit that is in the mirror.
+    ///
+    /// # Errors
+    /// [`SourceError::CommitNotFound`], [`SourceError::PathNotFound`], a passed limit, [`SourceError::Corrupt`].
+    pub fn tree_at(&self, commit: Oid, paths: &Paths) -> Result<CommitTree, SourceError> {
+        let repository = self.repository()?;
+        let marker = self.directory.join(MARKER);
+        CommitTree::new(repository, commit, paths, self.spec.limits, Some(marker))
+    }
+
+    /// Returns the commit a person means by `rev`: a branch or tag that was fetched, a commit, `main~1`.
+    ///
+    /// # Errors
+    /// [`SourceError::RevisionNotFound`], [`SourceError::Corrupt`].
+    pub fn resolve(&self, rev: &str) -> Result<CommitInfo, SourceError> {
+        let repository = self.repository()?;
+        let found = repository.revparse_single(rev).and_then(|object| object.peel_to_commit());
+        let commit = found.map_err(|error| match error.code() {
+            ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
+                SourceError::RevisionNotFound {
+                    rev: rev.to_owned(),
+                    place: format!("source {}", self.spec.name),
+                    cause: error.into(),
+                }
+            }
+            _ => broken(&self.directory, error),
+        })?;
+        Ok(CommitInfo::of(&commit))
+    }
+
+    /// Returns what a commit says about itself.
+    ///
+    /// # Errors
+    /// [`SourceError::CommitNotFound`], [`SourceError::Corrupt`].
+    pub fn commit(&self, oid: Oid) -> Result<CommitInfo, SourceError> {
+        let repository = self.repository()?;
+        let commit = find_commit(&repository, oid)?;
+        Ok(CommitInfo::of(&commit))
+    }
+
+    /// Says whether `commit` is `ancestor` or descends from it. A commit that is not here has no descendants.
+    ///
+    /// # Errors
+    /// [`SourceError::CommitNotFound`] for `commit`, [`SourceError::Corrupt`].
+    pub fn descends(&self, ancestor: Oid, commit: Oid) -> Result<bool, SourceError> {
+        let repository = self.repository()?;
+        find_commit(&repository, commit)?;
+        descends(&repository, ancestor, commit)
+    }
+
+    /// Creates the directory, and finishes what a crash in [`Self::replace_by`] left.
+    fn prepare(&self) -> Result<(), SourceError> {
+        let old = self.sibling("old");
+        if !self.directory.exists() && old.exists() {
+            fs::rename(&old, &self.directory).map_err(io_error("restore", &old))?;
+        }
+        for left in [old, self.sibling("new")] {
+            remove(&left)?;
+        }
+        if self.directory.exists() {
+            return Ok(());
+        }
+        init_bare(&self.directory)
+    }
+
+    /// Returns a directory beside the mirror. No mirror has this name: theirs end in `.git`.
+    fn sibling(&self, suffix: &str) -> PathBuf {
+        self.directory.with_file_name(format!("{}.git.{suffix}", self.spec.name))
+    }
+
+    fn repository(&self) -> Result<Repository, SourceError> {
+        let _replacing = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
+        open(&self.directory)
+    }
+
+    fn poll_in(
+        &self,
+        directory: &Path,
+        in_force: Option<Oid>,
+        accept_rewind: Option<Oid>,
+    ) -> Result<Polled, SourceError> {
+        let repository = open(directory)?;
+        let damaged = |error| broken(directory, error);
+        let is_here = |oid| repository.odb().map(|odb| odb.exists(oid)).map_err(damaged);
+        let offered = match &self.spec.reference {
+            // A commit that is here already cannot change.
+            Reference::Commit(oid) if is_here((*oid).into())? => (*oid).into(),
+            _ => self.pull(&repository)?,
+        };
+        let to = self.look_at(&repository, offered)?;
+        keep(&repository, OFFERED, offered)?;
+        if let Some(in_force) = in_force
+            && is_here(in_force.into())?
+        {
+            keep(&repository, IN_FORCE, in_force.into())?;
+        }
+        if in_force == Some(to.oid) {
+            self.publish(&repository, offered)?;
+            return Ok(Polled::Unchanged(to));
+        }
+        // A range moves between release branches, and a pinned commit was chosen by hand.
+        let is_line = matches!(self.spec.reference, Reference::Branch(_) | Reference::Tag(_));
+        if let Some(in_force) = in_force
+            && is_line
+            && accept_rewind != Some(to.oid)
+            && !descends(&repository, in_force, to.oid)?
+        {
+            return Err(SourceError::Rewound {
+                reference: self.spec.reference.to_string(),
+                in_force,
+                offered: to.oid,
+            });
+        }
+        self.publish(&repository, offered)?;
+        Ok(Polled::Changed { from: in_force, to })
+    }
+
+    /// Asks the urls in order; returns the commit offered, which is then in `repository`.
+    fn pull(&self, repository: &Repository) -> Result<GitOid, SourceError> {
+        let mut attempts = Vec::new();
+        for url in &self.spec.urls {
+            let peer = Peer {
+                url,
+                credentials: &self.spec.credentials,
+                known_hosts: self.spec.known_hosts.as_deref(),
+                limits: self.spec.fetch,
+                state_dir: &self.state_dir,
+            };
+            match remote::pull(repository, &peer, &self.spec.reference) {
+                Ok(offer) => {
+                    for error in attempts {
+                        tracing::warn!(source = self.spec.name, %error, %url, "url cannot be read, another one answered");
+                    }
+                    return Ok(offer.commit);
+                }
+                Err(error) if remote::is_of_remote(&error) => attempts.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match attempts.len() {
+            1 => Err(attempts.remove(0)),
+            _ => Err(SourceError::EveryUrl { attempts }),
+        }
+    }
+
+    /// Returns the offered commit, if it is one and its root is readable.
+    fn look_at(&self, repository: &Repository, offered: GitOid) -> Result<CommitInfo, SourceError> {
+        let damaged = |error| broken(repository.path(), error);
+        let object = repository.find_object(offered, None).map_err(|error| match &self.spec.reference {
+            Reference::Commit(oid) if error.code() == ErrorCode::NotFound => SourceError::CommitNotFound {
+                commit: *oid,
+                place: format!("any branch or tag of source {}", self.spec.name),
+            },
+            _ => damaged(error),
+        })?;
+        let Some(commit) = object.as_commit() else {
+            return Err(SourceError::InvalidReference {
+                text: self.spec.reference.to_string(),
+                problem: "it names no commit".to_owned(),
+            });
+        };
+        commit.tree().map_err(damaged)?;
+        Ok(CommitInfo::of(commit))
+    }
+
+    /// Lets the names of the mirror follow what was accepted, so that `resolve` knows them.
+    fn publish(&self, repository: &Repository, commit: GitOid) -> Result<(), SourceError> {
+        let name = match &self.spec.reference {
+            Reference::Branch(branch) => format!("refs/heads/{branch}"),
+            Reference::Tag(tag) => format!("refs/tags/{tag}"),
+            Reference::Semver(_) | Reference::Commit(_) => "refs/reconciled/tip".to_owned(),
+        };
+        keep(repository, &name, commit)?;
+        let damaged = |error| broken(repository.path(), error);
+        let head = repository.find_reference("HEAD").map_err(damaged)?;
+        if head.symbolic_target().ok().flatten() != Some(name.as_str()) {
+            repository
+                .reference_symbolic("HEAD", &name, true, "reconciled: follow the source")
+                .map_err(damaged)?;
+        }
+        Ok(())
+    }
+
+    /// Clones into a sibling and takes that in place of the damaged mirror, which stays until then.
+    fn clone_again(&self, in_force: Option<Oid>, accept_rewind: Option<Oid>) -> Result<Polled, SourceError> {
+        let new = self.sibling("new");
+        remove(&new)?;
+        init_bare(&new)?;
+        let polled = self.poll_in(&new, in_force, accept_rewind);
+        match polled {
+            // Twice in a row is not the disk: the remote sends what cannot be used.
+            Err(SourceError::Corrupt { cause, .. }) => Err(SourceError::Protocol {
+                url: self.spec.urls.first().map_or_else(String::new, ToString::to_string),
+                cause,
+            }),
+            Ok(_) | Err(SourceError::Rewound { .. }) => {
+                self.replace_by(&new)?;
+                polled
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn replace_by(&self, new: &Path) -> Result<(), SourceError> {
+        let old = self.sibling("old");
+        remove(&old)?;
+        let replacing = self.replacing.write().unwrap_or_else(PoisonError::into_inner);
+        if self.directory.exists() {
+            fs::rename(&self.directory, &old).map_err(io_error("move", &self.directory))?;
+        }
+        fs::rename(new, &self.directory).map_err(io_error("move", new))?;
+        drop(replacing);
+        remove(&old)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), SourceError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let starts_plain = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    // `config` and `home` are process-wide directories beside the mirrors, but have no `.git` suffix.
+    if starts_plain && name.len() <= 128 && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(SourceError::InvalidName { name: name.to_owned() })
+}

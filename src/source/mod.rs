@@ -1,0 +1,44 @@
+//! Where desired state comes from: a commit of a mirrored repository, a folder, standard input.
+//!
+//! All of them are a [`Tree`]: a sorted list of files with content names, what was refused, and a way to read one.
+//! This is the only module that names git2. Everything in it blocks.
+//!
+//! # Guarantees
+//! - Desired state is read from objects; there is no work tree, and no symbolic link is followed.
+//! - Equal content has an equal [`Oid`] in every form, so what was parsed once need not be parsed again.
+//! - No certificate and no host key is accepted that was not known before; no secret enters an error or `Debug`.
+//! - What cannot be read leaves the revision in force readable.
+//!
+//! # Not here
+//! No polling clock, no decision about what to ignore or parse, no verification of signatures.
+
+mod bare;
+mod commit;
+mod credentials;
+mod error;
+mod folder;
+mod hostkeys;
+mod mirror;
+mod oid;
+mod process;
+mod reference;
+mod remote;
+mod tree;
+mod url;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+pub use commit::{CommitInfo, CommitTree};
+pub use credentials::{Credentials, SecretResult, SecretSource, SshKey};
+pub use error::{Cause, HostPort, SourceError};
+pub use folder::{FolderTree, STDIN};
+pub use mirror::{Mirror, Polled, RemoteSpec};
+pub use oid::Oid;
+pub use process::init;
+pub use reference::Reference;
+pub use remote::FetchLimits;
+pub use tree::{Entry, Limits, Paths, Reason, Refused, Tree};
+pub use url::RemoteUrl;

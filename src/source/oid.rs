@@ -1,0 +1,101 @@
+//! Object names of Git.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::SourceError;
+
+/// The name of a commit or a blob: SHA-1, 20 bytes.
+///
+/// A file outside Git gets the name Git would give its content, so a cache keyed by it serves both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Oid([u8; 20]);
+
+impl Oid {
+    /// Returns the name Git gives a blob of these bytes.
+    pub fn of_blob(content: &[u8]) -> Result<Self, SourceError> {
+        git2::Oid::hash_object(git2::ObjectType::Blob, content)
+            .map(Self::from)
+            .map_err(|error| SourceError::Hash { cause: error.into() })
+    }
+
+    /// Returns the bytes of the name.
+    pub fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+
+    /// Returns the first seven digits, for people.
+    pub fn short(&self) -> String {
+        let mut digits = self.to_string();
+        digits.truncate(7);
+        digits
+    }
+}
+
+impl From<[u8; 20]> for Oid {
+    fn from(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<git2::Oid> for Oid {
+    fn from(oid: git2::Oid) -> Self {
+        let mut bytes = [0; 20];
+        bytes.copy_from_slice(&oid.as_bytes()[..20]);
+        Self(bytes)
+    }
+}
+
+impl From<Oid> for git2::Oid {
+    fn from(oid: Oid) -> Self {
+        Self::from_bytes(&oid.0).expect("a name has 20 bytes")
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Oid {
+    type Err = SourceError;
+
+    fn from_str(digits: &str) -> Result<Self, SourceError> {
+        let invalid = || SourceError::InvalidReference {
+            text: digits.to_owned(),
+            problem: "a commit is named by its 40 hexadecimal digits".to_owned(),
+        };
+        if digits.len() != 40 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(invalid());
+        }
+        let oid = git2::Oid::from_str(digits).map_err(|_| invalid())?;
+        Ok(oid.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_outside_git_gets_the_name_git_gives_it() {
+        let oid = Oid::of_blob(b"hello\n").unwrap();
+        assert_eq!(oid.to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
+        assert_eq!(oid.short(), "ce01362");
+        assert_eq!(oid, oid.to_string().parse().unwrap());
+    }
+
+    #[test]
+    fn an_abbreviated_commit_is_not_a_name() {
+        for digits in ["ce01362", "", &"g".repeat(40)] {
+            assert!(digits.parse::<Oid>().is_err(), "{digits}");
+        }
+    }
+}

@@ -1,0 +1,617 @@
+//! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
+
+use super::{
+    Reader,
+    error::Result,
+    events::{self, Verification},
+    journal::{StoredAction, StoredOutcome},
+    memory,
+    rows::{self, at, hash, ms, parse_json, to_hex},
+    write::APPROVAL_LIFE,
+};
+use futures_util::TryStreamExt as _;
+use reconciled_provider::{Address, ManifestKey, Pattern};
+use serde::{Serialize, Serializer};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+use std::time::Duration;
+
+/// A time since the epoch; RFC 3339 in UTC when serialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub Duration);
+
+impl std::fmt::Display for Stamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+        let time = i64::try_from(self.0.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+        match time.and_then(|time| time.format(&Rfc3339).ok()) {
+            Some(text) => f.write_str(&text),
+            None => write!(f, "{} s after 1970", self.0.as_secs()),
+        }
+    }
+}
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What is known as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Sources with a revision in force, by name.
+    pub sources: Vec<SourceStatus>,
+    /// Scopes with tracked resources or a known version, by name.
+    pub scopes: Vec<ScopeStatus>,
+    /// What is not in sync, and why.
+    pub conditions: Vec<ConditionEntry>,
+    /// What waits for consent.
+    pub holds: Vec<HoldEntry>,
+    /// Actions that were sent and have no answer yet.
+    pub open: u64,
+}
+
+/// A source and its revision in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceStatus {
+    /// Its name.
+    pub source: String,
+    /// Full commit id.
+    pub commit: String,
+    /// What people call the revision.
+    pub label: String,
+    /// Who wrote it.
+    pub author: String,
+    /// First line of its message.
+    pub subject: String,
+    /// Since when it is in force.
+    pub since: Stamp,
+    /// How many manifests it has.
+    pub manifests: u64,
+    /// All of it was found in sync.
+    pub converged: bool,
+}
+
+/// A scope and what is tracked in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScopeStatus {
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Tracked resources.
+    pub tracked: u64,
+    /// Of these: written and not yet seen to be as written.
+    pub applied: u64,
+    /// Of these: on their way at the remote.
+    pub pending: u64,
+    /// Foreign resources when it was last seen whole and in sync; none when it is not in sync.
+    pub foreign: Option<u64>,
+}
+
+/// Something that is not in sync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionEntry {
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// The resource, or none for the scope as a whole.
+    pub id: Option<String>,
+    /// Address for people.
+    pub address: Option<String>,
+    /// `waiting`, `stalled`, `held` or `suspended`.
+    pub kind: String,
+    /// One word for machines.
+    pub reason: String,
+    /// What is the matter.
+    pub message: String,
+    /// What to type.
+    pub hint: Option<String>,
+    /// Since when.
+    pub since: Stamp,
+    /// When it is tried again, if it is.
+    pub next_try: Option<Stamp>,
+}
+
+/// A plan that waits for consent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldEntry {
+    /// Guard domain.
+    pub domain: String,
+    /// What is to be approved.
+    pub digest: String,
+    /// Why it is held.
+    pub reasons: Vec<String>,
+    /// How many.
+    pub creates: u32,
+    /// How many.
+    pub updates: u32,
+    /// How many.
+    pub replaces: u32,
+    /// How many.
+    pub deletes: u32,
+    /// Revision label.
+    pub revision: String,
+    /// Since when.
+    pub since: Stamp,
+}
+
+/// A consent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalEntry {
+    /// What was consented to.
+    pub digest: String,
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub actor: String,
+    /// When.
+    pub at: Stamp,
+    /// Until when it can be used.
+    pub expires_at: Stamp,
+    /// When it was used, if it was.
+    pub used_at: Option<Stamp>,
+}
+
+/// Holds, and consents from the newest on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approvals {
+    /// What waits for consent.
+    pub holds: Vec<HoldEntry>,
+    /// What was consented to.
+    pub approvals: Vec<ApprovalEntry>,
+}
+
+/// One tracked resource.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrackedEntry {
+    /// Address for people.
+    pub address: String,
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Remote key.
+    pub id: String,
+    /// Identifier the remote assigned.
+    pub remote: Option<String>,
+    /// Identity of the manifest, `SOURCE/GROUP/KIND/NAMESPACE/NAME`.
+    pub manifest: String,
+    /// File it was last applied from.
+    pub file: String,
+    /// `settled`, `applied` or `pending`.
+    pub state: String,
+    /// When it was applied, or when the next step is due.
+    pub state_at: Option<Stamp>,
+    /// Revision that last changed it.
+    pub revision: String,
+    /// `delete`, `abandon` or `protect`.
+    pub deletion: String,
+    /// `heal`, `warn` or `ignore`.
+    pub drift: String,
+    /// Only some of its values are ours.
+    pub merge: bool,
+    /// Hash of the content last applied.
+    pub applied: String,
+    /// Manifests it depends on.
+    pub depends_on: Vec<String>,
+}
+
+/// One line of the audit trail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventEntry {
+    /// Its number.
+    pub number: i64,
+    /// When.
+    pub at: Stamp,
+    /// `revision`, `create`, `hold`, …
+    pub kind: String,
+    /// `PROVIDER/NAME`, if a scope is concerned.
+    pub scope: Option<String>,
+    /// The address, if one is concerned.
+    pub address: Option<String>,
+    /// Revision label.
+    pub revision: String,
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// One line for people.
+    pub message: String,
+    /// Hash of the chain up to here.
+    pub hash: String,
+}
+
+/// One thing that happened: a revision, an action or another event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    /// When.
+    pub at: Stamp,
+    /// `revision`, the word of an action (`create`, …), or the kind of an event.
+    pub kind: String,
+    /// `PROVIDER/NAME`, if a scope is concerned.
+    pub scope: Option<String>,
+    /// The address, if one is concerned.
+    pub address: Option<String>,
+    /// Revision label.
+    pub revision: String,
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// One line for people: subject of a commit, error of an action, message of an event.
+    pub message: String,
+    /// How an action ended; `open` while there is no answer. None for what is no action.
+    pub outcome: Option<String>,
+}
+
+/// Which history is wanted; what is left out is not restricted.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryFilter {
+    /// Only what concerns these addresses.
+    pub address: Option<Pattern>,
+    /// Not before this time, since the epoch.
+    pub since: Option<Duration>,
+    /// Only what this one did.
+    pub actor: Option<String>,
+}
+
+/// Which events are wanted; what is left out is not restricted.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Only what concerns these addresses.
+    pub address: Option<Pattern>,
+    /// Not before this time, since the epoch.
+    pub since: Option<Duration>,
+    /// Only these kinds; empty for all.
+    pub kinds: Vec<String>,
+}
+
+/// Events that say what the journal and the revisions say better.
+const TOLD_ELSEWHERE: [&str; 6] = ["revision", "create", "update", "replace", "delete", "continue"];
+
+/// Who acts where nobody is named.
+const ENGINE: &str = "engine";
+
+impl Reader {
+    /// What is known as a whole, in one consistent snapshot.
+    pub async fn status(&self) -> Result<Status> {
+        let mut tx = self.snapshot().await?;
+        status(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+    /// What is tracked, by scope and id; with a pattern only what it means.
+    pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
+        let mut conn = self.conn().await?;
+        tracked(&mut conn, pattern).await.map_err(|error| error.of(&self.file))
+    }
+    /// What happened, the newest first.
+    pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+        let mut tx = self.snapshot().await?;
+        history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
+    }
+    /// At most `limit` events after the one with number `after`, the oldest first.
+    pub async fn events(&self, filter: &EventFilter, after: i64, limit: usize) -> Result<Vec<EventEntry>> {
+        let mut conn = self.conn().await?;
+        listed_events(&mut conn, filter, after, limit).await.map_err(|error| error.of(&self.file))
+    }
+    /// Number of the last event, 0 when there is none: where `events -w` begins.
+    pub async fn last_event(&self) -> Result<i64> {
+        let mut conn = self.conn().await?;
+        let last = sqlx::query_scalar("SELECT coalesce(max(number), 0) FROM event");
+        last.fetch_one(&mut *conn).await.map_err(|error| self.error(error))
+    }
+    /// Checks the chain of the audit trail.
+    pub async fn verify_events(&self) -> Result<Verification> {
+        let mut tx = self.snapshot().await?;
+        events::verify(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+    /// Holds and consents.
+    pub async fn approvals(&self) -> Result<Approvals> {
+        let mut tx = self.snapshot().await?;
+        approvals(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+}
+
+async fn status(conn: &mut SqliteConnection) -> Result<Status> {
+    Ok(Status {
+        sources: sources(conn).await?,
+        scopes: scopes(conn).await?,
+        conditions: conditions(conn).await?,
+        holds: holds(conn).await?,
+        open: sqlx::query_scalar::<_, i64>(
+            "SELECT coalesce(sum(total - ended), 0) FROM journal WHERE ended < total",
+        )
+        .fetch_one(conn)
+        .await? as u64,
+    })
+}
+
+async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
+    let found = sqlx::query(
+        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id
+         FROM revision r LEFT JOIN converged c ON c.source = r.source
+         WHERE number IN (SELECT max(number) FROM revision GROUP BY source) ORDER BY r.source",
+    )
+    .fetch_all(conn)
+    .await?;
+    let source = |row: &SqliteRow| {
+        Ok(SourceStatus {
+            source: row.try_get(0)?,
+            commit: row.try_get(1)?,
+            label: row.try_get(2)?,
+            author: row.try_get(3)?,
+            subject: row.try_get(4)?,
+            since: Stamp(at(row.try_get(5)?)),
+            manifests: row.try_get::<i64, _>(6)? as u64,
+            converged: row.try_get(7)?,
+        })
+    };
+    found.iter().map(source).collect()
+}
+
+async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
+    let found = sqlx::query(
+        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners) FROM (
+             SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
+                    sum(state = 'pending') AS pending, NULL AS foreigners FROM inventory GROUP BY scope
+             UNION ALL SELECT scope, 0, 0, 0, foreigners FROM scope_version)
+         GROUP BY scope ORDER BY scope",
+    )
+    .fetch_all(conn)
+    .await?;
+    let scope = |row: &SqliteRow| {
+        Ok(ScopeStatus {
+            scope: row.try_get(0)?,
+            tracked: row.try_get::<i64, _>(1)? as u64,
+            applied: row.try_get::<i64, _>(2)? as u64,
+            pending: row.try_get::<i64, _>(3)? as u64,
+            foreign: row.try_get::<Option<i64>, _>(4)?.map(|count| count as u64),
+        })
+    };
+    found.iter().map(scope).collect()
+}
+
+async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> {
+    let found = sqlx::query(
+        "SELECT scope, id, address, kind, reason, message, hint, since, next_try FROM condition
+         ORDER BY scope, position",
+    )
+    .fetch_all(conn)
+    .await?;
+    let condition = |row: &SqliteRow| {
+        Ok(ConditionEntry {
+            scope: row.try_get(0)?,
+            id: row.try_get(1)?,
+            address: row.try_get(2)?,
+            kind: row.try_get(3)?,
+            reason: row.try_get(4)?,
+            message: row.try_get(5)?,
+            hint: row.try_get(6)?,
+            since: Stamp(at(row.try_get(7)?)),
+            next_try: stamp(row, 8)?,
+        })
+    };
+    found.iter().map(condition).collect()
+}
+
+async fn holds(conn: &mut SqliteConnection) -> Result<Vec<HoldEntry>> {
+    let holds = memory::holds(conn).await?;
+    let entry = |hold: &reconciled_engine::store::Hold| {
+        let [creates, updates, replaces, deletes] = hold.counts;
+        HoldEntry {
+            domain: hold.domain.to_string(),
+            digest: hold.digest.to_string(),
+            reasons: hold.reasons.iter().map(ToString::to_string).collect(),
+            creates,
+            updates,
+            replaces,
+            deletes,
+            revision: hold.revision.to_string(),
+            since: Stamp(hold.since),
+        }
+    };
+    Ok(holds.iter().map(entry).collect())
+}
+
+async fn approvals(conn: &mut SqliteConnection) -> Result<Approvals> {
+    let sql = format!("{} ORDER BY at DESC, digest", memory::APPROVALS);
+    let found = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *conn).await?;
+    let mut approvals = Vec::new();
+    for row in &found {
+        let approval = memory::approval_of(row)?;
+        approvals.push(ApprovalEntry {
+            digest: approval.digest.to_string(),
+            reason: approval.reason.to_string(),
+            actor: approval.actor.to_string(),
+            at: Stamp(approval.at),
+            expires_at: Stamp(approval.at + APPROVAL_LIFE),
+            used_at: approval.used_at.map(Stamp),
+        });
+    }
+    Ok(Approvals { holds: holds(conn).await?, approvals })
+}
+
+/// True when a stored address is among those meant. `group` is that of its manifest, where one is known.
+fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
+    let Some(pattern) = pattern else { return true };
+    let Some(address) = address.and_then(|text| text.parse::<Address>().ok()) else { return false };
+    let group = group.or(address.group.as_deref()).unwrap_or("");
+    pattern.matches(&address, group)
+}
+
+async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
+    let mut found = sqlx::query(
+        "SELECT address, manifest, scope, id, remote, file, state, state_at, revision, deletion, drift, merged,
+                applied, depends_on FROM inventory ORDER BY scope, id",
+    )
+    .fetch(conn);
+    let mut list = Vec::new();
+    while let Some(row) = found.try_next().await? {
+        let (address, manifest): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        let key = ManifestKey(manifest.as_str().into());
+        if !is_meant(pattern, Some(&address), Some(key.group())) {
+            continue;
+        }
+        list.push(TrackedEntry {
+            address,
+            manifest,
+            scope: row.try_get(2)?,
+            id: row.try_get(3)?,
+            remote: row.try_get(4)?,
+            file: row.try_get(5)?,
+            state: row.try_get(6)?,
+            state_at: stamp(&row, 7)?,
+            revision: row.try_get(8)?,
+            deletion: row.try_get(9)?,
+            drift: row.try_get(10)?,
+            merge: row.try_get(11)?,
+            applied: hash(row.try_get(12)?)?.to_string(),
+            depends_on: row.try_get::<Option<&str>, _>(13)?.map(parse_json).transpose()?.unwrap_or_default(),
+        });
+    }
+    Ok(list)
+}
+
+async fn listed_events(
+    conn: &mut SqliteConnection,
+    filter: &EventFilter,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<EventEntry>> {
+    let sql = format!(
+        "{} WHERE number > ?1 AND at >= ?2 AND (?3 = '[]' OR kind IN (SELECT value FROM json_each(?3)))
+         ORDER BY number",
+        events::SELECT
+    );
+    let mut found = sqlx::query(AssertSqlSafe(sql))
+        .bind(after)
+        .bind(filter.since.map_or(0, ms))
+        .bind(rows::json(&filter.kinds))
+        .fetch(conn);
+    let mut list = Vec::new();
+    while list.len() < limit
+        && let Some(row) = found.try_next().await?
+    {
+        let event = event(&row)?;
+        if is_meant(filter.address.as_ref(), event.address.as_deref(), None) {
+            list.push(event);
+        }
+    }
+    Ok(list)
+}
+
+fn event(row: &SqliteRow) -> Result<EventEntry> {
+    Ok(EventEntry {
+        number: row.try_get(0)?,
+        at: Stamp(at(row.try_get(1)?)),
+        kind: row.try_get(2)?,
+        scope: row.try_get(3)?,
+        address: row.try_get(4)?,
+        revision: row.try_get(5)?,
+        actor: row.try_get(6)?,
+        reason: row.try_get(7)?,
+        message: row.try_get(8)?,
+        hash: to_hex(row.try_get(9)?),
+    })
+}
+
+async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+    let since = filter.since.map_or(0, ms);
+    let mut list = Vec::new();
+    // A revision concerns no single address.
+    if filter.address.is_none() {
+        list.extend(revisions(conn, since).await?);
+    }
+    list.extend(actions(conn, since, filter.address.as_ref()).await?);
+    list.extend(other_events(conn, filter).await?);
+    list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| *actor == entry.actor));
+    list.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+    Ok(list)
+}
+
+async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {
+    let found = sqlx::query(
+        "SELECT at, source, label, author, subject FROM revision WHERE at >= ?1 ORDER BY number DESC",
+    )
+    .bind(since)
+    .fetch_all(conn)
+    .await?;
+    let entry = |row: &SqliteRow| {
+        Ok(HistoryEntry {
+            at: Stamp(at(row.try_get(0)?)),
+            kind: "revision".into(),
+            scope: None,
+            address: None,
+            reason: format!("source {}", row.try_get::<&str, _>(1)?),
+            revision: row.try_get(2)?,
+            actor: row.try_get(3)?,
+            message: row.try_get(4)?,
+            outcome: None,
+        })
+    };
+    found.iter().map(entry).collect()
+}
+
+async fn actions(
+    conn: &mut SqliteConnection,
+    since: i64,
+    pattern: Option<&Pattern>,
+) -> Result<Vec<HistoryEntry>> {
+    let mut found = sqlx::query(
+        "SELECT started_at, scope, actions, outcomes FROM journal WHERE started_at >= ?1 ORDER BY number DESC",
+    )
+    .bind(since)
+    .fetch(conn);
+    let mut list = Vec::new();
+    while let Some(group) = found.try_next().await? {
+        let when = Stamp(at(group.try_get(0)?));
+        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
+        for (index, action) in actions.iter().enumerate() {
+            let key = ManifestKey((&*action.manifest).into());
+            if !is_meant(pattern, Some(&action.address), Some(key.group())) {
+                continue;
+            }
+            let outcome = outcomes.get(index).and_then(Option::as_ref);
+            list.push(HistoryEntry {
+                at: when,
+                kind: action.op.to_string(),
+                scope: Some(group.try_get(1)?),
+                address: Some(action.address.to_string()),
+                revision: action.revision.to_string(),
+                actor: ENGINE.into(),
+                reason: action.reason.to_string(),
+                message: outcome.and_then(|outcome| outcome.error.clone()).unwrap_or_default(),
+                outcome: Some(outcome.map_or_else(|| "open".into(), |outcome| outcome.outcome.clone())),
+            });
+        }
+    }
+    Ok(list)
+}
+
+async fn other_events(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+    let wanted = EventFilter { address: filter.address.clone(), since: filter.since, kinds: Vec::new() };
+    let mut events = listed_events(conn, &wanted, 0, usize::MAX).await?;
+    events.retain(|event| !TOLD_ELSEWHERE.contains(&event.kind.as_str()));
+    let entry = |event: EventEntry| HistoryEntry {
+        at: event.at,
+        kind: event.kind,
+        scope: event.scope,
+        address: event.address,
+        revision: event.revision,
+        actor: event.actor,
+        reason: event.reason,
+        message: event.message,
+        outcome: None,
+    };
+    Ok(events.into_iter().rev().map(entry).collect())
+}
+
+fn stamp(row: &SqliteRow, index: usize) -> Result<Option<Stamp>> {
+    Ok(row.try_get::<Option<i64>, _>(index)?.map(|time| Stamp(at(time))))
+}
