@@ -74,7 +74,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let intents: Vec<Intent> = list.iter().enumerate().map(intent).collect();
     let endings = |outcome: &str| -> Vec<Ending> {
-        (0..ROWS).map(|n| Ending { action: ActionId(n as u64), outcome: outcome.into(), error: None }).collect()
+        (0..ROWS)
+            .map(|n| Ending { action: ActionId(n as u64), outcome: outcome.into(), error: None })
+            .collect()
     };
     let (write, ending) = (list.clone(), endings("done"));
     let start = Instant::now();
@@ -120,7 +122,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     db.reader().backup(&file).await?;
     report("backup", ROWS, start.elapsed());
     db.close().await;
-    println!("database: {} KiB for {ROWS} rows and their journal", std::fs::metadata(dir.path().join("state.db"))?.len() >> 10);
+    println!(
+        "database: {} KiB for {ROWS} rows and their journal",
+        std::fs::metadata(dir.path().join("state.db"))?.len() >> 10
+    );
     let start = Instant::now();
     Db::open_writer(dir.path(), options).await?.close().await;
     report("open and close", 1, start.elapsed());

@@ -31,7 +31,10 @@ struct Armed {
 
 static ARMED: LazyLock<Option<Armed>> = LazyLock::new(read);
 
-#[expect(clippy::disallowed_methods, reason = "a switch of the crash test, no configuration; debug builds only")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a switch of the crash test, no configuration; debug builds only"
+)]
 fn read() -> Option<Armed> {
     parse(&std::env::var(VARIABLE).ok()?)
 }
@@ -59,7 +62,8 @@ pub fn hit(name: &str) {
     }
     debug_assert!(NAMES.contains(&name), "failpoint {name} is missing in NAMES");
     let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
-    let due = armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err();
+    let due =
+        armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err();
     if due {
         // The signal is fatal: if it could not be sent there is nothing better to do than to go on.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

@@ -206,18 +206,34 @@ impl StoreError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            StoreError::NotThere(_) => "create it with `reconciled state init`, or bring back a backup with `reconciled restore FILE`",
-            StoreError::AlreadyThere(_) => "use it as it is, or start over with `reconciled state init --recover`",
-            StoreError::Locked { .. } => "let that process do it (leave out `--standalone`), or stop it first",
-            StoreError::NewerSchema { .. } => "run the newer program again, or `reconciled restore` a backup made before the upgrade",
-            StoreError::OlderSchema { .. } => "start the daemon or run `reconciled apply` once: it migrates after making a backup",
-            StoreError::Migrate { .. } => "the copy made before the migration lies beside the database; run the program that wrote it",
+            StoreError::NotThere(_) => {
+                "create it with `reconciled state init`, or bring back a backup with `reconciled restore FILE`"
+            }
+            StoreError::AlreadyThere(_) => {
+                "use it as it is, or start over with `reconciled state init --recover`"
+            }
+            StoreError::Locked { .. } => {
+                "let that process do it (leave out `--standalone`), or stop it first"
+            }
+            StoreError::NewerSchema { .. } => {
+                "run the newer program again, or `reconciled restore` a backup made before the upgrade"
+            }
+            StoreError::OlderSchema { .. } => {
+                "start the daemon or run `reconciled apply` once: it migrates after making a backup"
+            }
+            StoreError::Migrate { .. } => {
+                "the copy made before the migration lies beside the database; run the program that wrote it"
+            }
             StoreError::Foreign(_) => "check `stateDir` in the configuration",
             StoreError::Damaged { .. } | StoreError::Database { trouble: Trouble::Damaged, .. } => {
                 "bring back a backup with `reconciled restore FILE`, or start over from what is out there with `reconciled state init --recover`"
             }
-            StoreError::Database { trouble: Trouble::Full, .. } => "free space on that file system; nothing was half-written",
-            StoreError::Database { trouble: Trouble::Busy, .. } => "close other programs that have it open, such as a `sqlite3` shell in a transaction",
+            StoreError::Database { trouble: Trouble::Full, .. } => {
+                "free space on that file system; nothing was half-written"
+            }
+            StoreError::Database { trouble: Trouble::Busy, .. } => {
+                "close other programs that have it open, such as a `sqlite3` shell in a transaction"
+            }
             StoreError::Database { trouble: Trouble::ReadOnly | Trouble::CannotOpen, .. } => {
                 "run as the user that owns the state directory, and check that it is mounted for writing"
             }
@@ -254,7 +270,9 @@ impl From<StoreError> for Error {
             StoreError::Damaged { .. }
             | StoreError::Unreadable(_)
             | StoreError::Unsealable(_)
-            | StoreError::Database { trouble: Trouble::Damaged | Trouble::Other, .. } => ErrorKind::Unexpected,
+            | StoreError::Database { trouble: Trouble::Damaged | Trouble::Other, .. } => {
+                ErrorKind::Unexpected
+            }
             _ => ErrorKind::Unavailable,
         };
         let hint = error.hint();

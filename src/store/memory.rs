@@ -41,8 +41,16 @@ pub(super) async fn one(
 pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Many> {
     let mut many = between(conn, seal, ("", LAST)).await?;
     many.retain(|_, memory| {
-        let ScopeMemory { rows, open, claims_here, claims_made, consents, conditions, version: _, moved_away: _ } =
-            memory;
+        let ScopeMemory {
+            rows,
+            open,
+            claims_here,
+            claims_made,
+            consents,
+            conditions,
+            version: _,
+            moved_away: _,
+        } = memory;
         !rows.is_empty()
             || !open.is_empty()
             || !claims_here.is_empty()
@@ -53,11 +61,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
     Ok(many)
 }
 
-async fn between(
-    conn: &mut SqliteConnection,
-    seal: Option<&Seal>,
-    range: (&str, &str),
-) -> Result<Many> {
+async fn between(conn: &mut SqliteConnection, seal: Option<&Seal>, range: (&str, &str)) -> Result<Many> {
     let mut many = Many::new();
     inventory(conn, seal, range, &mut many).await?;
     journal::open(conn, seal, range, |scope, open| many.entry(scope).or_default().open.push(open)).await?;

@@ -28,8 +28,8 @@ pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
 pub use open::DATABASE;
 pub use read::{
-    ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, HoldEntry,
-    ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
+    ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
+    HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
 };
 pub use seal::{KEY_FILE, Seal};
 pub use write::APPROVAL_LIFE;

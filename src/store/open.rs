@@ -121,7 +121,9 @@ pub(super) async fn read_pool(file: &Path) -> Result<SqlitePool> {
     match pool(options(file).read_only(true)).await.map_err(|error| StoreError::from(error).of(file)) {
         // Reading WAL needs a shared-memory file beside the database. Where it cannot be made (a read-only
         // file system) and there is no WAL, the file cannot change under us.
-        Err(StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly, .. }) if !wal.exists() => {
+        Err(StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly, .. })
+            if !wal.exists() =>
+        {
             let options = options(file).read_only(true).immutable(true);
             pool(options).await.map_err(|error| StoreError::from(error).of(file))
         }
@@ -219,7 +221,9 @@ pub(super) async fn seal_of(conn: &mut SqliteConnection, dir: &Path) -> Result<S
         }
         (None, known) => {
             if known.is_some() {
-                tracing::warn!("the sealing key was lost; a new one is made, marks of secrets change with it");
+                tracing::warn!(
+                    "the sealing key was lost; a new one is made, marks of secrets change with it"
+                );
             }
             Seal::create(dir)?
         }

@@ -22,7 +22,8 @@ pub struct Stamp(pub Duration);
 impl std::fmt::Display for Stamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-        let time = i64::try_from(self.0.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+        let time =
+            i64::try_from(self.0.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
         match time.and_then(|time| time.format(&Rfc3339).ok()) {
             Some(text) => f.write_str(&text),
             None => write!(f, "{} s after 1970", self.0.as_secs()),

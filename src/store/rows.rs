@@ -329,10 +329,7 @@ pub(super) fn address(text: &str) -> Address {
 }
 
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
-    bytes
-        .try_into()
-        .map(Hash)
-        .map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
+    bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
 }
 
 pub(super) fn parse_hex(text: &str) -> Result<Hash> {
@@ -341,7 +338,8 @@ pub(super) fn parse_hex(text: &str) -> Result<Hash> {
 
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    let digits =
+        bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     digits.map(char::from).collect()
 }
 

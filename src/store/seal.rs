@@ -69,8 +69,12 @@ impl Seal {
         let temporary = dir.join("seal.key.new");
         let fail = StoreError::file("write", &path);
         let write = || -> std::io::Result<()> {
-            let mut file =
-                fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(bytes.as_slice())?;
             file.sync_all()?;
             fs::rename(&temporary, &path)?;

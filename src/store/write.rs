@@ -263,7 +263,12 @@ async fn consent_spent(conn: &mut SqliteConnection, scope: &Scope, id: &Resource
     Ok(())
 }
 
-async fn claims(conn: &mut SqliteConnection, scope: &Scope, id: &ResourceId, list: &[ClaimRow]) -> Result<()> {
+async fn claims(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    id: &ResourceId,
+    list: &[ClaimRow],
+) -> Result<()> {
     let keys: BTreeMap<&str, &ClaimRow> = list.iter().map(|row| (&*row.claim.key, row)).collect();
     sqlx::query(
         "DELETE FROM claim WHERE owner_scope = ?1 AND owner = ?2 AND key NOT IN (SELECT value FROM json_each(?3))",
@@ -329,7 +334,10 @@ async fn put_version(
     version: Option<&KnownVersion>,
 ) -> Result<()> {
     let Some(known) = version else {
-        sqlx::query("DELETE FROM scope_version WHERE scope = ?1").bind(scope.to_string()).execute(conn).await?;
+        sqlx::query("DELETE FROM scope_version WHERE scope = ?1")
+            .bind(scope.to_string())
+            .execute(conn)
+            .await?;
         return Ok(());
     };
     let (state, token) = match &known.version {
