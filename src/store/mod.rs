@@ -9,6 +9,7 @@
 //! is sealed with a key that lies outside ([`Seal`]).
 
 mod backup;
+mod entry;
 mod error;
 mod events;
 mod journal;
@@ -24,13 +25,13 @@ mod writer;
 mod tests;
 
 pub use backup::{Restored, restore};
-pub use error::{StoreError, Trouble};
-pub use events::{Broken, Verification};
-pub use open::DATABASE;
-pub use read::{
+pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
     HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
 };
+pub use error::{StoreError, Trouble};
+pub use events::{Broken, Verification};
+pub use open::DATABASE;
 pub use seal::{KEY_FILE, Seal};
 pub use write::APPROVAL_LIFE;
 

@@ -750,7 +750,7 @@ async fn damage_is_found_at_the_start_and_told_with_a_way_out() {
     let file = dir.path().join(DATABASE);
     let good = fs::read(&file).unwrap();
     let mut bad = good.clone();
-    let middle = bad.len() / 2 & !4095;
+    let middle = (bad.len() / 2) & !4095;
     bad[middle..middle + 4096].fill(0x5a);
     for bytes in [&bad[..], b"this is no database, it is a text that is longer than a hundred bytes, which is what the header of a database has"] {
         fs::write(&file, bytes).unwrap();
