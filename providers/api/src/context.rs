@@ -5,9 +5,10 @@ use async_trait::async_trait;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -30,16 +31,39 @@ pub trait Clock: Send + Sync {
 /// assert!(seen.is_set());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<StopState>);
+
+#[derive(Debug, Default)]
+struct StopState {
+    set: AtomicBool,
+    waiting: Mutex<Vec<Waker>>,
+}
 
 impl Stop {
     /// Wishes to stop.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.set.store(true, Ordering::Release);
+        let waiting = std::mem::take(&mut *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.into_iter().for_each(Waker::wake);
     }
     /// True once someone wished to stop.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.set.load(Ordering::Acquire)
+    }
+    /// Returns once someone wished to stop.
+    pub fn wished(&self) -> impl Future<Output = ()> + Send + use<> {
+        let stop = self.clone();
+        std::future::poll_fn(move |cx| {
+            let mut waiting = stop.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            // Under the lock: `set` takes it after the flag, so no wake is lost.
+            if stop.is_set() {
+                return Poll::Ready(());
+            }
+            if !waiting.iter().any(|w| w.will_wake(cx.waker())) {
+                waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 }
 

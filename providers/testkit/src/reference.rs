@@ -237,6 +237,9 @@ impl Reference {
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
         tracked.outputs = Sealed(Bytes::from(outputs));
+        if self.role == Role::Zone {
+            tracked.private = Sealed(ours(op).join("\n").into());
+        }
         match object {
             Some(object) if object.ready_at > self.faults.now() => Outcome::Pending {
                 tracked,
@@ -350,6 +353,22 @@ impl Refused {
 
 fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
     Error::new(kind, format!("the remote of {scope} refuses")).retry_after(Duration::from_secs(2))
+}
+
+/// The lines of a resource that are ours: what it shall be, less what others had put there.
+fn ours(op: &Op) -> Vec<String> {
+    let Some(desired) = op.desired() else { return Vec::new() };
+    let lines = |bytes: &[u8]| -> Vec<String> {
+        String::from_utf8_lossy(bytes).lines().map(str::to_string).collect()
+    };
+    let (seen, before) = match op {
+        Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
+            (lines(&observed.bytes), tracked.as_ref().map(|t| lines(&t.private.0)).unwrap_or_default())
+        }
+        _ => Default::default(),
+    };
+    let others: Vec<String> = seen.into_iter().filter(|line| !before.contains(line)).collect();
+    lines(text(desired).as_bytes()).into_iter().filter(|line| !others.contains(line)).collect()
 }
 
 fn text(resource: &Resource) -> Arc<str> {

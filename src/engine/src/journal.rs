@@ -57,13 +57,13 @@ impl BatchJournal<'_> {
         let row = step.work.row.as_ref()?;
         let applied = step.work.desired.as_ref().and_then(|d| d.spec.hash()).unwrap_or(row.tracked.applied);
         let tracked = Tracked { applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
-        Some(Row { tracked, state, ..row.clone() })
+        Some(Row { tracked, state, written_at: self.clock.now(), ..row.clone() })
     }
 
     fn outcome(&self, step: &Step, outcome: &Outcome, writes: &mut Writes) -> Result<(), Error> {
         let now = self.clock.now();
         match outcome {
-            Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied { at: now }) {
+            Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied) {
                 Some(row) => {
                     writes.rows.push(row);
                     self.claims(step, &[], false, writes)?;
@@ -125,6 +125,7 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
         drift: reconciled_provider::Drift::Heal,
         merge: false,
         state: RowState::Settled,
+        written_at: Default::default(),
         revision: "".into(),
     }
 }

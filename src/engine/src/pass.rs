@@ -11,9 +11,10 @@ use crate::{
     desired::Desired,
     error_policy::{self, Failures, Next},
     journal::BatchJournal,
-    plan::{Change, EntryPolicy, Step},
+    plan::{Blocked, Change, EntryPolicy, Step},
     store::{
-        Condition, ConditionKind, Converged, Ending, Event, Hold, Row, RowState, ScopeMemory, Store, Write,
+        Condition, ConditionKind, Converged, Ending, Event, Hold, OpenIntent, Row, RowState, ScopeMemory,
+        Store, Write,
     },
     survey::{Domain, Survey, SurveyOptions, Surveyor, View, Watched, claim_state},
 };
@@ -77,6 +78,8 @@ pub struct ScopeReport {
     pub outcomes: BTreeMap<(&'static str, &'static str), usize>,
     /// Resources adopted.
     pub adopted: usize,
+    /// Resources seen to be as written, or whose bookkeeping moved.
+    pub settled: usize,
     /// What keeps it from being in sync.
     pub conditions: Vec<Condition>,
     /// Scopes to look at again because of what happened here: claims made, claims that came true.
@@ -118,9 +121,9 @@ impl RoundReport {
 }
 
 impl RoundReport {
-    /// True when anything was written, to a remote or to memory.
-    fn wrote(&self) -> bool {
-        self.scopes.values().any(|r| !r.outcomes.is_empty() || r.adopted > 0 || r.state == ScopeState::InSync)
+    /// True when anything moved that others may wait for.
+    fn moved(&self) -> bool {
+        self.scopes.values().any(|r| !r.outcomes.is_empty() || r.adopted + r.settled > 0)
     }
     /// Scopes where something waits for another resource.
     fn waiting(&self) -> BTreeSet<Scope> {
@@ -260,7 +263,7 @@ impl Engine {
         let mut total = self.carry_out(desired, survey).await?;
         let mut outcomes = Outcomes::default();
         outcomes.add(&total);
-        let mut progress = total.wrote();
+        let mut progress = total.moved();
         loop {
             let now = self.surveyor.cx.clock.now();
             let mut due = total.due(now);
@@ -277,13 +280,19 @@ impl Engine {
                     Some(at) if at > until => {
                         return Ok(Converge { round: total, outcomes, timed_out: true });
                     }
-                    Some(at) => self.surveyor.cx.clock.sleep(at.saturating_sub(now)).await,
+                    Some(at) => {
+                        let cx = &self.surveyor.cx;
+                        select(cx.clock.sleep(at.saturating_sub(now)), pin!(cx.stop.wished())).await;
+                    }
                 }
                 continue;
             }
-            let next = self.round(desired, &SurveyOptions { only: Some(due), ..options.clone() }).await?;
+            let only = SurveyOptions { only: Some(due.clone()), ..options.clone() };
+            let next = self.round(desired, &only).await?;
             outcomes.add(&next);
-            progress = next.wrote();
+            progress = next.moved();
+            // A scope that nothing desires and nothing remembers has come to its end.
+            total.scopes.retain(|scope, _| !due.contains(scope));
             total.replace(next);
         }
     }
@@ -378,9 +387,15 @@ impl Engine {
             .collect();
         let mut conditions = view.plan.conditions.clone();
         conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+        let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);
-        let mut writes = bookkeeping(scope, &view, now);
+        let mut writes = bookkeeping(
+            scope,
+            &view,
+            self.surveyor.entries[&scope.provider].observer.info().consistency_window,
+            now,
+        );
         let wakes: BTreeSet<Scope> = writes
             .iter()
             .filter_map(|write| match write {
@@ -399,7 +414,7 @@ impl Engine {
             }
             self.succeeded(scope);
             let state = state_without_actions(&view, held, &conditions, adopted > 0);
-            return Ok(ScopeReport { state, outcomes: BTreeMap::new(), adopted, conditions, wakes });
+            return Ok(ScopeReport { state, outcomes: BTreeMap::new(), adopted, settled, conditions, wakes });
         }
         if !writes.is_empty() {
             self.store.commit(writes).await?;
@@ -439,14 +454,14 @@ impl Engine {
             let number = self.actions.fetch_add(1, Ordering::Relaxed);
             // Epochs never repeat within the life of a database, so neither do ids.
             let id = ActionId((self.store.epoch() << 32) | number);
-            let earlier = view
-                .memory
-                .open
-                .iter()
-                .rev()
-                .find(|o| o.intent.row.tracked.id == step.id && &*o.intent.op == "create");
-            let token = match earlier {
-                Some(open) if step.change == Change::Create => open.intent.token.clone(),
+            let after = step.work.desired.as_ref().and_then(|d| d.spec.hash());
+            let same = |o: &&OpenIntent| {
+                o.intent.row.tracked.id == step.id
+                    && *o.intent.op == *step.change.word()
+                    && o.intent.after == after
+            };
+            let token = match view.memory.open.iter().rev().find(same) {
+                Some(open) => open.intent.token.clone(),
                 _ => format!("{}-{:x}", self.instance, id.0).into(),
             };
             Action { id, token, op: op(step, &view.memory) }
@@ -526,6 +541,7 @@ impl Engine {
                     state: ScopeState::DueNow,
                     outcomes: BTreeMap::new(),
                     adopted,
+                    settled: 0,
                     conditions,
                     wakes: BTreeSet::new(),
                 }
@@ -533,8 +549,12 @@ impl Engine {
         };
         let mut writes = Vec::new();
         conditions_write(scope, &view.memory.conditions, &report.conditions, &mut writes);
-        if !writes.is_empty() {
-            self.store.commit(writes).await?;
+        if !writes.is_empty()
+            && let Err(error) = self.store.commit(writes).await
+        {
+            // What was done and whom it wakes must not be lost with a report about it; the next pass, which
+            // is due anyway, writes the conditions again.
+            tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
         }
         Ok(ScopeReport { outcomes, adopted, wakes, ..report })
     }
@@ -578,7 +598,14 @@ impl Engine {
                 next_try,
             });
         }
-        ScopeReport { state, outcomes: BTreeMap::new(), adopted: 0, conditions, wakes: BTreeSet::new() }
+        ScopeReport {
+            state,
+            outcomes: BTreeMap::new(),
+            adopted: 0,
+            settled: 0,
+            conditions,
+            wakes: BTreeSet::new(),
+        }
     }
 
     /// Spreads retries of different scopes and instances; the same on every run of a simulation.
@@ -590,8 +617,9 @@ impl Engine {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(scope);
     }
 
-    /// Forgets failures: a new revision or an operator starts afresh.
-    pub fn reset_failures(&self) {
+    /// Starts afresh: a new revision or an operator ends every backoff and every wish to stop.
+    pub fn renew(&mut self) {
+        self.surveyor.cx.stop = reconciled_provider::Stop::default();
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -643,7 +671,7 @@ fn fence(steps: &[&Step], fences: &BTreeMap<ManifestKey, u64>) -> Vec<(ManifestK
 }
 
 /// What changes in memory although nothing is written to the remote.
-fn bookkeeping(scope: &Scope, view: &View, now: Duration) -> Vec<Write> {
+fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Duration) -> Vec<Write> {
     let plan = &view.plan;
     let mut rows: Vec<Row> = plan.refreshed.clone();
     let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
@@ -677,13 +705,14 @@ fn bookkeeping(scope: &Scope, view: &View, now: Duration) -> Vec<Write> {
         }
     }
     // An answered question: the observation shows what became of the call.
-    let answered = |open: &&crate::store::OpenIntent| {
+    let answered = |open: &&OpenIntent| {
         let id = &open.intent.row.tracked.id;
-        let asked = plan
-            .steps
-            .iter()
-            .any(|s| s.id == *id && matches!(s.blocked, Some(crate::plan::Blocked::Ambiguous(_))));
-        !asked && view.seen.covered.covers(id) && view.seen.complete
+        let asked =
+            plan.steps.iter().any(|s| s.id == *id && matches!(s.blocked, Some(Blocked::Ambiguous(_))));
+        // Within the consistency window, "not there" is no answer to whether a create took effect.
+        let visible =
+            view.seen.get(id).is_some() || &*open.intent.op != "create" || now >= open.started_at + window;
+        !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
     let endings: Vec<Ending> = view
         .memory
@@ -706,7 +735,7 @@ fn bookkeeping(scope: &Scope, view: &View, now: Duration) -> Vec<Write> {
                 .ok()
                 .map(|i| rows[i].clone())
         })
-        .filter(|row| matches!(row.state, RowState::Applied { .. }))
+        .filter(|row| row.state == RowState::Applied)
         .collect();
     rows.extend(recovered);
     let mut writes = Vec::new();

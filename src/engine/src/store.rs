@@ -36,6 +36,9 @@ pub struct Row {
     pub merge: bool,
     /// What it is waiting for, if anything.
     pub state: RowState,
+    /// When this instance last wrote it, since the epoch; zero if never. A read may show an older state until
+    /// the provider's consistency window after this has passed, also after a newer state was seen once.
+    pub written_at: Duration,
     /// The revision that last changed it, as people call it.
     pub revision: Arc<str>,
 }
@@ -44,10 +47,7 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowState {
     /// Written and not yet seen to be as written.
-    Applied {
-        /// When it was written, since the epoch.
-        at: Duration,
-    },
+    Applied,
     /// Seen to be as written, after a write or by adoption.
     Settled,
     /// The remote is on its way; look again at this time (since the epoch).

@@ -228,6 +228,8 @@ impl Surveyor {
         let needs_merge = merger.is_needed();
         let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
         let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
+        // What may exist because of an unanswered intent must be looked for where nothing can be listed.
+        tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
 
         let focus = focus(desired, scope, &effective, &memory, version, options);
         let skipped = focus == Focus::Only(Arc::from([]));
@@ -248,7 +250,7 @@ impl Surveyor {
         if let (Focus::Only(ids), Some(version)) = (&focus, version) {
             stand_in(&mut seen, ids, &memory.rows, version.clone());
         }
-        if recover(&mut memory, &seen) {
+        if recover(&mut memory, &seen, self.cx.clock.now()) {
             tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         }
         if needs_merge {
@@ -397,7 +399,7 @@ fn stand_in(seen: &mut Observation, asked: &[ResourceId], rows: &[Row], version:
 }
 
 /// Adds rows for resources that an unanswered intent made: found as intended, they are ours.
-fn recover(memory: &mut ScopeMemory, seen: &Observation) -> bool {
+fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool {
     let mut found = Vec::new();
     for open in &memory.open {
         let row = &open.intent.row;
@@ -410,7 +412,8 @@ fn recover(memory: &mut ScopeMemory, seen: &Observation) -> bool {
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();
             row.tracked.private = observed.private.clone();
-            row.state = crate::store::RowState::Applied { at: open.started_at };
+            row.state = crate::store::RowState::Applied;
+            row.written_at = now;
             found.push(row);
         }
     }

@@ -163,6 +163,19 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::tracked_and_no_longer_desired(&planner, &mut out);
     prune::foreign(&planner, &mut out);
     order::sort(input, &mut out.steps);
+    if !input.seen.complete {
+        out.conditions.push(Condition {
+            id: None,
+            address: None,
+            kind: ConditionKind::Waiting,
+            reason: "IncompleteRead".into(),
+            message: "not all of it could be read: nothing is created or deleted on the word of a part"
+                .into(),
+            hint: None,
+            since: Duration::ZERO,
+            next_try: Some(input.now + INCOMPLETE_AGAIN),
+        });
+    }
     out
 }
 
@@ -218,6 +231,8 @@ impl<'a> Planner<'a> {
             }
             (Some(row), Some(observed)) => self.tracked_and_seen(desired, row, observed, address, out),
             (None, Some(observed)) => self.untracked_but_seen(desired, observed, address, out),
+            // What was not seen may still be there.
+            (_, None) if !self.input.seen.complete => {}
             (Some(row), None) => self.tracked_but_missing(desired, row, address, out),
             (None, None) => self.create(desired, None, address, out),
         }
@@ -250,9 +265,8 @@ impl<'a> Planner<'a> {
             self.in_sync(desired, row, address, out);
             return;
         }
-        if let Some(at) = self.unseen_until(row)
-            && row.template == desired.spec.template()
-        {
+        let unseen = self.unseen_until(row).filter(|_| row.template == desired.spec.template());
+        if let Some(at) = unseen.max(self.unanswered_until(&desired.id, Some(observed))) {
             out.conditions.push(not_yet_visible(desired, address, at));
             return;
         }
@@ -336,6 +350,7 @@ impl<'a> Planner<'a> {
         let consent = self.consent(&desired.id);
         if let Owner::Other(other) = &observed.owner
             && !self.may_take_from(desired, other)
+            && !policy.merge
         {
             out.conditions.push(management_conflict(desired, address, other));
             return;
@@ -346,6 +361,9 @@ impl<'a> Planner<'a> {
             matches!(consent, Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash);
         let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
         let is_claim = self.input.claimed.contains(&desired.id);
+        // Shared values leave those of others alone; a mark of this instance is its own earlier word.
+        let needs_consent =
+            !(is_claim || policy.merge || matches!(observed.owner, Owner::System | Owner::Ours));
         if barred && !agreed {
             out.conditions.push(not_ours(
                 desired,
@@ -364,7 +382,7 @@ impl<'a> Planner<'a> {
             return;
         }
         let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
-        if !(agreed || always || is_claim || observed.owner == Owner::System) {
+        if needs_consent && !agreed && !always {
             let why = match consent {
                 Some(Consent::Adopt { .. }) => "it changed after `adopt` was said",
                 _ => "it exists, differs from the manifest, and is not tracked",
@@ -378,7 +396,9 @@ impl<'a> Planner<'a> {
         if let Some(Ok(delta)) = self.input.deltas.get(&desired.id) {
             let change = if delta.replace { Change::Replace } else { Change::Update };
             let mut step = self.step(change, desired, None, Some(observed), address);
-            step.reason = if is_claim { Reason::Claim } else { Reason::Adopt };
+            if agreed || always {
+                step.reason = Reason::Adopt;
+            }
             step.fields = delta.fields.clone();
             step.work.delta = delta.clone();
             if agreed {
@@ -392,7 +412,7 @@ impl<'a> Planner<'a> {
         if self.is_ignored(desired) {
             return;
         }
-        if let Some(at) = self.unseen_until(row) {
+        if let Some(at) = self.unseen_until(row).max(self.unanswered_until(&desired.id, None)) {
             // A write may stay unseen that long; creating again would make two.
             out.conditions.push(not_yet_visible(desired, address, at));
             return;
@@ -402,9 +422,18 @@ impl<'a> Planner<'a> {
 
     /// Until when our last write may be missing from what reads show.
     fn unseen_until(&self, row: &Row) -> Option<Duration> {
-        let RowState::Applied { at } = row.state else { return None };
-        let until = at + self.input.provider.info().consistency_window;
+        let until = row.written_at + self.input.provider.info().consistency_window;
         (self.input.now < until).then_some(until)
+    }
+
+    /// Until when a write that got no answer may be missing from what reads show.
+    fn unanswered_until(&self, id: &ResourceId, observed: Option<&Observed>) -> Option<Duration> {
+        let window = self.input.provider.info().consistency_window;
+        let mut open = self.input.memory.open.iter().filter(|o| o.intent.row.tracked.id == *id);
+        let latest = open.next_back()?;
+        let shown = observed.is_some_and(|o| latest.intent.after == Some(o.hash));
+        let until = latest.started_at + window;
+        (!shown && self.input.now < until).then_some(until)
     }
 
     fn create(&self, desired: &Resource, row: Option<&Row>, address: Address, out: &mut ScopePlan) {
@@ -544,12 +573,16 @@ impl<'a> Planner<'a> {
             drift: policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal),
             merge: policy.merge,
             state: row.map_or(RowState::Settled, |r| r.state.clone()),
+            written_at: row.map_or(Duration::ZERO, |r| r.written_at),
             revision: source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
             manifest: key,
             address,
         }
     }
 }
+
+/// When an incomplete read is repeated.
+const INCOMPLETE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Source part of the key of a resource that exists only because of claims.
 pub const CLAIMS: &str = "$claims";

@@ -5,7 +5,9 @@
 
 use super::{Blocked, CLAIMS, Change, EntryPolicy, Planner, Reason, ScopePlan, Step, Work};
 use crate::store::{Condition, ConditionKind, OpenIntent, Row};
-use reconciled_provider::{Address, Deletion, Focus, Identity, Observed, Owner, Resource, ResourceId};
+use reconciled_provider::{
+    Address, Deletion, Focus, Identity, Marking, Observed, Owner, Resource, ResourceId,
+};
 use std::{sync::Arc, time::Duration};
 
 /// Plans rows whose manifest no longer declares them.
@@ -113,14 +115,20 @@ fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource, 
 /// A create without an outcome, of a remote that assigns identity: a question to answer by observing.
 fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     let id = &open.intent.row.tracked.id;
-    let Identity::Assigned { client_token: false } = planner.input.provider.info().identity else { return };
+    let info = planner.input.provider.info();
+    let Identity::Assigned { client_token } = info.identity else { return };
     if &*open.intent.op != "create" || planner.input.seen.get(id).is_some() || planner.row(id).is_some() {
         return;
     }
     let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else { return };
-    let visible_at = open.started_at + planner.input.provider.info().consistency_window;
-    let marks = planner.input.provider.info().marking == reconciled_provider::Marking::Native;
-    step.blocked = match (marks, planner.input.now < visible_at) {
+    let same = step.work.desired.as_ref().and_then(|d| d.spec.hash()) == open.intent.after;
+    if client_token && same {
+        // The same request with the same token: the remote knows whether it has carried it out.
+        return;
+    }
+    let visible_at = open.started_at + info.consistency_window;
+    let tells = client_token || info.marking == Marking::Native;
+    step.blocked = match (tells, planner.input.now < visible_at) {
         (true, false) => return,
         (true, true) => Some(Blocked::Ambiguous(Some(visible_at))),
         (false, _) => Some(Blocked::Ambiguous(None)),

@@ -1,0 +1,240 @@
+//! The store, in memory: atomic commits that survive a crash, generations, epochs.
+
+use async_trait::async_trait;
+use reconciled_engine::store::*;
+use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope};
+use reconciled_testkit::{Fault, Faults, Point};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What is on the disk.
+#[derive(Default, Clone)]
+pub(crate) struct Disk {
+    pub(crate) epoch: u64,
+    pub(crate) scopes: BTreeMap<Scope, ScopeMemory>,
+    pub(crate) manifests: BTreeMap<ManifestKey, (Hash, u64)>,
+    pub(crate) in_force: BTreeMap<Arc<str>, Revision>,
+    pub(crate) converged: BTreeMap<Arc<str>, Converged>,
+    pub(crate) holds: BTreeMap<Arc<str>, Hold>,
+    pub(crate) approvals: Vec<Approval>,
+    pub(crate) commits: u64,
+    pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
+    /// Everything an intent was ever recorded for.
+    pub(crate) announced: BTreeSet<(Scope, ResourceId)>,
+}
+
+/// One process's handle on the disk.
+pub(crate) struct Memory {
+    pub(crate) disk: Arc<Mutex<Disk>>,
+    pub(crate) epoch: u64,
+    pub(crate) faults: Arc<dyn Faults>,
+}
+
+impl Memory {
+    pub(crate) fn open(disk: &Arc<Mutex<Disk>>, faults: Arc<dyn Faults>) -> Memory {
+        let mut state = disk.lock().unwrap();
+        state.epoch += 1;
+        Memory { disk: disk.clone(), epoch: state.epoch, faults }
+    }
+}
+
+impl Disk {
+    fn memory(&mut self, scope: &Scope) -> &mut ScopeMemory {
+        self.scopes.entry(scope.clone()).or_default()
+    }
+
+    fn write(&mut self, write: Write) -> Result<(), Error> {
+        match write {
+            Write::Start { scope, intents, fence, at } => {
+                for (key, generation) in fence {
+                    let now = self.manifests.get(&key).map_or(0, |(_, g)| *g);
+                    if now != generation {
+                        return Err(Error::conflict(format!(
+                            "{key} has generation {now}, planned from {generation}"
+                        )));
+                    }
+                }
+                for intent in intents {
+                    self.announced.insert((scope.clone(), intent.row.tracked.id.clone()));
+                    self.started.insert(intent.action, (scope.clone(), intent.row.tracked.id.clone()));
+                    self.memory(&scope).open.push(OpenIntent { intent, started_at: at });
+                }
+            }
+            Write::End(endings) => {
+                for ending in endings.iter().filter(|e| &*e.outcome != "unknown") {
+                    self.started.remove(&ending.action);
+                    for memory in self.scopes.values_mut() {
+                        memory.open.retain(|o| o.intent.action != ending.action);
+                    }
+                }
+            }
+            Write::Rows(rows) => {
+                for row in rows {
+                    let list = &mut self.memory(&row.scope.clone()).rows;
+                    match list.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)) {
+                        Ok(index) => list[index] = row,
+                        Err(index) => list.insert(index, row),
+                    }
+                }
+            }
+            Write::Gone(scope, ids) => self.memory(&scope).rows.retain(|r| !ids.contains(&r.tracked.id)),
+            Write::Settled(scope, ids) => {
+                let rows = self.memory(&scope).rows.iter_mut().filter(|r| ids.contains(&r.tracked.id));
+                rows.for_each(|r| r.state = RowState::Settled);
+            }
+            Write::Conditions(scope, conditions) => self.memory(&scope).conditions = conditions,
+            Write::InForce { revision, manifests, .. } => {
+                let source = revision.source.clone();
+                self.in_force.insert(source.clone(), revision);
+                let keys: Vec<ManifestKey> = manifests.iter().map(|(k, _)| k.clone()).collect();
+                self.manifests.retain(|key, _| key.source() != &*source || keys.contains(key));
+                for (key, content) in manifests {
+                    let entry = self.manifests.entry(key).or_insert((content, 0));
+                    if entry.1 == 0 || entry.0 != content {
+                        *entry = (content, entry.1 + 1);
+                    }
+                }
+            }
+            Write::Hold(hold) => {
+                self.holds.insert(hold.domain.clone(), hold);
+            }
+            Write::Release(domain) => {
+                self.holds.remove(&domain);
+            }
+            Write::Approve(approval) => self.approvals.push(approval),
+            Write::UseApproval(digest, at) => {
+                let found = self.approvals.iter_mut().find(|a| a.digest == digest && a.used_at.is_none());
+                found.ok_or_else(|| Error::conflict("the approval was used already"))?.used_at = Some(at);
+            }
+            Write::Consent(scope, id, consent) => self.memory(&scope).consents.push((id, consent)),
+            Write::ConsentSpent(scope, id) => self.memory(&scope).consents.retain(|(i, _)| *i != id),
+            Write::Claims(owner_scope, owner, rows) => {
+                for memory in self.scopes.values_mut() {
+                    memory.claims_made.retain(|c| (&c.owner_scope, &c.owner) != (&owner_scope, &owner));
+                    memory.claims_here.retain(|c| (&c.owner_scope, &c.owner) != (&owner_scope, &owner));
+                }
+                for row in rows {
+                    self.memory(&owner_scope).claims_made.push(row.clone());
+                    self.memory(&row.scope.clone()).claims_here.push(row);
+                }
+            }
+            Write::ClaimSynced(owner_scope, owner, key, synced) => {
+                for memory in self.scopes.values_mut() {
+                    let all = memory.claims_made.iter_mut().chain(memory.claims_here.iter_mut());
+                    let mine = all
+                        .filter(|c| c.owner_scope == owner_scope && c.owner == owner && c.claim.key == key);
+                    mine.for_each(|c| c.synced = synced);
+                }
+            }
+            Write::Version(scope, version) => self.memory(&scope).version = version,
+            Write::Converged(Ok(converged)) => {
+                self.converged.insert(converged.source.clone(), converged);
+            }
+            Write::Converged(Err(source)) => {
+                self.converged.remove(&source);
+            }
+            Write::Event(_) => {}
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), Error> {
+        self.faults.pause().await;
+        let fault = self.faults.at(Point::Commit);
+        match fault {
+            Some(Fault::CrashBefore) => self.faults.crash().await,
+            Some(Fault::Refuse(kind)) => return Err(Error::new(kind, "the disk is full")),
+            _ => {}
+        }
+        {
+            let mut disk = self.disk.lock().unwrap();
+            if disk.epoch != self.epoch {
+                return Err(Error::conflict(format!(
+                    "epoch {} began, this process has {}",
+                    disk.epoch, self.epoch
+                )));
+            }
+            let mut next = disk.clone();
+            writes.into_iter().try_for_each(|write| next.write(write))?;
+            next.commits += 1;
+            *disk = next;
+        }
+        if fault == Some(Fault::CrashAfter) {
+            self.faults.crash().await;
+        }
+        Ok(())
+    }
+    async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
+        Ok(self.disk.lock().unwrap().scopes.get(scope).cloned().unwrap_or_default())
+    }
+    async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
+        Ok(self.disk.lock().unwrap().scopes.clone())
+    }
+    async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.scopes.iter().filter_map(|(s, m)| Some((s.clone(), m.version.clone()?))).collect())
+    }
+    async fn converged(&self, source: &str) -> Result<Option<Converged>, Error> {
+        Ok(self.disk.lock().unwrap().converged.get(source).cloned())
+    }
+    async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.scopes.values().flat_map(|m| &m.rows).filter(|r| r.manifest == *manifest).cloned().collect())
+    }
+    async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk
+            .scopes
+            .values()
+            .flat_map(|m| &m.rows)
+            .filter(|r| r.tracked.after.contains(manifest))
+            .cloned()
+            .collect())
+    }
+    async fn generations(&self, source: &str) -> Result<Vec<(ManifestKey, u64)>, Error> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk
+            .manifests
+            .iter()
+            .filter(|(k, _)| k.source() == source)
+            .map(|(k, (_, g))| (k.clone(), *g))
+            .collect())
+    }
+    async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error> {
+        Ok(self.disk.lock().unwrap().in_force.get(source).cloned())
+    }
+    async fn holds(&self) -> Result<Vec<Hold>, Error> {
+        Ok(self.disk.lock().unwrap().holds.values().cloned().collect())
+    }
+    async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
+        let disk = self.disk.lock().unwrap();
+        Ok(disk.approvals.iter().find(|a| a.digest == digest && a.used_at.is_none()).cloned())
+    }
+}
+
+/// An approval as a person gives it, past every fault.
+pub(crate) fn approve(disk: &Mutex<Disk>, at: Duration) -> bool {
+    let mut disk = disk.lock().unwrap();
+    let digests: Vec<Hash> = disk.holds.values().map(|h| h.digest).collect();
+    for digest in &digests {
+        if !disk.approvals.iter().any(|a| a.digest == *digest && a.used_at.is_none()) {
+            disk.approvals.push(Approval {
+                digest: *digest,
+                reason: "test".into(),
+                actor: "test".into(),
+                at,
+                used_at: None,
+            });
+        }
+    }
+    !digests.is_empty()
+}
