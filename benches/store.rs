@@ -43,7 +43,8 @@ fn rows(scope: &Scope) -> Vec<Row> {
                 deletion: Deletion::Delete,
                 drift: Drift::Heal,
                 merge: false,
-                state: RowState::Applied { at: Still.now() },
+                state: RowState::Applied,
+                written_at: Still.now(),
                 revision: "abc1234".into(),
             }
         })

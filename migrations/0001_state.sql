@@ -33,13 +33,15 @@ CREATE TABLE inventory (
     drift      TEXT NOT NULL CHECK (drift IN ('heal', 'warn', 'ignore')),
     merged     INTEGER NOT NULL CHECK (merged IN (0, 1)),
     state      TEXT NOT NULL CHECK (state IN ('applied', 'settled', 'pending')),
-    state_at   INTEGER,
+    recheck_at INTEGER,
+    written_at INTEGER NOT NULL,
     revision   TEXT NOT NULL,
     remote     TEXT,
     depends_on TEXT,
     private    BLOB,
     outputs    BLOB,
-    PRIMARY KEY (scope, id)
+    PRIMARY KEY (scope, id),
+    CHECK ((state = 'pending') = (recheck_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX inventory_manifest ON inventory (manifest);
 
@@ -198,7 +200,8 @@ CREATE TABLE converged (
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW tracked AS
-SELECT address, scope, id, state, datetime(state_at / 1000, 'unixepoch') AS state_at, revision, manifest, file,
+SELECT address, scope, id, state, datetime(recheck_at / 1000, 'unixepoch') AS recheck_at,
+       datetime(nullif(written_at, 0) / 1000, 'unixepoch') AS written_at, revision, manifest, file,
        deletion, drift, merged, remote, depends_on, lower(hex(applied)) AS applied,
        private IS NOT NULL OR outputs IS NOT NULL AS sealed
 FROM inventory;

@@ -174,8 +174,10 @@ pub struct TrackedEntry {
     pub file: String,
     /// `settled`, `applied` or `pending`.
     pub state: String,
-    /// When it was applied, or when the next step is due.
-    pub state_at: Option<Stamp>,
+    /// When the next step is due, while pending.
+    pub recheck_at: Option<Stamp>,
+    /// When this instance last wrote it, if ever.
+    pub written_at: Option<Stamp>,
     /// Revision that last changed it.
     pub revision: String,
     /// `delete`, `abandon` or `protect`.

@@ -191,7 +191,7 @@ fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str
 
 async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
     let mut found = sqlx::query(
-        "SELECT address, manifest, scope, id, remote, file, state, state_at, revision, deletion, drift, merged,
+        "SELECT address, manifest, scope, id, remote, file, state, recheck_at, written_at, revision, deletion, drift, merged,
                 applied, depends_on FROM inventory ORDER BY scope, id",
     )
     .fetch(conn);
@@ -210,13 +210,14 @@ async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Resu
             remote: row.try_get(4)?,
             file: row.try_get(5)?,
             state: row.try_get(6)?,
-            state_at: stamp(&row, 7)?,
-            revision: row.try_get(8)?,
-            deletion: row.try_get(9)?,
-            drift: row.try_get(10)?,
-            merge: row.try_get(11)?,
-            applied: hash(row.try_get(12)?)?.to_string(),
-            depends_on: row.try_get::<Option<&str>, _>(13)?.map(parse_json).transpose()?.unwrap_or_default(),
+            recheck_at: stamp(&row, 7)?,
+            written_at: stamp(&row, 8)?.filter(|at| !at.0.is_zero()),
+            revision: row.try_get(9)?,
+            deletion: row.try_get(10)?,
+            drift: row.try_get(11)?,
+            merge: row.try_get(12)?,
+            applied: hash(row.try_get(13)?)?.to_string(),
+            depends_on: row.try_get::<Option<&str>, _>(14)?.map(parse_json).transpose()?.unwrap_or_default(),
         });
     }
     Ok(list)

@@ -17,7 +17,7 @@ use std::{
 
 /// The columns of an inventory row, in the order [`put`] binds and [`get`] reads them.
 pub(super) const SELECT: &str = "SELECT scope, id, manifest, address, file, content, template, applied, normalizer, \
-     deletion, drift, merged, state, state_at, revision, remote, depends_on, private, outputs FROM inventory";
+     deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, private, outputs FROM inventory";
 
 /// Rows per statement: one text each, so that each is prepared once and then reused.
 const SIZES: [usize; 3] = [128, 8, 1];
@@ -25,7 +25,7 @@ const SIZES: [usize; 3] = [128, 8, 1];
 static UPSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(upsert));
 
 fn upsert(rows: usize) -> String {
-    const COLUMNS: [&str; 19] = [
+    const COLUMNS: [&str; 20] = [
         "scope",
         "id",
         "manifest",
@@ -39,7 +39,8 @@ fn upsert(rows: usize) -> String {
         "drift",
         "merged",
         "state",
-        "state_at",
+        "recheck_at",
+        "written_at",
         "revision",
         "remote",
         "depends_on",
@@ -78,7 +79,7 @@ type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArgume
 
 fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Result<Query<'q>> {
     let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
-    let (state, state_at) = state_columns(&row.state);
+    let (state, recheck_at) = state_columns(&row.state);
     Ok(query
         .bind(scopes.arc(&row.scope.to_string()))
         .bind(id.0.clone())
@@ -93,7 +94,8 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(drift_word(row.drift))
         .bind(row.merge)
         .bind(state)
-        .bind(state_at)
+        .bind(recheck_at)
+        .bind(ms(row.written_at))
         .bind(row.revision.clone())
         .bind(remote.clone())
         .bind(edges(after))
@@ -105,7 +107,7 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
 pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     sqlx::query(
-        "UPDATE inventory SET state = 'settled', state_at = NULL
+        "UPDATE inventory SET state = 'settled', recheck_at = NULL
          WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
     )
     .bind(scope.to_string())
@@ -130,16 +132,16 @@ pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[Re
 pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
     let scope = names.scope(row.try_get(0)?)?;
     let id = ResourceId::from(row.try_get::<&str, _>(1)?);
-    let after = match row.try_get::<Option<&str>, _>(16)? {
+    let after = match row.try_get::<Option<&str>, _>(17)? {
         Some(text) => parse_edges(text)?,
         None => names.no_edges.clone(),
     };
     let tracked = Tracked {
-        remote: row.try_get::<Option<&str>, _>(15)?.map(Arc::from),
-        private: unseal(seal, &scope, &id, Part::Private, row.try_get(17)?)?,
+        remote: row.try_get::<Option<&str>, _>(16)?.map(Arc::from),
+        private: unseal(seal, &scope, &id, Part::Private, row.try_get(18)?)?,
         applied: hash(row.try_get(7)?)?,
         after,
-        outputs: unseal(seal, &scope, &id, Part::Outputs, row.try_get(18)?)?,
+        outputs: unseal(seal, &scope, &id, Part::Outputs, row.try_get(19)?)?,
         id,
     };
     Ok(Row {
@@ -155,7 +157,8 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         drift: parse_drift(row.try_get(10)?)?,
         merge: row.try_get(11)?,
         state: parse_state(row.try_get(12)?, row.try_get(13)?)?,
-        revision: names.revision.arc(row.try_get(14)?),
+        written_at: at(row.try_get(14)?),
+        revision: names.revision.arc(row.try_get(15)?),
     })
 }
 
@@ -211,7 +214,8 @@ pub(super) struct StoredRow {
     merge: bool,
     state: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    state_at: Option<i64>,
+    recheck_at: Option<i64>,
+    written_at: i64,
     revision: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     remote: Option<String>,
@@ -226,7 +230,7 @@ pub(super) struct StoredRow {
 impl StoredRow {
     pub(super) fn of(row: &Row, seal: &Seal) -> Result<StoredRow> {
         let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
-        let (state, state_at) = state_columns(&row.state);
+        let (state, recheck_at) = state_columns(&row.state);
         let sealed = |part, clear| -> Result<_> {
             Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
         };
@@ -242,7 +246,8 @@ impl StoredRow {
             drift: row.drift,
             merge: row.merge,
             state: state.to_string(),
-            state_at,
+            recheck_at,
+            written_at: ms(row.written_at),
             revision: row.revision.to_string(),
             remote: remote.as_deref().map(str::to_string),
             depends_on: after.iter().map(ToString::to_string).collect(),
@@ -276,7 +281,8 @@ impl StoredRow {
             deletion: self.deletion,
             drift: self.drift,
             merge: self.merge,
-            state: parse_state(&self.state, self.state_at)?,
+            state: parse_state(&self.state, self.recheck_at)?,
+            written_at: at(self.written_at),
             revision: self.revision.into(),
         })
     }
@@ -367,7 +373,7 @@ fn parse_edges(text: &str) -> Result<Arc<[ManifestKey]>> {
 fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
     match state {
         RowState::Settled => ("settled", None),
-        RowState::Applied { at } => ("applied", Some(ms(*at))),
+        RowState::Applied => ("applied", None),
         RowState::Pending { recheck_at } => ("pending", Some(ms(*recheck_at))),
     }
 }
@@ -375,7 +381,7 @@ fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
 fn parse_state(word: &str, time: Option<i64>) -> Result<RowState> {
     match (word, time) {
         ("settled", _) => Ok(RowState::Settled),
-        ("applied", Some(time)) => Ok(RowState::Applied { at: at(time) }),
+        ("applied", _) => Ok(RowState::Applied),
         ("pending", Some(time)) => Ok(RowState::Pending { recheck_at: at(time) }),
         _ => Err(StoreError::Unreadable(format!("state `{word}`"))),
     }

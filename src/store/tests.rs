@@ -60,6 +60,7 @@ fn row(id: &str) -> Row {
         drift: Drift::Heal,
         merge: false,
         state: RowState::Settled,
+        written_at: Duration::ZERO,
         revision: "abc1234".into(),
     }
 }
@@ -183,7 +184,7 @@ async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
     let (dir, db) = new().await;
     let mut rows: Vec<Row> = (0..300).map(|n| row(&format!("h{n:03}/A"))).collect();
     rows.push(rich_row("z/A"));
-    rows.push(Row { state: RowState::Applied { at: NOW }, drift: Drift::Warn, ..row("zz/A") });
+    rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
     db.commit(vec![Write::Rows(rows.clone())]).await.unwrap();
     assert_eq!(db.scope(&zone()).await.unwrap().rows, rows);
     let other = rich_row("z/A");
@@ -532,7 +533,11 @@ async fn status_counts_what_is_tracked_and_names_what_is_in_force() {
             commit: "c1".into(),
             inputs: Hash::of(b""),
         })),
-        Write::Rows(vec![row("a"), rich_row("b"), Row { state: RowState::Applied { at: NOW }, ..row("c") }]),
+        Write::Rows(vec![
+            row("a"),
+            rich_row("b"),
+            Row { state: RowState::Applied, written_at: NOW, ..row("c") },
+        ]),
         Write::Version(zone(), Some(KnownVersion { version: Version::Absent, foreign: 9 })),
         Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),
         Write::Hold(hold("one")),
