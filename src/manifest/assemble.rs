@@ -360,6 +360,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             broken,
             unassigned: keys(source, &Standing::Unassigned),
             unselected: keys(source, &Standing::Unselected),
+            path_changed: false,
             drift: side.request.rules.drift,
         };
         (side.request.name.clone(), state)

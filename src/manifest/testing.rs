@@ -245,7 +245,7 @@ impl Observer for Fake {
         _: Option<&Observed>,
         _: Option<&Tracked>,
         _: &[Claim],
-    ) -> Result<Option<Resource>, Error> {
+    ) -> Result<Option<reconciled_provider::Merged>, Error> {
         Err(Error::unsupported("the fake only normalizes"))
     }
 }

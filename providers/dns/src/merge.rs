@@ -11,8 +11,8 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Claim, Error, Hash, Observed, Origin, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec,
-    Tracked,
+    Claim, Error, Hash, Merged, Observed, Origin, PolicyId, Reference, Resource, ResourceId, Scope, Sealed,
+    Spec, Tracked,
 };
 use serde::Deserialize;
 use std::{
@@ -70,10 +70,11 @@ pub fn merge(
     seen: Option<&Observed>,
     tracked: Option<&Tracked>,
     claims: &[Claim],
-) -> Result<Option<Resource>, Error> {
+) -> Result<Option<Merged>, Error> {
     let waiting: Vec<&Resource> = declared.iter().copied().filter(|r| r.spec.bytes().is_none()).collect();
     if let Some(first) = waiting.first() {
-        return Ok(Some(Resource { spec: united_wait(declared), ..(*first).clone() }));
+        let resource = Resource { spec: united_wait(declared), ..(*first).clone() };
+        return Ok(Some(Merged { resource, ours: Sealed::default() }));
     }
     let mut values: BTreeSet<String> = BTreeSet::new();
     let mut ttl: Option<u32> = None;
@@ -108,16 +109,19 @@ pub fn merge(
             .hint(format!("a {kind} cannot be merged: leave `merge` out")));
     }
     let mut values: Vec<String> = values.into_iter().collect();
-    let spec = Spec::known(record::encode(ttl, &mut values));
+    let bytes = record::encode(ttl, &mut values);
+    let ours = remember(&bytes, seen, tracked);
+    let spec = Spec::known(bytes);
     let first = declared.first();
-    Ok(Some(Resource {
+    let resource = Resource {
         // Without a declaration only the caller knows the scope and whose claims these are.
         scope: first.map_or_else(|| Arc::new(Scope::new("", "")), |r| r.scope.clone()),
         origin: first.map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
         policy: first.map_or(PolicyId::default(), |r| r.policy),
         id,
         spec,
-    }))
+    };
+    Ok(Some(Merged { resource, ours }))
 }
 
 fn united_wait(declared: &[&Resource]) -> Spec {
@@ -206,13 +210,13 @@ mod tests {
     fn declared_values_join_those_of_others_and_leave_without_them() {
         let ours = declared(60, &["\"ours\""]);
         let before = seen(&["\"theirs\""]);
-        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap();
+        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap().resource;
         assert_eq!(values(&united), ["\"ours\"", "\"theirs\""]);
         assert_eq!(RrSet::decode(united.spec.bytes().unwrap()).unwrap().ttl, 60);
 
         let tracked = tracked_after(&united, Some(&before), None);
         let now = seen(&["\"ours\"", "\"theirs\""]);
-        let left = merge(&[], Some(&now), Some(&tracked), &[]).unwrap().unwrap();
+        let left = merge(&[], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
         assert_eq!(values(&left), ["\"theirs\""]);
         assert_eq!(merge(&[], Some(&seen(&["\"ours\""])), Some(&tracked), &[]).unwrap(), None);
     }
@@ -220,14 +224,15 @@ mod tests {
     #[test]
     fn a_changed_value_replaces_ours_and_never_theirs() {
         let before = seen(&["\"theirs\""]);
-        let united = merge(&[&declared(60, &["\"a\""])], Some(&before), None, &[]).unwrap().unwrap();
+        let united = merge(&[&declared(60, &["\"a\""])], Some(&before), None, &[]).unwrap().unwrap().resource;
         let tracked = tracked_after(&united, Some(&before), None);
         let now = seen(&["\"a\"", "\"theirs\"", "\"new foreign\""]);
-        let next = merge(&[&declared(60, &["\"b\""])], Some(&now), Some(&tracked), &[]).unwrap().unwrap();
+        let next =
+            merge(&[&declared(60, &["\"b\""])], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
         assert_eq!(values(&next), ["\"b\"", "\"new foreign\"", "\"theirs\""]);
         let again = tracked_after(&next, Some(&now), Some(&tracked));
         let seen = seen(&["\"b\"", "\"new foreign\"", "\"theirs\""]);
-        let left = merge(&[], Some(&seen), Some(&again), &[]).unwrap().unwrap();
+        let left = merge(&[], Some(&seen), Some(&again), &[]).unwrap().unwrap().resource;
         assert_eq!(values(&left), ["\"new foreign\"", "\"theirs\""]);
     }
 
@@ -235,20 +240,20 @@ mod tests {
     fn a_value_that_was_theirs_before_stays_when_our_declaration_goes() {
         let ours = declared(60, &["\"both\""]);
         let before = seen(&["\"both\"", "\"x\""]);
-        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap();
+        let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap().resource;
         let tracked = tracked_after(&united, Some(&before), None);
-        let left = merge(&[], Some(&before), Some(&tracked), &[]).unwrap().unwrap();
+        let left = merge(&[], Some(&before), Some(&tracked), &[]).unwrap().unwrap().resource;
         assert_eq!(values(&left), ["\"both\"", "\"x\""]);
     }
 
     #[test]
     fn two_challenges_share_a_name_and_each_leaves_alone() {
-        let both = merge(&[], None, None, &[claim("one"), claim("two")]).unwrap().unwrap();
+        let both = merge(&[], None, None, &[claim("one"), claim("two")]).unwrap().unwrap().resource;
         assert_eq!(&*both.id.0, "_acme-challenge.example.com./TXT");
         assert_eq!(values(&both), ["\"one\"", "\"two\""]);
         let tracked = tracked_after(&both, None, None);
         let now = Observed::new(both.id.clone(), both.spec.bytes().unwrap().to_vec());
-        let one = merge(&[], Some(&now), Some(&tracked), &[claim("one")]).unwrap().unwrap();
+        let one = merge(&[], Some(&now), Some(&tracked), &[claim("one")]).unwrap().unwrap().resource;
         assert_eq!(values(&one), ["\"one\""]);
         let none = merge(&[], Some(&now), Some(&tracked), &[]).unwrap();
         assert_eq!(none, None);
@@ -257,7 +262,7 @@ mod tests {
     #[test]
     fn several_declarations_are_united_and_a_cname_is_not() {
         let (a, b) = (declared(60, &["\"a\""]), declared(30, &["\"b\""]));
-        let united = merge(&[&a, &b], None, None, &[]).unwrap().unwrap();
+        let united = merge(&[&a, &b], None, None, &[]).unwrap().unwrap().resource;
         assert_eq!(united.spec.bytes().unwrap(), b"30\n\"a\"\n\"b\"");
         let id = ResourceId::from("www.example.com./CNAME");
         let [a, b] = ["a.", "b."].map(|v| Resource { id: id.clone(), ..declared(60, &[v]) });

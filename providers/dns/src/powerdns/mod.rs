@@ -24,8 +24,8 @@ use client::Client;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer, Provider, ProviderInfo,
-    Resource, ResourceId, Scope, SecretRef, Tracked, Version, Want, diff_by_compare, no_hints,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Tracked, Version, Want, diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -167,7 +167,7 @@ impl Observer for Backend {
         seen: Option<&Observed>,
         tracked: Option<&Tracked>,
         claims: &[Claim],
-    ) -> Result<Option<Resource>, Error> {
+    ) -> Result<Option<Merged>, Error> {
         merge::merge(declared, seen, tracked, claims)
     }
 

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer, Provider, ProviderInfo,
-    Resource, ResourceId, Scope, Tracked, Version, Want, diff_by_compare, no_hints,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Tracked, Version, Want, diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -152,7 +152,7 @@ impl Observer for Files {
         seen: Option<&Observed>,
         tracked: Option<&Tracked>,
         claims: &[Claim],
-    ) -> Result<Option<Resource>, Error> {
+    ) -> Result<Option<Merged>, Error> {
         merge::merge(declared, seen, tracked, claims)
     }
 

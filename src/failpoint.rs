@@ -1,0 +1,93 @@
+//! Named places at which a debug build kills itself: the crash test drives the real binary through all of them.
+//!
+//! `RECONCILED_FAILPOINT=NAME` kills the process the first time it reaches NAME, `NAME:3` the third time. The
+//! process dies by SIGKILL: no destructor, no flush, no signal handler. In release builds nothing of this exists.
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// The environment variable that arms a failpoint.
+pub const VARIABLE: &str = "RECONCILED_FAILPOINT";
+
+/// Every failpoint, in the order a pass meets them.
+pub const NAMES: &[&str] = &[
+    "store.migrate.after-backup",
+    "store.start.before",
+    "store.start.after",
+    "store.group.middle",
+    "store.end.before",
+    "store.end.after",
+    "store.rows.before",
+    "store.rows.after",
+];
+
+struct Armed {
+    name: String,
+    /// Hits still to pass before the one that kills.
+    left: AtomicU64,
+}
+
+static ARMED: LazyLock<Option<Armed>> = LazyLock::new(read);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a switch of the crash test, no configuration; debug builds only"
+)]
+fn read() -> Option<Armed> {
+    parse(&std::env::var(VARIABLE).ok()?)
+}
+
+fn parse(text: &str) -> Option<Armed> {
+    let (name, hit) = match text.split_once(':') {
+        Some((name, hit)) => (name, hit.parse().ok()?),
+        None => (text, 1_u64),
+    };
+    Some(Armed { name: name.to_string(), left: AtomicU64::new(hit.checked_sub(1)?) })
+}
+
+/// The armed failpoint, if there is one.
+pub fn armed() -> Option<&'static str> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
+    ARMED.as_ref().map(|armed| armed.name.as_str())
+}
+
+/// Kills the process when the failpoint `name` is armed and this is the hit that was asked for.
+pub fn hit(name: &str) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    debug_assert!(NAMES.contains(&name), "failpoint {name} is missing in NAMES");
+    let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
+    let due =
+        armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err();
+    if due {
+        // The signal is fatal: if it could not be sent there is nothing better to do than to go on.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failpoint_is_a_name_and_perhaps_the_hit_that_kills() {
+        let left = |text: &str| parse(text).map(|armed| (armed.name, armed.left.into_inner()));
+        assert_eq!(left("store.end.after"), Some(("store.end.after".to_string(), 0)));
+        assert_eq!(left("store.end.after:3"), Some(("store.end.after".to_string(), 2)));
+        assert_eq!(left("store.end.after:0"), None);
+        assert_eq!(left("store.end.after:x"), None);
+    }
+
+    #[test]
+    fn every_name_occurs_once() {
+        let mut names = NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NAMES.len());
+    }
+}

@@ -1,0 +1,265 @@
+//! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
+
+use reconciled_provider::Pattern;
+use serde::{Serialize, Serializer};
+use std::time::Duration;
+
+/// A time since the epoch; RFC 3339 in UTC when serialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub Duration);
+
+impl std::fmt::Display for Stamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+        let time =
+            i64::try_from(self.0.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+        match time.and_then(|time| time.format(&Rfc3339).ok()) {
+            Some(text) => f.write_str(&text),
+            None => write!(f, "{} s after 1970", self.0.as_secs()),
+        }
+    }
+}
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What is known as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Sources with a revision in force, by name.
+    pub sources: Vec<SourceStatus>,
+    /// Scopes with tracked resources or a known version, by name.
+    pub scopes: Vec<ScopeStatus>,
+    /// What is not in sync, and why.
+    pub conditions: Vec<ConditionEntry>,
+    /// What waits for consent.
+    pub holds: Vec<HoldEntry>,
+    /// Actions that were sent and have no answer yet.
+    pub open: u64,
+}
+
+/// A source and its revision in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceStatus {
+    /// Its name.
+    pub source: String,
+    /// Full commit id.
+    pub commit: String,
+    /// What people call the revision.
+    pub label: String,
+    /// Who wrote it.
+    pub author: String,
+    /// First line of its message.
+    pub subject: String,
+    /// Since when it is in force.
+    pub since: Stamp,
+    /// How many manifests it has.
+    pub manifests: u64,
+    /// All of it was found in sync.
+    pub converged: bool,
+}
+
+/// A scope and what is tracked in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScopeStatus {
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Tracked resources.
+    pub tracked: u64,
+    /// Of these: written and not yet seen to be as written.
+    pub applied: u64,
+    /// Of these: on their way at the remote.
+    pub pending: u64,
+    /// Foreign resources when it was last seen whole and in sync; none when it is not in sync.
+    pub foreign: Option<u64>,
+}
+
+/// Something that is not in sync.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionEntry {
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// The resource, or none for the scope as a whole.
+    pub id: Option<String>,
+    /// Address for people.
+    pub address: Option<String>,
+    /// `waiting`, `stalled`, `held` or `suspended`.
+    pub kind: String,
+    /// One word for machines.
+    pub reason: String,
+    /// What is the matter.
+    pub message: String,
+    /// What to type.
+    pub hint: Option<String>,
+    /// Since when.
+    pub since: Stamp,
+    /// When it is tried again, if it is.
+    pub next_try: Option<Stamp>,
+}
+
+/// A plan that waits for consent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldEntry {
+    /// Guard domain.
+    pub domain: String,
+    /// What is to be approved.
+    pub digest: String,
+    /// Why it is held.
+    pub reasons: Vec<String>,
+    /// How many.
+    pub creates: u32,
+    /// How many.
+    pub updates: u32,
+    /// How many.
+    pub replaces: u32,
+    /// How many.
+    pub deletes: u32,
+    /// Revision label.
+    pub revision: String,
+    /// Since when.
+    pub since: Stamp,
+}
+
+/// A consent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalEntry {
+    /// What was consented to.
+    pub digest: String,
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub actor: String,
+    /// When.
+    pub at: Stamp,
+    /// Until when it can be used.
+    pub expires_at: Stamp,
+    /// When it was used, if it was.
+    pub used_at: Option<Stamp>,
+}
+
+/// Holds, and consents from the newest on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approvals {
+    /// What waits for consent.
+    pub holds: Vec<HoldEntry>,
+    /// What was consented to.
+    pub approvals: Vec<ApprovalEntry>,
+}
+
+/// One tracked resource.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrackedEntry {
+    /// Address for people.
+    pub address: String,
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Remote key.
+    pub id: String,
+    /// Identifier the remote assigned.
+    pub remote: Option<String>,
+    /// Identity of the manifest, `SOURCE/GROUP/KIND/NAMESPACE/NAME`.
+    pub manifest: String,
+    /// File it was last applied from.
+    pub file: String,
+    /// `settled`, `applied` or `pending`.
+    pub state: String,
+    /// When the next step is due, while pending.
+    pub recheck_at: Option<Stamp>,
+    /// When this instance last wrote it, if ever.
+    pub written_at: Option<Stamp>,
+    /// Revision that last changed it.
+    pub revision: String,
+    /// `delete`, `abandon` or `protect`.
+    pub deletion: String,
+    /// `heal`, `warn` or `ignore`.
+    pub drift: String,
+    /// Only some of its values are ours.
+    pub merge: bool,
+    /// Hash of the content last applied.
+    pub applied: String,
+    /// Manifests it depends on.
+    pub depends_on: Vec<String>,
+}
+
+/// One line of the audit trail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventEntry {
+    /// Its number.
+    pub number: i64,
+    /// When.
+    pub at: Stamp,
+    /// `revision`, `create`, `hold`, …
+    pub kind: String,
+    /// `PROVIDER/NAME`, if a scope is concerned.
+    pub scope: Option<String>,
+    /// The address, if one is concerned.
+    pub address: Option<String>,
+    /// Revision label.
+    pub revision: String,
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// One line for people.
+    pub message: String,
+    /// Hash of the chain up to here.
+    pub hash: String,
+}
+
+/// One thing that happened: a revision, an action or another event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    /// When.
+    pub at: Stamp,
+    /// `revision`, the word of an action (`create`, …), or the kind of an event.
+    pub kind: String,
+    /// `PROVIDER/NAME`, if a scope is concerned.
+    pub scope: Option<String>,
+    /// The address, if one is concerned.
+    pub address: Option<String>,
+    /// Revision label.
+    pub revision: String,
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// One line for people: subject of a commit, error of an action, message of an event.
+    pub message: String,
+    /// How an action ended; `open` while there is no answer. None for what is no action.
+    pub outcome: Option<String>,
+}
+
+/// Which history is wanted; what is left out is not restricted.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryFilter {
+    /// Only what concerns these addresses.
+    pub address: Option<Pattern>,
+    /// Not before this time, since the epoch.
+    pub since: Option<Duration>,
+    /// Only what this one did.
+    pub actor: Option<String>,
+}
+
+/// Which events are wanted; what is left out is not restricted.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Only what concerns these addresses.
+    pub address: Option<Pattern>,
+    /// Not before this time, since the epoch.
+    pub since: Option<Duration>,
+    /// Only these kinds; empty for all.
+    pub kinds: Vec<String>,
+}

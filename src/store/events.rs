@@ -1,0 +1,132 @@
+//! The audit trail: appended, never changed, each row chained to the one before by a hash.
+//!
+//! [`verify`] finds a row that was changed, removed or put in between. It cannot find that somebody replaced
+//! the whole trail by a consistent one: keep an export elsewhere for that.
+
+use super::{
+    error::Result,
+    rows::{json, ms},
+};
+use futures_util::TryStreamExt as _;
+use reconciled_engine::store::Event;
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+
+/// The hash before the first row.
+const GENESIS: [u8; 32] = [0; 32];
+
+pub(super) const SELECT: &str =
+    "SELECT number, at, kind, scope, address, revision, actor, reason, message, hash FROM event";
+
+/// What is hashed of a row, in this order.
+type Canonical<'a> =
+    (i64, i64, &'a str, Option<&'a str>, Option<&'a str>, &'a str, &'a str, &'a str, &'a str);
+
+fn link(before: &[u8], row: &Canonical<'_>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before).update(json(row).as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+/// Appends one event.
+pub(super) async fn append(conn: &mut SqliteConnection, event: &Event) -> Result<()> {
+    let last: Option<(i64, Vec<u8>)> =
+        sqlx::query_as("SELECT number, hash FROM event ORDER BY number DESC LIMIT 1")
+            .fetch_optional(&mut *conn)
+            .await?;
+    let (number, before) = last.unwrap_or_else(|| (0, GENESIS.to_vec()));
+    let number = number + 1;
+    let (scope, address) =
+        (event.scope.as_ref().map(ToString::to_string), event.address.as_ref().map(ToString::to_string));
+    let hash = link(
+        &before,
+        &(
+            number,
+            ms(event.at),
+            &event.kind,
+            scope.as_deref(),
+            address.as_deref(),
+            &event.revision,
+            &event.actor,
+            &event.reason,
+            &event.message,
+        ),
+    );
+    sqlx::query(
+        "INSERT INTO event (number, at, kind, scope, address, revision, actor, reason, message, hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )
+    .bind(number)
+    .bind(ms(event.at))
+    .bind(event.kind.clone())
+    .bind(scope)
+    .bind(address)
+    .bind(event.revision.clone())
+    .bind(event.actor.clone())
+    .bind(event.reason.clone())
+    .bind(event.message.clone())
+    .bind(&hash[..])
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What a check of the audit trail found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// Rows that were checked and are in order.
+    pub checked: u64,
+    /// The first row that is not.
+    pub broken: Option<Broken>,
+}
+
+/// The first row at which the audit trail does not hold together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Its number.
+    pub number: i64,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Checks the whole chain.
+pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> {
+    let written: Option<i64> = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'event'")
+        .fetch_optional(&mut *conn)
+        .await?;
+    let mut before = GENESIS.to_vec();
+    let (mut checked, mut expected) = (0, 1);
+    let broken = |checked, number, why| Ok(Verification { checked, broken: Some(Broken { number, why }) });
+    let mut rows = sqlx::query(AssertSqlSafe(format!("{SELECT} ORDER BY number"))).fetch(conn);
+    while let Some(row) = rows.try_next().await? {
+        let number: i64 = row.try_get(0)?;
+        if number != expected {
+            return broken(checked, expected, "the row is missing");
+        }
+        let hash: Vec<u8> = row.try_get(9)?;
+        if hash != link(&before, &canonical(&row)?) {
+            return broken(checked, number, "the row was changed after it was written");
+        }
+        before = hash;
+        checked += 1;
+        expected += 1;
+    }
+    if written.is_some_and(|written| written >= expected) {
+        return broken(checked, expected, "the row is missing");
+    }
+    Ok(Verification { checked, broken: None })
+}
+
+fn canonical(row: &SqliteRow) -> Result<Canonical<'_>> {
+    Ok((
+        row.try_get(0)?,
+        row.try_get(1)?,
+        row.try_get(2)?,
+        row.try_get(3)?,
+        row.try_get(4)?,
+        row.try_get(5)?,
+        row.try_get(6)?,
+        row.try_get(7)?,
+        row.try_get(8)?,
+    ))
+}

@@ -1,0 +1,200 @@
+//! The journal: one row per group of actions that are sent together.
+//!
+//! Guarantees: intents are there before the call and stay open until an outcome other than `unknown` is
+//! written. What the rows of the inventory shall become is kept only as long as one action of the group is
+//! open; what was done, to what and why stays for the history.
+
+use super::{
+    error::{Result, StoreError},
+    rows::{self, StoredRow, at, json, ms, parse_hex, parse_json},
+    seal::Seal,
+    write::Tx,
+};
+use futures_util::TryStreamExt as _;
+use reconciled_engine::store::{Ending, Intent, OpenIntent};
+use reconciled_provider::{ActionId, ManifestKey, Scope};
+use serde::{Deserialize, Serialize};
+use sqlx::{Row as _, SqliteConnection};
+use std::{borrow::Cow, collections::HashMap, time::Duration};
+
+/// One action in `journal.actions`.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredAction<'a> {
+    pub(super) action: u64,
+    #[serde(borrow)]
+    pub(super) op: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) address: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) manifest: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) token: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+    #[serde(borrow)]
+    pub(super) reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) revision: Cow<'a, str>,
+}
+
+/// One answer in `journal.outcomes`, at the position its action has in `journal.actions`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct StoredOutcome {
+    pub(super) outcome: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+impl StoredOutcome {
+    /// An unknown outcome is a question, so it leaves the intent open.
+    fn is_final(&self) -> bool {
+        self.outcome != "unknown"
+    }
+}
+
+/// Makes intents durable, if every manifest they were planned from is still what it was.
+pub(super) async fn start(
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    intents: &[Intent],
+    fence: &[(ManifestKey, u64)],
+    when: Duration,
+) -> Result<()> {
+    check_fence(tx.conn, fence).await?;
+    if intents.is_empty() {
+        return Ok(());
+    }
+    let actions: Vec<StoredAction<'_>> = intents.iter().map(stored_action).collect();
+    let rows: Vec<StoredRow> =
+        intents.iter().map(|intent| StoredRow::of(&intent.row, tx.seal)).collect::<Result<_>>()?;
+    sqlx::query(
+        "INSERT INTO journal (scope, epoch, started_at, total, actions, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+    .bind(scope.to_string())
+    .bind(tx.epoch as i64)
+    .bind(ms(when))
+    .bind(intents.len() as i64)
+    .bind(json(&actions))
+    .bind(json(&rows))
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+fn stored_action(intent: &Intent) -> StoredAction<'_> {
+    StoredAction {
+        action: intent.action.0,
+        op: (&*intent.op).into(),
+        id: (&*intent.row.tracked.id.0).into(),
+        address: intent.row.address.to_string().into(),
+        manifest: (&*intent.row.manifest.0).into(),
+        token: (&*intent.token).into(),
+        before: intent.before.map(|hash| hash.to_string()),
+        after: intent.after.map(|hash| hash.to_string()),
+        reason: (&*intent.reason).into(),
+        revision: (&*intent.row.revision).into(),
+    }
+}
+
+/// A manifest that is not in force has generation 0.
+async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) -> Result<()> {
+    if fence.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&str> = fence.iter().map(|(key, _)| &*key.0).collect();
+    let found: Vec<(String, i64)> =
+        sqlx::query_as("SELECT key, generation FROM manifest WHERE key IN (SELECT value FROM json_each(?1))")
+            .bind(json(&keys))
+            .fetch_all(conn)
+            .await?;
+    let found: HashMap<&str, u64> = found.iter().map(|(key, now)| (key.as_str(), *now as u64)).collect();
+    for (manifest, planned) in fence {
+        let now = found.get(&*manifest.0).copied().unwrap_or(0);
+        if now != *planned {
+            return Err(StoreError::Moved { manifest: manifest.clone(), planned: *planned, now });
+        }
+    }
+    Ok(())
+}
+
+/// Writes answers into the groups that hold their actions. An action that is not open is left alone.
+pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
+    let mut missing: HashMap<u64, &Ending> = endings.iter().map(|e| (e.action.0, e)).collect();
+    let open: Vec<(i64, String, String)> = sqlx::query_as(
+        "SELECT number, actions, outcomes FROM journal WHERE ended < total ORDER BY number DESC",
+    )
+    .fetch_all(&mut *tx.conn)
+    .await?;
+    for (number, actions, outcomes) in &open {
+        if missing.is_empty() {
+            break;
+        }
+        let actions: Vec<StoredAction<'_>> = parse_json(actions)?;
+        let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(outcomes)?;
+        outcomes.resize(actions.len(), None);
+        let mut is_changed = false;
+        for (action, outcome) in actions.iter().zip(&mut outcomes) {
+            let Some(ending) = missing.remove(&action.action) else { continue };
+            if !outcome.as_ref().is_some_and(StoredOutcome::is_final) {
+                let error = ending.error.as_deref().map(str::to_string);
+                *outcome = Some(StoredOutcome { outcome: ending.outcome.to_string(), error });
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            let ended = outcomes.iter().flatten().filter(|outcome| outcome.is_final()).count();
+            sqlx::query(
+                "UPDATE journal SET ended = ?2, outcomes = ?3, rows = iif(?2 = total, NULL, rows) WHERE number = ?1",
+            )
+            .bind(number)
+            .bind(ended as i64)
+            .bind(json(&outcomes))
+            .execute(&mut *tx.conn)
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with every open intent of the scopes from `first` to `last`, in journal order within a scope.
+pub(super) async fn open(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    (first, last): (&str, &str),
+    mut each: impl FnMut(Scope, OpenIntent),
+) -> Result<()> {
+    let mut found = sqlx::query(
+        "SELECT scope, started_at, actions, rows, outcomes FROM journal
+         WHERE ended < total AND scope BETWEEN ?1 AND ?2 ORDER BY scope, number",
+    )
+    .bind(first)
+    .bind(last)
+    .fetch(conn);
+    while let Some(group) = found.try_next().await? {
+        let scope = rows::scope(group.try_get(0)?)?;
+        let started_at = at(group.try_get(1)?);
+        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let stored: Vec<StoredRow> = parse_json(group.try_get(3)?)?;
+        let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(4)?)?;
+        for (index, (action, row)) in actions.into_iter().zip(stored).enumerate() {
+            if outcomes.get(index).and_then(Option::as_ref).is_some_and(StoredOutcome::is_final) {
+                continue;
+            }
+            let intent = Intent {
+                action: ActionId(action.action),
+                op: action.op.into(),
+                token: action.token.into(),
+                row: row.row(scope.clone(), action.id.as_ref().into(), seal)?,
+                before: action.before.as_deref().map(parse_hex).transpose()?,
+                after: action.after.as_deref().map(parse_hex).transpose()?,
+                reason: action.reason.into(),
+            };
+            each(scope.clone(), OpenIntent { intent, started_at });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! The reads of the engine: what is remembered of scopes, manifests, sources.
+//!
+//! Every function reads on the connection it is given; a consistent snapshot is the caller's transaction.
+
+use super::{
+    error::{Result, StoreError},
+    journal,
+    rows::{self, Names, address, at, hash, parse_json, scope},
+    seal::Seal,
+    write::oldest_valid,
+};
+use futures_util::TryStreamExt as _;
+use reconciled_engine::{
+    Row,
+    store::{
+        Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision,
+        ScopeMemory,
+    },
+};
+use reconciled_provider::{Claim, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Memory of many scopes.
+pub(super) type Many = BTreeMap<Scope, ScopeMemory>;
+
+/// Sorts after every scope: names are UTF-8, in which this byte sequence is the last character.
+const LAST: &str = "\u{10ffff}";
+
+/// What is remembered of one scope.
+pub(super) async fn one(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    scope: &Scope,
+) -> Result<ScopeMemory> {
+    let name = scope.to_string();
+    Ok(between(conn, seal, (&name, &name)).await?.remove(scope).unwrap_or_default())
+}
+
+/// What is remembered of every scope that has anything besides a version.
+pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Result<Many> {
+    let mut many = between(conn, seal, ("", LAST)).await?;
+    many.retain(|_, memory| {
+        let ScopeMemory {
+            rows,
+            open,
+            claims_here,
+            claims_made,
+            consents,
+            conditions,
+            version: _,
+            moved_away: _,
+        } = memory;
+        !rows.is_empty()
+            || !open.is_empty()
+            || !claims_here.is_empty()
+            || !claims_made.is_empty()
+            || !consents.is_empty()
+            || !conditions.is_empty()
+    });
+    Ok(many)
+}
+
+async fn between(conn: &mut SqliteConnection, seal: Option<&Seal>, range: (&str, &str)) -> Result<Many> {
+    let mut many = Many::new();
+    inventory(conn, seal, range, &mut many).await?;
+    journal::open(conn, seal, range, |scope, open| many.entry(scope).or_default().open.push(open)).await?;
+    claims(conn, range, &mut many).await?;
+    consents(conn, range, &mut many).await?;
+    conditions(conn, range, &mut many).await?;
+    for (scope, version) in versions(conn, range).await? {
+        many.entry(scope).or_default().version = Some(version);
+    }
+    Ok(many)
+}
+
+async fn inventory(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    (first, last): (&str, &str),
+    many: &mut Many,
+) -> Result<()> {
+    let sql = format!("{} WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id", rows::SELECT);
+    let mut names = Names::default();
+    let mut list: Vec<Row> = Vec::new();
+    let mut found = sqlx::query(AssertSqlSafe(sql)).bind(first).bind(last).fetch(conn);
+    while let Some(row) = found.try_next().await? {
+        let row = rows::get(&row, &mut names, seal)?;
+        if list.first().is_some_and(|first| first.scope != row.scope) {
+            keep(many, std::mem::take(&mut list));
+        }
+        list.push(row);
+    }
+    keep(many, list);
+    Ok(())
+}
+
+/// Files rows of one scope.
+fn keep(many: &mut Many, list: Vec<Row>) {
+    if let Some(scope) = list.first().map(|row| row.scope.clone()) {
+        many.entry(scope).or_default().rows = list;
+    }
+}
+
+async fn claims(conn: &mut SqliteConnection, (first, last): (&str, &str), many: &mut Many) -> Result<()> {
+    let found = sqlx::query(
+        "SELECT owner_scope, owner, key, provider, kind, spec, lives, scope, id, synced,
+             scope BETWEEN ?1 AND ?2, owner_scope BETWEEN ?1 AND ?2
+         FROM claim WHERE scope BETWEEN ?1 AND ?2 OR owner_scope BETWEEN ?1 AND ?2
+         ORDER BY owner_scope, owner, key",
+    )
+    .bind(first)
+    .bind(last)
+    .fetch_all(conn)
+    .await?;
+    for row in &found {
+        let claim = claim(row)?;
+        if row.try_get(10)? {
+            many.entry(claim.scope.clone()).or_default().claims_here.push(claim.clone());
+        }
+        if row.try_get(11)? {
+            many.entry(claim.owner_scope.clone()).or_default().claims_made.push(claim);
+        }
+    }
+    Ok(())
+}
+
+fn claim(row: &SqliteRow) -> Result<ClaimRow> {
+    Ok(ClaimRow {
+        owner_scope: scope(row.try_get(0)?)?,
+        owner: row.try_get::<&str, _>(1)?.into(),
+        claim: Claim {
+            key: text(row, 2)?,
+            provider: text(row, 3)?,
+            kind: text(row, 4)?,
+            spec: row.try_get::<Vec<u8>, _>(5)?.into(),
+            lives: match row.try_get(6)? {
+                "while-pending" => Lives::WhilePending,
+                "while-tracked" => Lives::WhileTracked,
+                other => return Err(StoreError::Unreadable(format!("life of a claim `{other}`"))),
+            },
+        },
+        scope: scope(row.try_get(7)?)?,
+        id: row.try_get::<&str, _>(8)?.into(),
+        synced: row.try_get(9)?,
+    })
+}
+
+async fn consents(conn: &mut SqliteConnection, (first, last): (&str, &str), many: &mut Many) -> Result<()> {
+    let found = sqlx::query(
+        "SELECT scope, id, observed, instance FROM consent WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, id",
+    )
+    .bind(first)
+    .bind(last)
+    .fetch_all(conn)
+    .await?;
+    for row in &found {
+        let consent = match row.try_get::<Option<&[u8]>, _>(2)? {
+            Some(observed) => Consent::Adopt { observed: hash(observed)?, from: optional(row, 3)? },
+            None => Consent::Barred,
+        };
+        let id = ResourceId::from(row.try_get::<&str, _>(1)?);
+        many.entry(scope(row.try_get(0)?)?).or_default().consents.push((id, consent));
+    }
+    Ok(())
+}
+
+pub(super) async fn conditions(
+    conn: &mut SqliteConnection,
+    (first, last): (&str, &str),
+    many: &mut Many,
+) -> Result<()> {
+    let found = sqlx::query(
+        "SELECT scope, id, address, kind, reason, message, hint, since, next_try FROM condition
+         WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope, position",
+    )
+    .bind(first)
+    .bind(last)
+    .fetch_all(conn)
+    .await?;
+    for row in &found {
+        let condition = Condition {
+            id: optional(row, 1)?.map(ResourceId),
+            address: row.try_get::<Option<&str>, _>(2)?.map(address),
+            kind: parse_condition(row.try_get(3)?)?,
+            reason: text(row, 4)?,
+            message: text(row, 5)?,
+            hint: optional(row, 6)?,
+            since: at(row.try_get(7)?),
+            next_try: row.try_get::<Option<i64>, _>(8)?.map(at),
+        };
+        many.entry(scope(row.try_get(0)?)?).or_default().conditions.push(condition);
+    }
+    Ok(())
+}
+
+pub(super) fn condition_word(kind: ConditionKind) -> &'static str {
+    match kind {
+        ConditionKind::Waiting => "waiting",
+        ConditionKind::Stalled => "stalled",
+        ConditionKind::Held => "held",
+        ConditionKind::Suspended => "suspended",
+    }
+}
+
+fn parse_condition(word: &str) -> Result<ConditionKind> {
+    match word {
+        "waiting" => Ok(ConditionKind::Waiting),
+        "stalled" => Ok(ConditionKind::Stalled),
+        "held" => Ok(ConditionKind::Held),
+        "suspended" => Ok(ConditionKind::Suspended),
+        _ => Err(StoreError::Unreadable(format!("condition `{word}`"))),
+    }
+}
+
+/// Versions of every scope.
+pub(super) async fn all_versions(conn: &mut SqliteConnection) -> Result<Vec<(Scope, KnownVersion)>> {
+    versions(conn, ("", LAST)).await
+}
+
+async fn versions(
+    conn: &mut SqliteConnection,
+    (first, last): (&str, &str),
+) -> Result<Vec<(Scope, KnownVersion)>> {
+    let found = sqlx::query(
+        "SELECT scope, state, token, foreigners FROM scope_version WHERE scope BETWEEN ?1 AND ?2 ORDER BY scope",
+    )
+    .bind(first)
+    .bind(last)
+    .fetch_all(conn)
+    .await?;
+    found
+        .iter()
+        .map(|row| {
+            let version = match (row.try_get(1)?, row.try_get::<Option<Vec<u8>>, _>(2)?) {
+                ("at", Some(token)) => Version::At(token.into()),
+                ("absent", _) => Version::Absent,
+                _ => Version::Unknown,
+            };
+            Ok((scope(row.try_get(0)?)?, KnownVersion { version, foreign: row.try_get(3)? }))
+        })
+        .collect()
+}
+
+pub(super) async fn converged(conn: &mut SqliteConnection, source: &str) -> Result<Option<Converged>> {
+    let found = sqlx::query("SELECT commit_id, inputs FROM converged WHERE source = ?1")
+        .bind(source)
+        .fetch_optional(conn)
+        .await?;
+    let Some(row) = found else { return Ok(None) };
+    Ok(Some(Converged { source: source.into(), commit: text(&row, 0)?, inputs: hash(row.try_get(1)?)? }))
+}
+
+pub(super) async fn rows_of(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    manifest: &ManifestKey,
+) -> Result<Vec<Row>> {
+    let sql = format!("{} WHERE manifest = ?1 ORDER BY scope, id", rows::SELECT);
+    rows_by(conn, seal, sql, manifest).await
+}
+
+pub(super) async fn dependants(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    manifest: &ManifestKey,
+) -> Result<Vec<Row>> {
+    let sql = format!(
+        "{} WHERE (scope, id) IN (SELECT scope, id FROM edge WHERE manifest = ?1) ORDER BY scope, id",
+        rows::SELECT
+    );
+    rows_by(conn, seal, sql, manifest).await
+}
+
+async fn rows_by(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    sql: String,
+    manifest: &ManifestKey,
+) -> Result<Vec<Row>> {
+    let mut names = Names::default();
+    let mut list = Vec::new();
+    let mut found = sqlx::query(AssertSqlSafe(sql)).bind(manifest.0.clone()).fetch(conn);
+    while let Some(row) = found.try_next().await? {
+        list.push(rows::get(&row, &mut names, seal)?);
+    }
+    Ok(list)
+}
+
+pub(super) async fn generations(
+    conn: &mut SqliteConnection,
+    source: &str,
+) -> Result<Vec<(ManifestKey, u64)>> {
+    let found: Vec<(String, i64)> =
+        sqlx::query_as("SELECT key, generation FROM manifest WHERE source = ?1 ORDER BY key")
+            .bind(source)
+            .fetch_all(conn)
+            .await?;
+    Ok(found.into_iter().map(|(key, generation)| (ManifestKey(key.into()), generation as u64)).collect())
+}
+
+pub(super) async fn in_force(conn: &mut SqliteConnection, source: &str) -> Result<Option<Revision>> {
+    let found = sqlx::query(
+        "SELECT source, commit_id, label, author, subject, path FROM revision
+         WHERE source = ?1 ORDER BY number DESC LIMIT 1",
+    )
+    .bind(source)
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = found else { return Ok(None) };
+    Ok(Some(Revision {
+        source: text(&row, 0)?,
+        commit: text(&row, 1)?,
+        label: text(&row, 2)?,
+        author: text(&row, 3)?,
+        subject: text(&row, 4)?,
+        path: text(&row, 5)?,
+    }))
+}
+
+pub(super) async fn holds(conn: &mut SqliteConnection) -> Result<Vec<Hold>> {
+    let found = sqlx::query(
+        "SELECT domain, digest, reasons, creates, updates, replaces, deletes, revision, since FROM hold
+         ORDER BY domain",
+    )
+    .fetch_all(conn)
+    .await?;
+    found
+        .iter()
+        .map(|row| {
+            let reasons: Vec<String> = parse_json(row.try_get(2)?)?;
+            Ok(Hold {
+                domain: text(row, 0)?,
+                digest: hash(row.try_get(1)?)?,
+                reasons: reasons.into_iter().map(Arc::from).collect(),
+                counts: [row.try_get(3)?, row.try_get(4)?, row.try_get(5)?, row.try_get(6)?],
+                revision: text(row, 7)?,
+                since: at(row.try_get(8)?),
+            })
+        })
+        .collect()
+}
+
+pub(super) const APPROVALS: &str = "SELECT digest, reason, actor, at, used_at FROM approval";
+
+pub(super) fn approval_of(row: &SqliteRow) -> Result<Approval> {
+    Ok(Approval {
+        digest: hash(row.try_get(0)?)?,
+        reason: text(row, 1)?,
+        actor: text(row, 2)?,
+        at: at(row.try_get(3)?),
+        used_at: row.try_get::<Option<i64>, _>(4)?.map(at),
+    })
+}
+
+/// The approval of `digest` that can still be used.
+pub(super) async fn approval(
+    conn: &mut SqliteConnection,
+    digest: Hash,
+    now: Duration,
+) -> Result<Option<Approval>> {
+    let sql = format!("{APPROVALS} WHERE digest = ?1 AND used_at IS NULL AND at > ?2");
+    let found = sqlx::query(AssertSqlSafe(sql))
+        .bind(&digest.0[..])
+        .bind(oldest_valid(now))
+        .fetch_optional(conn)
+        .await?;
+    found.as_ref().map(approval_of).transpose()
+}
+
+fn text(row: &SqliteRow, index: usize) -> Result<Arc<str>> {
+    Ok(row.try_get::<&str, _>(index)?.into())
+}
+
+fn optional(row: &SqliteRow, index: usize) -> Result<Option<Arc<str>>> {
+    Ok(row.try_get::<Option<&str>, _>(index)?.map(Arc::from))
+}

@@ -1,0 +1,266 @@
+//! Opening the state: the directory, the lock, the checks, the migrations, the epoch.
+//!
+//! Guarantees: one writer per state directory (`flock`); nothing is created or migrated for a reader; a
+//! database of a newer program or another program is left untouched; an older one is copied before it is
+//! migrated; a damaged one is not written to.
+
+use super::{
+    backup,
+    error::{Result, StoreError, Trouble},
+    rows::ms,
+    seal::{KEY_FILE, Seal},
+};
+use crate::failpoint;
+use reconciled_provider::Clock;
+use sqlx::{
+    ConnectOptions as _, SqliteConnection, SqlitePool,
+    migrate::Migrator,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use std::{
+    fs::{self, DirBuilder, File, TryLockError},
+    io::{Read as _, Seek as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// Name of the database in the state directory.
+pub const DATABASE: &str = "state.db";
+
+/// "rcnd", in the header of the file: how a restore and `file` tell it from other databases.
+pub(super) const APPLICATION: i64 = 0x7263_6e64;
+
+/// The schema this program reads and writes.
+pub(super) fn newest_schema() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+/// The lock on a state directory, held until dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it.
+    pub(super) fn take(dir: &Path) -> Result<Lock> {
+        let path = dir.join("lock");
+        let fail = || StoreError::file("open the lock", &path);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(fail())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(StoreError::Locked { dir: dir.to_path_buf(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(fail()(error)),
+        }
+        // The number only serves the message to a second instance, so a full disk must not keep us from locking.
+        let note = |file: &mut File| -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        if let Err(error) = note(&mut file) {
+            tracing::warn!(error = %error, "could not leave the process number in the lock file");
+        }
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Makes the state directory, for its owner only; one that is there keeps its mode.
+pub(super) fn make_dir(dir: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::file("create", dir))
+}
+
+/// Makes an empty file for its owner only; SQLite gives the files beside it the same mode.
+pub(super) fn make_file(path: &Path) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map(drop).map_err(StoreError::file("create", path))
+}
+
+fn options(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(file)
+        .busy_timeout(Duration::from_secs(5))
+        .foreign_keys(true)
+        .pragma("trusted_schema", "OFF")
+        .pragma("cell_size_check", "ON")
+        .statement_cache_capacity(200)
+        .row_buffer_size(2048)
+        .disable_statement_logging()
+}
+
+/// The connection that writes. FULL, not NORMAL: an intent must survive a power cut once it was reported durable.
+pub(super) async fn connect(file: &Path) -> Result<SqliteConnection> {
+    let options = options(file)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("journal_size_limit", (16 << 20).to_string());
+    options.connect().await.map_err(|error| StoreError::from(error).of(file))
+}
+
+/// Connections that read.
+pub(super) async fn read_pool(file: &Path) -> Result<SqlitePool> {
+    let pool = |options| {
+        SqlitePoolOptions::new()
+            .max_connections(2)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_with(options)
+    };
+    let wal = file.with_extension("db-wal");
+    match pool(options(file).read_only(true)).await.map_err(|error| StoreError::from(error).of(file)) {
+        // Reading WAL needs a shared-memory file beside the database. Where it cannot be made (a read-only
+        // file system) and there is no WAL, the file cannot change under us.
+        Err(StoreError::Database { trouble: Trouble::CannotOpen | Trouble::ReadOnly, .. })
+            if !wal.exists() =>
+        {
+            let options = options(file).read_only(true).immutable(true);
+            pool(options).await.map_err(|error| StoreError::from(error).of(file))
+        }
+        result => result,
+    }
+}
+
+/// An empty database in memory, for reading verbs where there is no state yet.
+pub(super) async fn empty_pool() -> Result<SqlitePool> {
+    let options = SqliteConnectOptions::new().in_memory(true).disable_statement_logging();
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(options)
+        .await?;
+    MIGRATIONS.run(&pool).await.map_err(|source| StoreError::Migrate { file: PathBuf::new(), source })?;
+    Ok(pool)
+}
+
+/// What kind of file a database is, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Schema {
+    /// Nothing in it.
+    Empty,
+    /// Ours, of this schema.
+    Ours(i64),
+}
+
+/// Tells what a database is; one of another or a newer program is an error.
+pub(super) async fn identify(conn: &mut SqliteConnection, file: &Path) -> Result<Schema> {
+    let identify = async || -> Result<(i64, i64, i64)> {
+        let application = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *conn).await?;
+        let schema = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *conn).await?;
+        // The migrator's own table is made before the first migration.
+        let tables =
+            sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE tbl_name <> '_sqlx_migrations'")
+                .fetch_one(&mut *conn)
+                .await?;
+        Ok((application, schema, tables))
+    };
+    let mut identify = identify;
+    let (application, schema, tables) = identify().await.map_err(|error| error.of(file))?;
+    match (application, schema, tables) {
+        (0, 0, 0) => Ok(Schema::Empty),
+        (APPLICATION, found, _) if found <= newest_schema() => Ok(Schema::Ours(found)),
+        (APPLICATION, found, _) => {
+            Err(StoreError::NewerSchema { file: file.to_path_buf(), found, known: newest_schema() })
+        }
+        _ => Err(StoreError::Foreign(file.to_path_buf())),
+    }
+}
+
+/// Checks the file for damage.
+pub(super) async fn check(conn: &mut SqliteConnection, file: &Path, pragma: &'static str) -> Result<()> {
+    let found: String =
+        sqlx::query_scalar(pragma).fetch_one(conn).await.map_err(|error| StoreError::from(error).of(file))?;
+    if found == "ok" { Ok(()) } else { Err(StoreError::Damaged { file: file.to_path_buf(), what: found }) }
+}
+
+/// Brings a database to the newest schema, after a copy when there is something in it.
+pub(super) async fn migrate(conn: &mut SqliteConnection, file: &Path, found: Schema) -> Result<()> {
+    if let Schema::Ours(version) = found {
+        if version == newest_schema() {
+            return Ok(());
+        }
+        backup::before_migration(conn, file, version).await?;
+        failpoint::hit("store.migrate.after-backup");
+    }
+    let migrated = MIGRATIONS.run(&mut *conn).await;
+    migrated.map_err(|source| match source {
+        sqlx::migrate::MigrateError::Execute(error)
+        | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => StoreError::from(error).of(file),
+        source => StoreError::Migrate { file: file.to_path_buf(), source },
+    })
+}
+
+/// The key of this database: made with it, demanded as long as something is sealed with it.
+pub(super) async fn seal_of(conn: &mut SqliteConnection, dir: &Path) -> Result<Seal> {
+    let known: Option<String> = sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seal_key'")
+        .fetch_optional(&mut *conn)
+        .await?;
+    let seal = match (Seal::load(dir)?, &known) {
+        (Some(seal), Some(known)) if seal.fingerprint().to_string() == *known => return Ok(seal),
+        (Some(seal), None) => seal,
+        (Some(_), Some(_)) if holds_sealed(conn).await? => {
+            return Err(StoreError::SealKeyWrong(dir.join(KEY_FILE)));
+        }
+        (None, Some(_)) if holds_sealed(conn).await? => {
+            return Err(StoreError::SealKeyMissing(dir.join(KEY_FILE)));
+        }
+        (Some(seal), Some(_)) => {
+            tracing::warn!("the sealing key changed; marks of secrets change with it");
+            seal
+        }
+        (None, known) => {
+            if known.is_some() {
+                tracing::warn!(
+                    "the sealing key was lost; a new one is made, marks of secrets change with it"
+                );
+            }
+            Seal::create(dir)?
+        }
+    };
+    sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES ('seal_key', ?1)")
+        .bind(seal.fingerprint().to_string())
+        .execute(conn)
+        .await?;
+    Ok(seal)
+}
+
+/// True when something in the database needs the key.
+async fn holds_sealed(conn: &mut SqliteConnection) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM inventory WHERE private IS NOT NULL OR outputs IS NOT NULL)
+             OR EXISTS (SELECT 1 FROM journal j, json_each(j.rows) r
+                        WHERE j.rows IS NOT NULL AND coalesce(r.value ->> 'private', r.value ->> 'outputs') IS NOT NULL)",
+    )
+    .fetch_one(conn)
+    .await?)
+}
+
+/// Makes this process the writer: every transaction of an earlier one fails from now on.
+pub(super) async fn raise_epoch(conn: &mut SqliteConnection, clock: &dyn Clock) -> Result<u64> {
+    let epoch: i64 = sqlx::query_scalar(
+        "UPDATE epoch SET epoch = epoch + 1, opened_at = ?1, pid = ?2, program = ?3 RETURNING epoch",
+    )
+    .bind(ms(clock.now()))
+    .bind(std::process::id())
+    .bind(env!("CARGO_PKG_VERSION"))
+    .fetch_one(conn)
+    .await?;
+    Ok(epoch as u64)
+}
+
+/// The epoch in the database.
+pub(super) async fn epoch(conn: &mut SqliteConnection) -> Result<u64> {
+    let epoch: i64 = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(conn).await?;
+    Ok(epoch as u64)
+}

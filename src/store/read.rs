@@ -1,0 +1,363 @@
+//! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
+
+use super::{
+    Reader,
+    entry::{
+        ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
+        HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
+    },
+    error::Result,
+    events::{self, Verification},
+    journal::{StoredAction, StoredOutcome},
+    memory,
+    rows::{self, at, hash, ms, parse_json, to_hex},
+    write::APPROVAL_LIFE,
+};
+use futures_util::TryStreamExt as _;
+use reconciled_provider::{Address, ManifestKey, Pattern};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+
+/// Events that say what the journal and the revisions say better.
+const TOLD_ELSEWHERE: [&str; 6] = ["revision", "create", "update", "replace", "delete", "continue"];
+
+/// Who acts where nobody is named.
+const ENGINE: &str = "engine";
+
+impl Reader {
+    /// What is known as a whole, in one consistent snapshot.
+    pub async fn status(&self) -> Result<Status> {
+        let mut tx = self.snapshot().await?;
+        status(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+    /// What is tracked, by scope and id; with a pattern only what it means.
+    pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
+        let mut conn = self.conn().await?;
+        tracked(&mut conn, pattern).await.map_err(|error| error.of(&self.file))
+    }
+    /// What happened, the newest first.
+    pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+        let mut tx = self.snapshot().await?;
+        history(&mut tx, filter).await.map_err(|error| error.of(&self.file))
+    }
+    /// At most `limit` events after the one with number `after`, the oldest first.
+    pub async fn events(&self, filter: &EventFilter, after: i64, limit: usize) -> Result<Vec<EventEntry>> {
+        let mut conn = self.conn().await?;
+        listed_events(&mut conn, filter, after, limit).await.map_err(|error| error.of(&self.file))
+    }
+    /// Number of the last event, 0 when there is none: where `events -w` begins.
+    pub async fn last_event(&self) -> Result<i64> {
+        let mut conn = self.conn().await?;
+        let last = sqlx::query_scalar("SELECT coalesce(max(number), 0) FROM event");
+        last.fetch_one(&mut *conn).await.map_err(|error| self.error(error))
+    }
+    /// Checks the chain of the audit trail.
+    pub async fn verify_events(&self) -> Result<Verification> {
+        let mut tx = self.snapshot().await?;
+        events::verify(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+    /// Holds and consents.
+    pub async fn approvals(&self) -> Result<Approvals> {
+        let mut tx = self.snapshot().await?;
+        approvals(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+}
+
+async fn status(conn: &mut SqliteConnection) -> Result<Status> {
+    Ok(Status {
+        sources: sources(conn).await?,
+        scopes: scopes(conn).await?,
+        conditions: conditions(conn).await?,
+        holds: holds(conn).await?,
+        open: sqlx::query_scalar::<_, i64>(
+            "SELECT coalesce(sum(total - ended), 0) FROM journal WHERE ended < total",
+        )
+        .fetch_one(conn)
+        .await? as u64,
+    })
+}
+
+async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
+    let found = sqlx::query(
+        "SELECT r.source, r.commit_id, label, author, subject, at, manifests, c.commit_id IS r.commit_id
+         FROM revision r LEFT JOIN converged c ON c.source = r.source
+         WHERE number IN (SELECT max(number) FROM revision GROUP BY source) ORDER BY r.source",
+    )
+    .fetch_all(conn)
+    .await?;
+    let source = |row: &SqliteRow| {
+        Ok(SourceStatus {
+            source: row.try_get(0)?,
+            commit: row.try_get(1)?,
+            label: row.try_get(2)?,
+            author: row.try_get(3)?,
+            subject: row.try_get(4)?,
+            since: Stamp(at(row.try_get(5)?)),
+            manifests: row.try_get::<i64, _>(6)? as u64,
+            converged: row.try_get(7)?,
+        })
+    };
+    found.iter().map(source).collect()
+}
+
+async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
+    let found = sqlx::query(
+        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners) FROM (
+             SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
+                    sum(state = 'pending') AS pending, NULL AS foreigners FROM inventory GROUP BY scope
+             UNION ALL SELECT scope, 0, 0, 0, foreigners FROM scope_version)
+         GROUP BY scope ORDER BY scope",
+    )
+    .fetch_all(conn)
+    .await?;
+    let scope = |row: &SqliteRow| {
+        Ok(ScopeStatus {
+            scope: row.try_get(0)?,
+            tracked: row.try_get::<i64, _>(1)? as u64,
+            applied: row.try_get::<i64, _>(2)? as u64,
+            pending: row.try_get::<i64, _>(3)? as u64,
+            foreign: row.try_get::<Option<i64>, _>(4)?.map(|count| count as u64),
+        })
+    };
+    found.iter().map(scope).collect()
+}
+
+async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> {
+    let found = sqlx::query(
+        "SELECT scope, id, address, kind, reason, message, hint, since, next_try FROM condition
+         ORDER BY scope, position",
+    )
+    .fetch_all(conn)
+    .await?;
+    let condition = |row: &SqliteRow| {
+        Ok(ConditionEntry {
+            scope: row.try_get(0)?,
+            id: row.try_get(1)?,
+            address: row.try_get(2)?,
+            kind: row.try_get(3)?,
+            reason: row.try_get(4)?,
+            message: row.try_get(5)?,
+            hint: row.try_get(6)?,
+            since: Stamp(at(row.try_get(7)?)),
+            next_try: stamp(row, 8)?,
+        })
+    };
+    found.iter().map(condition).collect()
+}
+
+async fn holds(conn: &mut SqliteConnection) -> Result<Vec<HoldEntry>> {
+    let holds = memory::holds(conn).await?;
+    let entry = |hold: &reconciled_engine::store::Hold| {
+        let [creates, updates, replaces, deletes] = hold.counts;
+        HoldEntry {
+            domain: hold.domain.to_string(),
+            digest: hold.digest.to_string(),
+            reasons: hold.reasons.iter().map(ToString::to_string).collect(),
+            creates,
+            updates,
+            replaces,
+            deletes,
+            revision: hold.revision.to_string(),
+            since: Stamp(hold.since),
+        }
+    };
+    Ok(holds.iter().map(entry).collect())
+}
+
+async fn approvals(conn: &mut SqliteConnection) -> Result<Approvals> {
+    let sql = format!("{} ORDER BY at DESC, digest", memory::APPROVALS);
+    let found = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *conn).await?;
+    let mut approvals = Vec::new();
+    for row in &found {
+        let approval = memory::approval_of(row)?;
+        approvals.push(ApprovalEntry {
+            digest: approval.digest.to_string(),
+            reason: approval.reason.to_string(),
+            actor: approval.actor.to_string(),
+            at: Stamp(approval.at),
+            expires_at: Stamp(approval.at + APPROVAL_LIFE),
+            used_at: approval.used_at.map(Stamp),
+        });
+    }
+    Ok(Approvals { holds: holds(conn).await?, approvals })
+}
+
+/// True when a stored address is among those meant. `group` is that of its manifest, where one is known.
+fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
+    let Some(pattern) = pattern else { return true };
+    let Some(address) = address.and_then(|text| text.parse::<Address>().ok()) else { return false };
+    let group = group.or(address.group.as_deref()).unwrap_or("");
+    pattern.matches(&address, group)
+}
+
+async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
+    let mut found = sqlx::query(
+        "SELECT address, manifest, scope, id, remote, file, state, recheck_at, written_at, revision, deletion, drift, merged,
+                applied, depends_on FROM inventory ORDER BY scope, id",
+    )
+    .fetch(conn);
+    let mut list = Vec::new();
+    while let Some(row) = found.try_next().await? {
+        let (address, manifest): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        let key = ManifestKey(manifest.as_str().into());
+        if !is_meant(pattern, Some(&address), Some(key.group())) {
+            continue;
+        }
+        list.push(TrackedEntry {
+            address,
+            manifest,
+            scope: row.try_get(2)?,
+            id: row.try_get(3)?,
+            remote: row.try_get(4)?,
+            file: row.try_get(5)?,
+            state: row.try_get(6)?,
+            recheck_at: stamp(&row, 7)?,
+            written_at: stamp(&row, 8)?.filter(|at| !at.0.is_zero()),
+            revision: row.try_get(9)?,
+            deletion: row.try_get(10)?,
+            drift: row.try_get(11)?,
+            merge: row.try_get(12)?,
+            applied: hash(row.try_get(13)?)?.to_string(),
+            depends_on: row.try_get::<Option<&str>, _>(14)?.map(parse_json).transpose()?.unwrap_or_default(),
+        });
+    }
+    Ok(list)
+}
+
+async fn listed_events(
+    conn: &mut SqliteConnection,
+    filter: &EventFilter,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<EventEntry>> {
+    let sql = format!(
+        "{} WHERE number > ?1 AND at >= ?2 AND (?3 = '[]' OR kind IN (SELECT value FROM json_each(?3)))
+         ORDER BY number",
+        events::SELECT
+    );
+    let mut found = sqlx::query(AssertSqlSafe(sql))
+        .bind(after)
+        .bind(filter.since.map_or(0, ms))
+        .bind(rows::json(&filter.kinds))
+        .fetch(conn);
+    let mut list = Vec::new();
+    while list.len() < limit
+        && let Some(row) = found.try_next().await?
+    {
+        let event = event(&row)?;
+        if is_meant(filter.address.as_ref(), event.address.as_deref(), None) {
+            list.push(event);
+        }
+    }
+    Ok(list)
+}
+
+fn event(row: &SqliteRow) -> Result<EventEntry> {
+    Ok(EventEntry {
+        number: row.try_get(0)?,
+        at: Stamp(at(row.try_get(1)?)),
+        kind: row.try_get(2)?,
+        scope: row.try_get(3)?,
+        address: row.try_get(4)?,
+        revision: row.try_get(5)?,
+        actor: row.try_get(6)?,
+        reason: row.try_get(7)?,
+        message: row.try_get(8)?,
+        hash: to_hex(row.try_get(9)?),
+    })
+}
+
+async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+    let since = filter.since.map_or(0, ms);
+    let mut list = Vec::new();
+    // A revision concerns no single address.
+    if filter.address.is_none() {
+        list.extend(revisions(conn, since).await?);
+    }
+    list.extend(actions(conn, since, filter.address.as_ref()).await?);
+    list.extend(other_events(conn, filter).await?);
+    list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| *actor == entry.actor));
+    list.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+    Ok(list)
+}
+
+async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {
+    let found = sqlx::query(
+        "SELECT at, source, label, author, subject FROM revision WHERE at >= ?1 ORDER BY number DESC",
+    )
+    .bind(since)
+    .fetch_all(conn)
+    .await?;
+    let entry = |row: &SqliteRow| {
+        Ok(HistoryEntry {
+            at: Stamp(at(row.try_get(0)?)),
+            kind: "revision".into(),
+            scope: None,
+            address: None,
+            reason: format!("source {}", row.try_get::<&str, _>(1)?),
+            revision: row.try_get(2)?,
+            actor: row.try_get(3)?,
+            message: row.try_get(4)?,
+            outcome: None,
+        })
+    };
+    found.iter().map(entry).collect()
+}
+
+async fn actions(
+    conn: &mut SqliteConnection,
+    since: i64,
+    pattern: Option<&Pattern>,
+) -> Result<Vec<HistoryEntry>> {
+    let mut found = sqlx::query(
+        "SELECT started_at, scope, actions, outcomes FROM journal WHERE started_at >= ?1 ORDER BY number DESC",
+    )
+    .bind(since)
+    .fetch(conn);
+    let mut list = Vec::new();
+    while let Some(group) = found.try_next().await? {
+        let when = Stamp(at(group.try_get(0)?));
+        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
+        for (index, action) in actions.iter().enumerate() {
+            let key = ManifestKey((&*action.manifest).into());
+            if !is_meant(pattern, Some(&action.address), Some(key.group())) {
+                continue;
+            }
+            let outcome = outcomes.get(index).and_then(Option::as_ref);
+            list.push(HistoryEntry {
+                at: when,
+                kind: action.op.to_string(),
+                scope: Some(group.try_get(1)?),
+                address: Some(action.address.to_string()),
+                revision: action.revision.to_string(),
+                actor: ENGINE.into(),
+                reason: action.reason.to_string(),
+                message: outcome.and_then(|outcome| outcome.error.clone()).unwrap_or_default(),
+                outcome: Some(outcome.map_or_else(|| "open".into(), |outcome| outcome.outcome.clone())),
+            });
+        }
+    }
+    Ok(list)
+}
+
+async fn other_events(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
+    let wanted = EventFilter { address: filter.address.clone(), since: filter.since, kinds: Vec::new() };
+    let mut events = listed_events(conn, &wanted, 0, usize::MAX).await?;
+    events.retain(|event| !TOLD_ELSEWHERE.contains(&event.kind.as_str()));
+    let entry = |event: EventEntry| HistoryEntry {
+        at: event.at,
+        kind: event.kind,
+        scope: event.scope,
+        address: event.address,
+        revision: event.revision,
+        actor: event.actor,
+        reason: event.reason,
+        message: event.message,
+        outcome: None,
+    };
+    Ok(events.into_iter().rev().map(entry).collect())
+}
+
+fn stamp(row: &SqliteRow, index: usize) -> Result<Option<Stamp>> {
+    Ok(row.try_get::<Option<i64>, _>(index)?.map(|time| Stamp(at(time))))
+}

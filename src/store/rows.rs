@@ -1,0 +1,422 @@
+//! Inventory rows in and out of their two stored forms: columns of `inventory`, and JSON in the journal.
+
+use super::{
+    error::{Result, StoreError},
+    seal::{Part, Seal},
+};
+use reconciled_engine::{Row, RowState};
+use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked};
+use serde::{Deserialize, Serialize};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+use std::{
+    path::PathBuf,
+    str::FromStr,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+/// The columns of an inventory row, in the order [`put`] binds and [`get`] reads them.
+pub(super) const SELECT: &str = "SELECT scope, id, manifest, address, file, content, template, applied, normalizer, \
+     deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, private, outputs FROM inventory";
+
+/// Rows per statement: one text each, so that each is prepared once and then reused.
+const SIZES: [usize; 3] = [128, 8, 1];
+
+static UPSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(upsert));
+
+fn upsert(rows: usize) -> String {
+    const COLUMNS: [&str; 20] = [
+        "scope",
+        "id",
+        "manifest",
+        "address",
+        "file",
+        "content",
+        "template",
+        "applied",
+        "normalizer",
+        "deletion",
+        "drift",
+        "merged",
+        "state",
+        "recheck_at",
+        "written_at",
+        "revision",
+        "remote",
+        "depends_on",
+        "private",
+        "outputs",
+    ];
+    let marks = format!("({})", vec!["?"; COLUMNS.len()].join(","));
+    let sets: Vec<String> = COLUMNS[2..].iter().map(|name| format!("{name}=excluded.{name}")).collect();
+    format!(
+        "INSERT INTO inventory ({}) VALUES {} ON CONFLICT (scope, id) DO UPDATE SET {}",
+        COLUMNS.join(","),
+        vec![marks; rows].join(","),
+        sets.join(",")
+    )
+}
+
+/// Puts or replaces rows by scope and id.
+pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row]) -> Result<()> {
+    let mut scopes = Last::default();
+    let mut rest = rows;
+    for (size, sql) in SIZES.iter().zip(UPSERTS.iter()) {
+        while rest.len() >= *size {
+            let (chunk, after) = rest.split_at(*size);
+            let mut query = sqlx::query(AssertSqlSafe(sql.as_str()));
+            for row in chunk {
+                query = bind(query, row, seal, &mut scopes)?;
+            }
+            query.execute(&mut *conn).await?;
+            rest = after;
+        }
+    }
+    Ok(())
+}
+
+type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+
+fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Result<Query<'q>> {
+    let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
+    let (state, recheck_at) = state_columns(&row.state);
+    Ok(query
+        .bind(scopes.arc(&row.scope.to_string()))
+        .bind(id.0.clone())
+        .bind(row.manifest.0.clone())
+        .bind(row.address.to_string())
+        .bind(row.file.clone())
+        .bind(&row.content.0[..])
+        .bind(&row.template.0[..])
+        .bind(&applied.0[..])
+        .bind(row.normalizer)
+        .bind(deletion_word(row.deletion))
+        .bind(drift_word(row.drift))
+        .bind(row.merge)
+        .bind(state)
+        .bind(recheck_at)
+        .bind(ms(row.written_at))
+        .bind(row.revision.clone())
+        .bind(remote.clone())
+        .bind(edges(after))
+        .bind(seal.seal(&row.scope, id, Part::Private, private)?)
+        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
+}
+
+/// Marks rows as seen to be as written.
+pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
+    sqlx::query(
+        "UPDATE inventory SET state = 'settled', recheck_at = NULL
+         WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
+    )
+    .bind(scope.to_string())
+    .bind(json(&ids))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Removes rows by id.
+pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
+    sqlx::query("DELETE FROM inventory WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))")
+        .bind(scope.to_string())
+        .bind(json(&ids))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Reads one row of [`SELECT`].
+pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
+    let scope = names.scope(row.try_get(0)?)?;
+    let id = ResourceId::from(row.try_get::<&str, _>(1)?);
+    let after = match row.try_get::<Option<&str>, _>(17)? {
+        Some(text) => parse_edges(text)?,
+        None => names.no_edges.clone(),
+    };
+    let tracked = Tracked {
+        remote: row.try_get::<Option<&str>, _>(16)?.map(Arc::from),
+        private: unseal(seal, &scope, &id, Part::Private, row.try_get(18)?)?,
+        applied: hash(row.try_get(7)?)?,
+        after,
+        outputs: unseal(seal, &scope, &id, Part::Outputs, row.try_get(19)?)?,
+        id,
+    };
+    Ok(Row {
+        scope,
+        tracked,
+        manifest: ManifestKey(names.manifest.arc(row.try_get(2)?)),
+        address: address(row.try_get(3)?),
+        file: names.file.arc(row.try_get(4)?),
+        content: hash(row.try_get(5)?)?,
+        template: hash(row.try_get(6)?)?,
+        normalizer: row.try_get(8)?,
+        deletion: parse_deletion(row.try_get(9)?)?,
+        drift: parse_drift(row.try_get(10)?)?,
+        merge: row.try_get(11)?,
+        state: parse_state(row.try_get(12)?, row.try_get(13)?)?,
+        written_at: at(row.try_get(14)?),
+        revision: names.revision.arc(row.try_get(15)?),
+    })
+}
+
+/// Shares texts that repeat from row to row: 100,000 rows of a zone name one scope, one file, one manifest.
+#[derive(Default)]
+pub(super) struct Names {
+    scope: Option<(String, Scope)>,
+    manifest: Last,
+    file: Last,
+    revision: Last,
+    no_edges: Arc<[ManifestKey]>,
+}
+
+impl Names {
+    pub(super) fn scope(&mut self, text: &str) -> Result<Scope> {
+        match &self.scope {
+            Some((last, scope)) if last == text => Ok(scope.clone()),
+            _ => {
+                let scope = scope(text)?;
+                self.scope = Some((text.to_string(), scope.clone()));
+                Ok(scope)
+            }
+        }
+    }
+}
+
+/// The text seen last.
+#[derive(Default)]
+struct Last(Option<Arc<str>>);
+
+impl Last {
+    fn arc(&mut self, text: &str) -> Arc<str> {
+        match &self.0 {
+            Some(last) if &**last == text => last.clone(),
+            _ => self.0.insert(Arc::from(text)).clone(),
+        }
+    }
+}
+
+/// An inventory row as JSON, without scope and id: those stand beside it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredRow {
+    manifest: String,
+    address: String,
+    file: String,
+    content: String,
+    template: String,
+    applied: String,
+    normalizer: u32,
+    deletion: Deletion,
+    drift: Drift,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    merge: bool,
+    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recheck_at: Option<i64>,
+    written_at: i64,
+    revision: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remote: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    private: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outputs: Option<String>,
+}
+
+impl StoredRow {
+    pub(super) fn of(row: &Row, seal: &Seal) -> Result<StoredRow> {
+        let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
+        let (state, recheck_at) = state_columns(&row.state);
+        let sealed = |part, clear| -> Result<_> {
+            Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
+        };
+        Ok(StoredRow {
+            manifest: row.manifest.to_string(),
+            address: row.address.to_string(),
+            file: row.file.to_string(),
+            content: row.content.to_string(),
+            template: row.template.to_string(),
+            applied: applied.to_string(),
+            normalizer: row.normalizer,
+            deletion: row.deletion,
+            drift: row.drift,
+            merge: row.merge,
+            state: state.to_string(),
+            recheck_at,
+            written_at: ms(row.written_at),
+            revision: row.revision.to_string(),
+            remote: remote.as_deref().map(str::to_string),
+            depends_on: after.iter().map(ToString::to_string).collect(),
+            private: sealed(Part::Private, private)?,
+            outputs: sealed(Part::Outputs, outputs)?,
+        })
+    }
+
+    pub(super) fn row(self, scope: Scope, id: ResourceId, seal: Option<&Seal>) -> Result<Row> {
+        let opened = |part, text: Option<String>| {
+            let bytes = text.map(|text| from_hex(&text)).transpose()?;
+            unseal(seal, &scope, &id, part, bytes.as_deref())
+        };
+        let tracked = Tracked {
+            private: opened(Part::Private, self.private)?,
+            outputs: opened(Part::Outputs, self.outputs)?,
+            remote: self.remote.map(Arc::from),
+            applied: parse_hex(&self.applied)?,
+            after: self.depends_on.into_iter().map(|key| ManifestKey(key.into())).collect(),
+            id,
+        };
+        Ok(Row {
+            scope,
+            tracked,
+            manifest: ManifestKey(self.manifest.into()),
+            address: address(&self.address),
+            file: self.file.into(),
+            content: parse_hex(&self.content)?,
+            template: parse_hex(&self.template)?,
+            normalizer: self.normalizer,
+            deletion: self.deletion,
+            drift: self.drift,
+            merge: self.merge,
+            state: parse_state(&self.state, self.recheck_at)?,
+            written_at: at(self.written_at),
+            revision: self.revision.into(),
+        })
+    }
+}
+
+fn unseal(
+    seal: Option<&Seal>,
+    scope: &Scope,
+    id: &ResourceId,
+    part: Part,
+    bytes: Option<&[u8]>,
+) -> Result<Sealed> {
+    match (bytes, seal) {
+        (None, _) => Ok(Sealed::default()),
+        (Some(bytes), Some(seal)) => seal.open(scope, id, part, bytes),
+        (Some(_), None) => Err(StoreError::SealKeyMissing(PathBuf::from(super::seal::KEY_FILE))),
+    }
+}
+
+/// Milliseconds since the epoch: finer times are cut.
+pub(super) fn ms(at: Duration) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The time behind stored milliseconds.
+pub(super) fn at(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+/// JSON of plain data.
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data has a JSON form")
+}
+
+pub(super) fn parse_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| StoreError::Unreadable(format!("JSON: {error}")))
+}
+
+pub(super) fn scope(text: &str) -> Result<Scope> {
+    text.parse().map_err(|_| StoreError::Unreadable(format!("scope `{text}`")))
+}
+
+/// An address is for people: one that does not follow the grammar keeps its text instead of making a whole
+/// scope unreadable.
+pub(super) fn address(text: &str) -> Address {
+    Address::from_str(text).unwrap_or_else(|_| {
+        let (kind, name) = text.split_once('/').unwrap_or(("", text));
+        Address { namespace: None, kind: kind.into(), group: None, name: name.into(), part: None }
+    })
+}
+
+pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
+    bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
+}
+
+pub(super) fn parse_hex(text: &str) -> Result<Hash> {
+    Hash::from_hex(text).ok_or_else(|| StoreError::Unreadable(format!("hash `{text}`")))
+}
+
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits =
+        bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    digits.map(char::from).collect()
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>> {
+    let fail = || StoreError::Unreadable("sealed value in the journal".to_string());
+    let digit = |c: u8| char::from(c).to_digit(16).ok_or_else(fail);
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Ok((digit(*high)? * 16 + digit(*low)?) as u8),
+            _ => Err(fail()),
+        })
+        .collect()
+}
+
+fn edges(after: &[ManifestKey]) -> Option<String> {
+    (!after.is_empty()).then(|| json(&after.iter().map(|key| &*key.0).collect::<Vec<_>>()))
+}
+
+fn parse_edges(text: &str) -> Result<Arc<[ManifestKey]>> {
+    let keys: Vec<String> = parse_json(text)?;
+    Ok(keys.into_iter().map(|key| ManifestKey(key.into())).collect())
+}
+
+fn state_columns(state: &RowState) -> (&'static str, Option<i64>) {
+    match state {
+        RowState::Settled => ("settled", None),
+        RowState::Applied => ("applied", None),
+        RowState::Pending { recheck_at } => ("pending", Some(ms(*recheck_at))),
+    }
+}
+
+fn parse_state(word: &str, time: Option<i64>) -> Result<RowState> {
+    match (word, time) {
+        ("settled", _) => Ok(RowState::Settled),
+        ("applied", _) => Ok(RowState::Applied),
+        ("pending", Some(time)) => Ok(RowState::Pending { recheck_at: at(time) }),
+        _ => Err(StoreError::Unreadable(format!("state `{word}`"))),
+    }
+}
+
+fn deletion_word(deletion: Deletion) -> &'static str {
+    match deletion {
+        Deletion::Delete => "delete",
+        Deletion::Abandon => "abandon",
+        Deletion::Protect => "protect",
+    }
+}
+
+fn parse_deletion(word: &str) -> Result<Deletion> {
+    match word {
+        "delete" => Ok(Deletion::Delete),
+        "abandon" => Ok(Deletion::Abandon),
+        "protect" => Ok(Deletion::Protect),
+        _ => Err(StoreError::Unreadable(format!("deletion `{word}`"))),
+    }
+}
+
+fn drift_word(drift: Drift) -> &'static str {
+    match drift {
+        Drift::Heal => "heal",
+        Drift::Warn => "warn",
+        Drift::Ignore => "ignore",
+    }
+}
+
+fn parse_drift(word: &str) -> Result<Drift> {
+    match word {
+        "heal" => Ok(Drift::Heal),
+        "warn" => Ok(Drift::Warn),
+        "ignore" => Ok(Drift::Ignore),
+        _ => Err(StoreError::Unreadable(format!("drift `{word}`"))),
+    }
+}

@@ -1,0 +1,378 @@
+//! One function per [`Write`]: each changes its tables inside the transaction the writer opened.
+//!
+//! Guarantee: a write that changes nothing touches no page, so a transaction of such writes costs no fsync.
+
+use super::{
+    error::{Result, StoreError},
+    events, journal,
+    rows::{self, hash, json, ms},
+    seal::Seal,
+};
+use reconciled_engine::{
+    Write,
+    store::{Approval, ClaimRow, Condition, Consent, Converged, Hold, KnownVersion, Revision},
+};
+use reconciled_provider::{Hash, Lives, ManifestKey, ResourceId, Scope, Version};
+use sqlx::{Row as _, SqliteConnection};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long a consent may wait to be used.
+pub const APPROVAL_LIFE: Duration = Duration::from_hours(24);
+
+/// What a write may touch.
+pub(super) struct Tx<'a> {
+    pub(super) conn: &'a mut SqliteConnection,
+    pub(super) seal: &'a Seal,
+    pub(super) epoch: u64,
+}
+
+/// Carries out one write.
+pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
+    match write {
+        Write::Start { scope, intents, fence, at } => journal::start(tx, scope, intents, fence, *at).await,
+        Write::End(endings) => journal::end(tx, endings).await,
+        Write::Rows(list) => rows::put(tx.conn, tx.seal, list).await,
+        Write::Gone(scope, ids) => rows::remove(tx.conn, scope, ids).await,
+        Write::Settled(scope, ids) => rows::settle(tx.conn, scope, ids).await,
+        Write::Conditions(scope, list) => conditions(tx.conn, scope, list).await,
+        Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
+        Write::Hold(hold) => put_hold(tx.conn, hold).await,
+        Write::Release(domain) => release(tx.conn, domain).await,
+        Write::Approve(approval) => approve(tx.conn, approval).await,
+        Write::UseApproval(digest, at) => use_approval(tx.conn, *digest, *at).await,
+        Write::Consent(scope, id, consent) => put_consent(tx.conn, scope, id, consent).await,
+        Write::ConsentSpent(scope, id) => consent_spent(tx.conn, scope, id).await,
+        Write::Claims(scope, id, list) => claims(tx.conn, scope, id, list).await,
+        Write::ClaimSynced(scope, id, key, synced) => claim_synced(tx.conn, scope, id, key, *synced).await,
+        Write::Version(scope, version) => put_version(tx.conn, scope, version.as_ref()).await,
+        Write::Converged(Ok(converged)) => put_converged(tx.conn, converged).await,
+        Write::Converged(Err(source)) => no_longer_converged(tx.conn, source).await,
+        Write::Event(event) => events::append(tx.conn, event).await,
+    }
+}
+
+async fn conditions(conn: &mut SqliteConnection, scope: &Scope, list: &[Condition]) -> Result<()> {
+    let name = scope.to_string();
+    let mut memory = super::memory::Many::new();
+    super::memory::conditions(conn, (&name, &name), &mut memory).await?;
+    let old = memory.remove(scope).unwrap_or_default().conditions;
+    let new: Vec<Condition> = list
+        .iter()
+        .map(|condition| {
+            let before = old.iter().find(|before| is_same_trouble(before, condition));
+            Condition { since: before.map_or(condition.since, |before| before.since), ..condition.clone() }
+        })
+        .collect();
+    if stored(&new) == stored(&old) {
+        return Ok(());
+    }
+    sqlx::query("DELETE FROM condition WHERE scope = ?1").bind(&name).execute(&mut *conn).await?;
+    for (position, condition) in new.iter().enumerate() {
+        sqlx::query(
+            "INSERT INTO condition (scope, position, id, address, kind, reason, message, hint, since, next_try)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )
+        .bind(&name)
+        .bind(position as i64)
+        .bind(condition.id.as_ref().map(|id| id.0.clone()))
+        .bind(condition.address.as_ref().map(ToString::to_string))
+        .bind(super::memory::condition_word(condition.kind))
+        .bind(condition.reason.clone())
+        .bind(condition.message.clone())
+        .bind(condition.hint.clone())
+        .bind(ms(condition.since))
+        .bind(condition.next_try.map(ms))
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+/// The message is left out: an error text that varies from try to try is still the same trouble.
+fn is_same_trouble(a: &Condition, b: &Condition) -> bool {
+    (&a.id, &a.address, a.kind, &a.reason) == (&b.id, &b.address, b.kind, &b.reason)
+}
+
+/// Conditions as they read back: times cut to milliseconds.
+fn stored(list: &[Condition]) -> Vec<Condition> {
+    let cut = |time: Duration| rows::at(ms(time));
+    list.iter()
+        .map(|c| Condition { since: cut(c.since), next_try: c.next_try.map(cut), ..c.clone() })
+        .collect()
+}
+
+/// Brings a revision into force: its number is the new generation of every manifest it changed.
+async fn in_force(
+    conn: &mut SqliteConnection,
+    revision: &Revision,
+    manifests: &[(ManifestKey, Hash)],
+    at: Duration,
+) -> Result<()> {
+    let found = sqlx::query("SELECT key, content FROM manifest WHERE source = ?1")
+        .bind(revision.source.clone())
+        .fetch_all(&mut *conn)
+        .await?;
+    let mut old: HashMap<String, Hash> = HashMap::with_capacity(found.len());
+    for row in &found {
+        old.insert(row.try_get(0)?, hash(row.try_get(1)?)?);
+    }
+    let mut changed = Vec::new();
+    for (key, content) in manifests {
+        if old.remove(&*key.0) != Some(*content) {
+            changed.push([key.to_string(), content.to_string()]);
+        }
+    }
+    let gone: Vec<&String> = old.keys().collect();
+    let is_new = super::memory::in_force(conn, &revision.source).await?.as_ref() != Some(revision);
+    if !is_new && changed.is_empty() && gone.is_empty() {
+        return Ok(());
+    }
+    let generation = sqlx::query(
+        "INSERT INTO revision (source, commit_id, label, author, subject, path, at, manifests, changed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )
+    .bind(revision.source.clone())
+    .bind(revision.commit.clone())
+    .bind(revision.label.clone())
+    .bind(revision.author.clone())
+    .bind(revision.subject.clone())
+    .bind(revision.path.clone())
+    .bind(ms(at))
+    .bind(manifests.len() as i64)
+    .bind((changed.len() + gone.len()) as i64)
+    .execute(&mut *conn)
+    .await?
+    .last_insert_rowid();
+    sqlx::query("DELETE FROM manifest WHERE key IN (SELECT value FROM json_each(?1))")
+        .bind(json(&gone))
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(
+        "INSERT INTO manifest (source, key, content, generation)
+         SELECT ?1, value ->> 0, unhex(value ->> 1), ?2 FROM json_each(?3) WHERE true
+         ON CONFLICT (key) DO UPDATE SET content = excluded.content, generation = excluded.generation",
+    )
+    .bind(revision.source.clone())
+    .bind(generation)
+    .bind(json(&changed))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {
+    let [creates, updates, replaces, deletes] = hold.counts;
+    let reasons: Vec<&str> = hold.reasons.iter().map(|reason| &**reason).collect();
+    sqlx::query(
+        "INSERT INTO hold (domain, digest, reasons, creates, updates, replaces, deletes, revision, since)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT (domain) DO UPDATE SET digest = excluded.digest, reasons = excluded.reasons,
+             creates = excluded.creates, updates = excluded.updates, replaces = excluded.replaces,
+             deletes = excluded.deletes, revision = excluded.revision, since = excluded.since
+         WHERE (digest, reasons, creates, updates, replaces, deletes, revision, since)
+             <> (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )
+    .bind(hold.domain.clone())
+    .bind(&hold.digest.0[..])
+    .bind(json(&reasons))
+    .bind(creates)
+    .bind(updates)
+    .bind(replaces)
+    .bind(deletes)
+    .bind(hold.revision.clone())
+    .bind(ms(hold.since))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn release(conn: &mut SqliteConnection, domain: &Arc<str>) -> Result<()> {
+    sqlx::query("DELETE FROM hold WHERE domain = ?1").bind(domain.clone()).execute(conn).await?;
+    Ok(())
+}
+
+/// Saying the same thing twice is one consent: a repeated one does not make a used one fresh again.
+async fn approve(conn: &mut SqliteConnection, approval: &Approval) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO approval (digest, reason, actor, at, used_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (digest) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at = excluded.at,
+             used_at = excluded.used_at WHERE excluded.at > at",
+    )
+    .bind(&approval.digest.0[..])
+    .bind(approval.reason.clone())
+    .bind(approval.actor.clone())
+    .bind(ms(approval.at))
+    .bind(approval.used_at.map(ms))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn use_approval(conn: &mut SqliteConnection, digest: Hash, now: Duration) -> Result<()> {
+    let used =
+        sqlx::query("UPDATE approval SET used_at = ?2 WHERE digest = ?1 AND used_at IS NULL AND at > ?3")
+            .bind(&digest.0[..])
+            .bind(ms(now))
+            .bind(oldest_valid(now))
+            .execute(conn)
+            .await?
+            .rows_affected();
+    if used == 1 { Ok(()) } else { Err(StoreError::NotApproved(digest)) }
+}
+
+/// Consents given at this time or before have expired; may be negative on a clock near the epoch.
+pub(super) fn oldest_valid(now: Duration) -> i64 {
+    ms(now) - ms(APPROVAL_LIFE)
+}
+
+async fn put_consent(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    id: &ResourceId,
+    consent: &Consent,
+) -> Result<()> {
+    let (word, observed, from) = match consent {
+        Consent::Adopt { observed, from } => ("adopt", Some(&observed.0[..]), from.clone()),
+        Consent::Barred => ("barred", None, None),
+    };
+    sqlx::query(
+        "INSERT INTO consent (scope, id, word, observed, instance) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (scope, id) DO UPDATE SET word = ?3, observed = ?4, instance = ?5
+         WHERE word IS NOT ?3 OR observed IS NOT ?4 OR instance IS NOT ?5",
+    )
+    .bind(scope.to_string())
+    .bind(id.0.clone())
+    .bind(word)
+    .bind(observed)
+    .bind(from)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn consent_spent(conn: &mut SqliteConnection, scope: &Scope, id: &ResourceId) -> Result<()> {
+    sqlx::query("DELETE FROM consent WHERE scope = ?1 AND id = ?2")
+        .bind(scope.to_string())
+        .bind(id.0.clone())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn claims(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    id: &ResourceId,
+    list: &[ClaimRow],
+) -> Result<()> {
+    let keys: BTreeMap<&str, &ClaimRow> = list.iter().map(|row| (&*row.claim.key, row)).collect();
+    sqlx::query(
+        "DELETE FROM claim WHERE owner_scope = ?1 AND owner = ?2 AND key NOT IN (SELECT value FROM json_each(?3))",
+    )
+    .bind(scope.to_string())
+    .bind(id.0.clone())
+    .bind(json(&keys.keys().collect::<Vec<_>>()))
+    .execute(&mut *conn)
+    .await?;
+    for row in keys.values() {
+        sqlx::query(
+            "INSERT INTO claim (owner_scope, owner, key, provider, kind, spec, lives, scope, id, synced)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT (owner_scope, owner, key) DO UPDATE SET provider = ?4, kind = ?5, spec = ?6, lives = ?7,
+                 scope = ?8, id = ?9, synced = ?10
+             WHERE (provider, kind, spec, lives, scope, id, synced) <> (?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )
+        .bind(scope.to_string())
+        .bind(id.0.clone())
+        .bind(row.claim.key.clone())
+        .bind(row.claim.provider.clone())
+        .bind(row.claim.kind.clone())
+        .bind(&row.claim.spec[..])
+        .bind(lives_word(row.claim.lives))
+        .bind(row.scope.to_string())
+        .bind(row.id.0.clone())
+        .bind(row.synced)
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+pub(super) fn lives_word(lives: Lives) -> &'static str {
+    match lives {
+        Lives::WhilePending => "while-pending",
+        Lives::WhileTracked => "while-tracked",
+    }
+}
+
+async fn claim_synced(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    id: &ResourceId,
+    key: &Arc<str>,
+    synced: bool,
+) -> Result<()> {
+    sqlx::query(
+        "UPDATE claim SET synced = ?4 WHERE owner_scope = ?1 AND owner = ?2 AND key = ?3 AND synced <> ?4",
+    )
+    .bind(scope.to_string())
+    .bind(id.0.clone())
+    .bind(key.clone())
+    .bind(synced)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn put_version(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    version: Option<&KnownVersion>,
+) -> Result<()> {
+    let Some(known) = version else {
+        sqlx::query("DELETE FROM scope_version WHERE scope = ?1")
+            .bind(scope.to_string())
+            .execute(conn)
+            .await?;
+        return Ok(());
+    };
+    let (state, token) = match &known.version {
+        Version::Absent => ("absent", None),
+        Version::At(token) => ("at", Some(&token[..])),
+        Version::Unknown => ("unknown", None),
+    };
+    sqlx::query(
+        "INSERT INTO scope_version (scope, state, token, foreigners) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (scope) DO UPDATE SET state = ?2, token = ?3, foreigners = ?4
+         WHERE state <> ?2 OR token IS NOT ?3 OR foreigners <> ?4",
+    )
+    .bind(scope.to_string())
+    .bind(state)
+    .bind(token)
+    .bind(known.foreign)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn put_converged(conn: &mut SqliteConnection, converged: &Converged) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO converged (source, commit_id, inputs) VALUES (?1, ?2, ?3)
+         ON CONFLICT (source) DO UPDATE SET commit_id = ?2, inputs = ?3 WHERE (commit_id, inputs) <> (?2, ?3)",
+    )
+    .bind(converged.source.clone())
+    .bind(converged.commit.clone())
+    .bind(&converged.inputs.0[..])
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn no_longer_converged(conn: &mut SqliteConnection, source: &Arc<str>) -> Result<()> {
+    sqlx::query("DELETE FROM converged WHERE source = ?1").bind(source.clone()).execute(conn).await?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The one task that writes. It owns the write connection and the lock on the state directory.
+//!
+//! Guarantees: commits that arrive while a transaction runs share the next one (one fsync for all of them);
+//! each is atomic on its own and fails on its own; the answer comes after `COMMIT`. A lone caller never waits
+//! for company. Every transaction checks that this process is still the writer: a process that was frozen
+//! while another took over wakes up to `Conflict`, whatever the lock file says.
+
+use super::{
+    error::{Result, StoreError},
+    open::Lock,
+    seal::Seal,
+    write::{self, Tx},
+};
+use crate::failpoint;
+use reconciled_engine::Write;
+use reconciled_provider::Error;
+use sqlx::{Connection as _, SqliteConnection};
+use std::{path::PathBuf, sync::Arc};
+use tokio::sync::{mpsc, oneshot};
+
+/// Commits per transaction at most.
+const GROUP: usize = 256;
+
+/// Commits that may wait; more make the caller wait.
+pub(super) const QUEUE: usize = 1024;
+
+/// What the writer is asked.
+pub(super) enum Message {
+    Commit(Commit),
+    /// The recovery is over.
+    Recovered(oneshot::Sender<Result<(), Error>>),
+    Close,
+}
+
+/// Writes that are durable together or not at all.
+pub(super) struct Commit {
+    pub(super) writes: Vec<Write>,
+    pub(super) reply: oneshot::Sender<Result<(), Error>>,
+}
+
+pub(super) struct Writer {
+    pub(super) conn: SqliteConnection,
+    pub(super) seal: Arc<Seal>,
+    pub(super) epoch: u64,
+    pub(super) file: PathBuf,
+    pub(super) queue: mpsc::Receiver<Message>,
+    /// Held exactly as long as the connection.
+    pub(super) lock: Option<Lock>,
+}
+
+impl Writer {
+    /// Serves the queue until it is told to close or nobody can ask any more.
+    pub(super) async fn run(mut self) {
+        let mut is_open = true;
+        while is_open && let Some(message) = self.queue.recv().await {
+            let mut group = Vec::new();
+            let mut next = Some(message);
+            while let Some(message) = next {
+                match message {
+                    Message::Commit(commit) => group.push(commit),
+                    Message::Recovered(reply) => {
+                        let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
+                        // The asker may have gone; that changes nothing.
+                        let _ = reply.send(answer);
+                    }
+                    Message::Close => is_open = false,
+                }
+                next = if is_open && group.len() < GROUP { self.queue.try_recv().ok() } else { None };
+            }
+            self.serve(group).await;
+        }
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.conn).await {
+            tracing::warn!(error = %error, "checkpoint at close failed");
+        }
+        if let Err(error) = self.conn.close().await {
+            tracing::warn!(error = %error, "closing the database failed");
+        }
+        drop(self.lock);
+    }
+
+    async fn serve(&mut self, group: Vec<Commit>) {
+        if group.is_empty() {
+            return;
+        }
+        let writes: Vec<&[Write]> = group.iter().map(|commit| commit.writes.as_slice()).collect();
+        let answers = match self.transact(&writes).await {
+            Ok(answers) => answers,
+            Err(error) if group.len() == 1 => vec![Err(error)],
+            // SQLite gave up the whole transaction (a full disk does that): whoever is at fault, the others
+            // get a transaction of their own.
+            Err(_) => {
+                let mut answers = Vec::new();
+                for writes in writes {
+                    answers.push(self.transact(&[writes]).await.and_then(|mut one| one.remove(0)));
+                }
+                answers
+            }
+        };
+        for (commit, answer) in group.into_iter().zip(answers) {
+            // The asker may have gone; what is committed stays committed.
+            let _ = commit.reply.send(answer.map_err(|error| error.of(&self.file).into()));
+        }
+    }
+
+    /// Runs one transaction. `Err`: nothing of it holds.
+    async fn transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
+        match self.try_transact(group).await {
+            Ok(answers) => Ok(answers),
+            Err(error) => {
+                // Fails when SQLite has rolled back already, which is as good.
+                let _ = sqlx::query("ROLLBACK").execute(&mut self.conn).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
+        self.check_epoch().await?;
+        let mut answers = Vec::with_capacity(group.len());
+        for writes in group {
+            if group.len() == 1 {
+                self.apply(writes).await?;
+                answers.push(Ok(()));
+                continue;
+            }
+            sqlx::query("SAVEPOINT one").execute(&mut self.conn).await?;
+            let answer = self.apply(writes).await;
+            if let Err(error) = &answer
+                && sqlx::query("ROLLBACK TO one").execute(&mut self.conn).await.is_err()
+            {
+                return Err(StoreError::Unreadable(error.to_string()));
+            }
+            sqlx::query("RELEASE one").execute(&mut self.conn).await?;
+            answers.push(answer);
+        }
+        hit(group, "before");
+        sqlx::query("COMMIT").execute(&mut self.conn).await?;
+        hit(group, "after");
+        Ok(answers)
+    }
+
+    async fn recovered(&mut self) -> Result<()> {
+        self.check_epoch().await?;
+        sqlx::query("DELETE FROM meta WHERE key = 'recovering'").execute(&mut self.conn).await?;
+        Ok(())
+    }
+
+    async fn check_epoch(&mut self) -> Result<()> {
+        let now: i64 = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(&mut self.conn).await?;
+        let (mine, now) = (self.epoch, now as u64);
+        if mine == now { Ok(()) } else { Err(StoreError::Superseded { mine, now }) }
+    }
+
+    async fn apply(&mut self, writes: &[Write]) -> Result<()> {
+        let mut tx = Tx { conn: &mut self.conn, seal: &self.seal, epoch: self.epoch };
+        for (index, write) in writes.iter().enumerate() {
+            if index > 0 {
+                failpoint::hit("store.group.middle");
+            }
+            write::apply(&mut tx, write).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The failpoints around `COMMIT`, by what is committed.
+fn hit(group: &[&[Write]], moment: &'static str) {
+    if failpoint::armed().is_none() {
+        return;
+    }
+    for write in group.iter().flat_map(|writes| writes.iter()) {
+        match (write, moment) {
+            (Write::Start { .. }, "before") => failpoint::hit("store.start.before"),
+            (Write::Start { .. }, _) => failpoint::hit("store.start.after"),
+            (Write::End(_), "before") => failpoint::hit("store.end.before"),
+            (Write::End(_), _) => failpoint::hit("store.end.after"),
+            (Write::Rows(_), "before") => failpoint::hit("store.rows.before"),
+            (Write::Rows(_), _) => failpoint::hit("store.rows.after"),
+            _ => {}
+        }
+    }
+}
