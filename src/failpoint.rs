@@ -14,13 +14,19 @@ pub const VARIABLE: &str = "RECONCILED_FAILPOINT";
 /// Every failpoint, in the order a pass meets them.
 pub const NAMES: &[&str] = &[
     "store.migrate.after-backup",
+    "observe.before",
+    "observe.after",
+    "apply.before",
     "store.start.before",
     "store.start.after",
+    "call.before",
+    "call.after",
     "store.group.middle",
     "store.end.before",
     "store.end.after",
     "store.rows.before",
     "store.rows.after",
+    "apply.after",
 ];
 
 struct Armed {

@@ -1,8 +1,13 @@
-//! The reconciler daemon as a library: everything `main` and the integration tests call.
+//! The reconciler as a library: everything `main` and the integration tests call.
 
+pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod failpoint;
+pub mod layer;
 pub mod manifest;
+pub mod registry;
 pub mod render;
+pub mod session;
 pub mod source;
 pub mod store;

@@ -1,2 +1,16 @@
-//! bin
-fn main() {}
+//! Arguments, runtime, exit code; everything else is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Two threads serve the I/O of every verb; more would only cost memory.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime {
+        Ok(runtime) => ExitCode::from(runtime.block_on(reconciled::cli::main(std::env::args_os()))),
+        Err(error) => {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "error: the runtime cannot start: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

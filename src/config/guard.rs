@@ -20,6 +20,19 @@ pub enum Always {
     HostUnselected,
 }
 
+impl Always {
+    /// The word as it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Always::ForeignDelete => "foreign-delete",
+            Always::ZoneDelete => "zone-delete",
+            Always::ApexNs => "apex-ns",
+            Always::Protected => "protected",
+            Always::HostUnselected => "host-unselected",
+        }
+    }
+}
+
 /// The limits of one guard domain. Held when *either* limit of a pair is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardLimits {

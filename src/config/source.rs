@@ -3,10 +3,11 @@
 use super::{
     decode_all,
     later::{self, Elsewhere},
-    values::{Period, from_text},
+    secrets::SecretPlace,
+    values::{Period, Size, from_text},
 };
 use reconciled_provider::{
-    Drift, Node, Pattern, Problem, SourceFile, Span,
+    Drift, Node, Pattern, Problem, SecretRef, SourceFile, Span,
     address::AddressError,
     yaml::{NodeValue, ScalarKind},
 };
@@ -14,7 +15,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{SeqAccess, Visitor},
 };
-use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// One source of manifests.
 #[derive(Clone, Debug)]
@@ -45,6 +46,20 @@ pub struct SourceConfig {
     pub drift: Drift,
     /// What the manifests of this source may touch.
     pub allow: Allow,
+    /// The user for https; by default the url's, else `git`.
+    pub username: Option<Arc<str>>,
+    /// Password or access token for https.
+    pub token: Option<SecretRef>,
+    /// Key file for ssh; without one the agent is asked.
+    pub ssh_key: Option<PathBuf>,
+    /// Passphrase of the key file.
+    pub ssh_passphrase: Option<SecretRef>,
+    /// Host keys that are accepted; by default the user's `known_hosts`.
+    pub known_hosts: Option<PathBuf>,
+    /// Largest accepted file.
+    pub max_file: Size,
+    /// Largest accepted tree.
+    pub max_tree: Size,
     /// Where the entry begins in the configuration.
     pub span: Span,
 }
@@ -180,6 +195,11 @@ struct RawSource {
     approve: Option<Vec<Approver>>,
     drift: Option<Drift>,
     allow: Option<RawAllow>,
+    username: Option<String>,
+    token: Option<SecretPlace>,
+    ssh: Option<RawSsh>,
+    max_file: Option<Size>,
+    max_tree: Option<Size>,
     #[serde(rename = "verify")]
     _verify: Elsewhere,
     #[serde(rename = "webhook")]
@@ -188,6 +208,14 @@ struct RawSource {
     _windows: Elsewhere,
     #[serde(rename = "report")]
     _report: Elsewhere,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSsh {
+    key: Option<PathBuf>,
+    passphrase: Option<SecretPlace>,
+    known_hosts: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -330,6 +358,7 @@ pub(super) fn read(
             Allow::All
         }
     };
+    let ssh = raw.ssh.unwrap_or(RawSsh { key: None, passphrase: None, known_hosts: None });
     Some(SourceConfig {
         name: raw.name.into(),
         was: raw.was.map(Arc::from),
@@ -344,6 +373,13 @@ pub(super) fn read(
         approve: raw.approve.unwrap_or_else(|| vec![Approver::Socket, Approver::PushOption]),
         drift: raw.drift.unwrap_or(Drift::Heal),
         allow,
+        username: raw.username.map(Arc::from),
+        token: raw.token.map(|place| place.0),
+        ssh_passphrase: ssh.passphrase.map(|place| place.0),
+        ssh_key: ssh.key,
+        known_hosts: ssh.known_hosts,
+        max_file: raw.max_file.unwrap_or(Size(16 << 20)),
+        max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
         span: node.span,
     })
 }

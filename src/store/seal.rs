@@ -109,6 +109,11 @@ impl Seal {
         SecretMark(Hash(cut))
     }
 
+    /// The key of the marks, for secrets that configuration and manifests name.
+    pub fn mark_key(&self) -> [u8; 32] {
+        *self.marks
+    }
+
     /// Seals a field of a resource; what is empty stays away from the database altogether.
     pub(super) fn seal(
         &self,

@@ -13,7 +13,7 @@ use reconciled_provider::{
     ActionId, Claim, Clock, Error, Journal, ManifestKey, Outcome, ResourceId, Scope, Tracked,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -143,13 +143,17 @@ struct Writes {
 impl Journal for BatchJournal<'_> {
     async fn started(&self, actions: &[ActionId]) -> Result<(), Error> {
         let intents = actions.iter().map(|a| self.intent(*a)).collect::<Result<Vec<_>, _>>()?;
+        // From here on nobody may conclude from the commit alone that everything is in sync.
+        let sources: BTreeSet<Arc<str>> = intents.iter().map(|i| i.row.manifest.source().into()).collect();
         let start = Write::Start {
             scope: self.scope.clone(),
             intents,
             fence: self.fence.clone(),
             at: self.clock.now(),
         };
-        self.store.commit(vec![start, Write::Version(self.scope.clone(), None)]).await
+        let mut writes = vec![start, Write::Version(self.scope.clone(), None)];
+        writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source))));
+        self.store.commit(writes).await
     }
 
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {

@@ -347,6 +347,30 @@ pub struct Failure {
 }
 
 impl Document {
+    /// The document of a world that stands as it was when everything was last found in sync.
+    ///
+    /// `sources` are name, revision and label.
+    pub fn standing(in_sync: usize, foreign: usize, sources: &[(Arc<str>, Arc<str>, Arc<str>)]) -> Document {
+        let source = |(name, revision, label): &(Arc<str>, Arc<str>, Arc<str>)| Source {
+            name: name.clone(),
+            revision: revision.clone(),
+            label: label.clone(),
+        };
+        Document {
+            format_version: FORMAT_VERSION.into(),
+            in_sync,
+            sources: sources.iter().map(source).collect(),
+            foreign: Foreign { count: foreign as _, ..Foreign::default() },
+            ..Document::default()
+        }
+    }
+
+    /// True when something is held or stalled.
+    pub fn needs_person(&self) -> bool {
+        let held = self.domains.iter().any(|d| d.state == State::Held);
+        held || self.conditions.iter().any(|c| matches!(c.kind, ConditionKind::Stalled | ConditionKind::Held))
+    }
+
     /// True when anything would change, at a remote or in the inventory.
     pub fn has_changes(&self) -> bool {
         !self.resource_changes.is_empty()

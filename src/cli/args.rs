@@ -1,0 +1,107 @@
+//! The arguments.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Makes DNS and other things outside a Kubernetes cluster match a Git repository, and keeps them so.
+#[derive(Debug, Parser)]
+#[command(name = "reconciled", version, propagate_version = true, disable_help_subcommand = true)]
+pub struct Args {
+    /// Host configuration [default: $RECONCILED_CONFIG, $XDG_CONFIG_HOME/reconciled/config.yaml, /etc/reconciled/config.yaml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Work alone, without asking for a daemon
+    #[arg(long, global = true)]
+    pub standalone: bool,
+    /// Say more on standard error; twice or three times for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what would change, without changing anything
+    Plan(PlanArgs),
+    /// Make it so
+    Apply(ApplyArgs),
+}
+
+/// Form of output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// The published form
+    Json,
+    /// For pull requests
+    Markdown,
+}
+
+/// What is meant.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct SelectionArgs {
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Read this folder instead of a repository; `-` reads manifests from standard input
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// This revision instead of the newest
+    #[arg(long, value_name = "REV", conflicts_with = "dir")]
+    pub rev: Option<String>,
+    /// Only what these addresses mean, deletions included; `*` and `?` are wild
+    #[arg(long, value_name = "ADDRESS")]
+    pub target: Vec<String>,
+    /// Only manifests with this label
+    #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE")]
+    pub selector: Vec<String>,
+    /// List every scope, also those whose version says that nothing changed
+    #[arg(long)]
+    pub refresh: bool,
+}
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Write the plan to this file, for `apply FILE`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// List what nobody declared
+    #[arg(long)]
+    pub show_foreign: bool,
+    /// Exit 2 when changes are pending
+    #[arg(long)]
+    pub detailed_exitcode: bool,
+    /// Show at most this many changes of a scope as text; 0 shows all
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    pub limit: usize,
+}
+
+/// Arguments of `apply`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct ApplyArgs {
+    /// A plan written by `plan --out`: applied if planning again comes to the same, and approved by that
+    #[arg(value_name = "PLANFILE", conflicts_with_all = ["source", "dir", "rev", "target", "selector"])]
+    pub planfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Do not ask; what is held stays held
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// How long to wait for what is on its way
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub timeout: String,
+}

@@ -1,0 +1,67 @@
+//! The command line: one file for each verb. Hints live here, decisions do not.
+//!
+//! Data goes to standard output, talk to standard error. Every verb ends in an [`Exit`].
+
+mod apply;
+mod args;
+mod out;
+mod plan;
+
+pub use args::{Args, Command};
+pub use out::{Exit, Out};
+
+use crate::{config::Environment, session::Failure};
+use clap::Parser;
+use std::ffi::OsString;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+
+/// Runs one invocation and returns its exit code.
+pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(error) => {
+            // Usage errors are 1: clap's 2 would read as "changes pending".
+            let code = if error.use_stderr() { 1 } else { 0 };
+            let _ = error.print();
+            return code;
+        }
+    };
+    let environment = Environment::of_process();
+    log(&args, &environment);
+    let mut out = Out::new(&environment);
+    let result = match &args.command {
+        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
+        Command::Apply(apply) => apply::run(&args, apply, environment, &mut out).await,
+    };
+    match result {
+        Ok(exit) => exit.code(),
+        Err(failure) => fail(&failure, &mut out),
+    }
+}
+
+fn fail(failure: &Failure, out: &mut Out) -> u8 {
+    out.talk(&format!("error: {failure}"));
+    if let Some(hint) = failure.hint() {
+        out.talk(&format!("hint: {hint}"));
+    }
+    Exit::Error.code()
+}
+
+/// Diagnostics on standard error: quiet unless asked for.
+fn log(args: &Args, environment: &Environment) {
+    let level = match args.verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "reconciled=debug,reconciled_engine=debug,reconciled_dns=debug,info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_new(environment.var("RECONCILED_LOG").unwrap_or(level))
+        .unwrap_or_else(|_| EnvFilter::new(level));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE)
+        .with_ansi(false)
+        .without_time()
+        .try_init();
+}

@@ -1,0 +1,109 @@
+//! Where a verb's words go: data to standard output, talk to standard error.
+
+use crate::config::Environment;
+use std::{
+    io::{IsTerminal, Write},
+    process::Termination,
+};
+
+/// How a verb ended; INTERFACE §4 gives the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Converged, in sync, valid.
+    Good,
+    /// Something failed.
+    Error,
+    /// Changes are pending (`--detailed-exitcode`).
+    Changes,
+    /// Held or stalled: a person must act.
+    Person,
+    /// Timed out, still going.
+    Late,
+}
+
+impl Exit {
+    /// The process's exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Good => 0,
+            Exit::Error => 1,
+            Exit::Changes => 2,
+            Exit::Person => 3,
+            Exit::Late => 4,
+        }
+    }
+    /// The worse of two, in the order 1, 3, 4, 2, 0.
+    pub fn worst(self, other: Exit) -> Exit {
+        let rank = |exit: Exit| match exit {
+            Exit::Error => 4,
+            Exit::Person => 3,
+            Exit::Late => 2,
+            Exit::Changes => 1,
+            Exit::Good => 0,
+        };
+        if rank(self) >= rank(other) { self } else { other }
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> std::process::ExitCode {
+        self.code().into()
+    }
+}
+
+/// The two streams. A closed pipe ends quietly: `reconciled plan | head` is no error.
+pub struct Out {
+    /// Standard output may be coloured.
+    pub colour: bool,
+    /// Standard output is a terminal.
+    pub terminal: bool,
+    /// A person can be asked.
+    pub interactive: bool,
+}
+
+impl Out {
+    /// Looks at the process's streams.
+    pub fn new(environment: &Environment) -> Out {
+        let terminal = std::io::stdout().is_terminal();
+        let plain = environment.var("NO_COLOR").is_some() || environment.var("TERM") == Some("dumb");
+        let interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        Out { colour: terminal && !plain, terminal, interactive }
+    }
+    /// Writes data.
+    pub fn data(&mut self, text: &str) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes());
+        if !text.ends_with('\n') && !text.is_empty() {
+            let _ = stdout.write_all(b"\n");
+        }
+        let _ = stdout.flush();
+    }
+    /// Writes talk.
+    pub fn talk(&mut self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+    /// Asks a yes-or-no question.
+    pub fn ask(&mut self, question: &str) -> bool {
+        let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
+        let _ = std::io::stderr().flush();
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_exit_wins_in_the_published_order() {
+        let order = [Exit::Error, Exit::Person, Exit::Late, Exit::Changes, Exit::Good];
+        for (i, worse) in order.iter().enumerate() {
+            for better in &order[i..] {
+                assert_eq!(worse.worst(*better), *worse);
+                assert_eq!(better.worst(*worse), *worse);
+            }
+        }
+    }
+}

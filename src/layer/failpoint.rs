@@ -1,0 +1,62 @@
+//! Failpoints around the calls that write: where the crash test kills the process.
+
+use crate::failpoint::hit;
+use async_trait::async_trait;
+use reconciled_provider::{ActionId, Batch, Cx, Error, Journal, Outcome, Provider, Scope, Tracked};
+use std::sync::Arc;
+
+/// Passes through failpoints around an inner provider's `apply` and its journal.
+#[derive(Debug)]
+pub struct Failpoints {
+    inner: Arc<dyn Provider>,
+}
+
+impl Failpoints {
+    /// Failpoints around `inner`.
+    pub fn new(inner: Arc<dyn Provider>) -> Failpoints {
+        Failpoints { inner }
+    }
+
+    async fn around<T>(
+        &self,
+        _: &'static str,
+        _: Option<&Scope>,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        hit("observe.before");
+        let result = work.await;
+        hit("observe.after");
+        result
+    }
+}
+
+forward_observer!(Failpoints);
+
+#[async_trait]
+impl Provider for Failpoints {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        hit("apply.before");
+        let result = self.inner.apply(cx, batch, &Between(journal)).await;
+        hit("apply.after");
+        result
+    }
+}
+
+/// A journal with a failpoint on each side of the remote's call.
+struct Between<'a>(&'a dyn Journal);
+
+#[async_trait]
+impl Journal for Between<'_> {
+    async fn started(&self, actions: &[ActionId]) -> Result<(), Error> {
+        self.0.started(actions).await?;
+        hit("call.before");
+        Ok(())
+    }
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
+        self.0.progress(action, tracked).await
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        hit("call.after");
+        self.0.finished(outcomes).await
+    }
+}

@@ -1,0 +1,156 @@
+//! Layers around any provider: what is not the remote's business.
+//!
+//! Each layer is a provider that forwards to another one; [`forward_observer`] writes the forwarding, so that a
+//! method added to the contract cannot be forgotten: the traits have no default methods. Applied from the
+//! inside out: failpoints (debug builds), rate, trace.
+
+use crate::config::Rate;
+use reconciled_provider::{Clock, Provider};
+use std::sync::Arc;
+
+/// Writes the whole `Observer` of a layer: what is pure is forwarded, and each call that reaches the remote is
+/// wrapped by the layer's own `around(name, scope, call)`.
+macro_rules! forward_observer {
+    ($layer:ty) => {
+        #[async_trait::async_trait]
+        impl reconciled_provider::Observer for $layer {
+            fn info(&self) -> &reconciled_provider::ProviderInfo {
+                self.inner.info()
+            }
+            fn normalize(
+                &self,
+                kinds: &reconciled_provider::Kinds,
+                manifest: &reconciled_provider::Manifest,
+                inputs: &dyn reconciled_provider::Inputs,
+            ) -> reconciled_provider::Normalized {
+                self.inner.normalize(kinds, manifest, inputs)
+            }
+            fn compare(
+                &self,
+                desired: &reconciled_provider::Resource,
+                observed: &reconciled_provider::Observed,
+            ) -> Option<reconciled_provider::Delta> {
+                self.inner.compare(desired, observed)
+            }
+            fn export(
+                &self,
+                found: &reconciled_provider::Found,
+            ) -> Result<Vec<bytes::Bytes>, reconciled_provider::Error> {
+                self.inner.export(found)
+            }
+            fn part(
+                &self,
+                scope: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+            ) -> Option<std::sync::Arc<str>> {
+                self.inner.part(scope, id)
+            }
+            fn slot(&self, id: &reconciled_provider::ResourceId) -> Option<std::sync::Arc<str>> {
+                self.inner.slot(id)
+            }
+            fn guard_word(
+                &self,
+                scope: &reconciled_provider::Scope,
+                id: &reconciled_provider::ResourceId,
+            ) -> Option<&'static str> {
+                self.inner.guard_word(scope, id)
+            }
+            fn show(
+                &self,
+                id: &reconciled_provider::ResourceId,
+                bytes: &[u8],
+            ) -> Vec<(std::sync::Arc<str>, String)> {
+                self.inner.show(id, bytes)
+            }
+            fn place(
+                &self,
+                claim: &reconciled_provider::Claim,
+                scopes: &std::collections::BTreeSet<reconciled_provider::Scope>,
+            ) -> Result<
+                (reconciled_provider::Scope, reconciled_provider::ResourceId),
+                reconciled_provider::Error,
+            > {
+                self.inner.place(claim, scopes)
+            }
+            fn merge(
+                &self,
+                declared: &[&reconciled_provider::Resource],
+                seen: Option<&reconciled_provider::Observed>,
+                tracked: Option<&reconciled_provider::Tracked>,
+                claims: &[reconciled_provider::Claim],
+            ) -> Result<Option<reconciled_provider::Merged>, reconciled_provider::Error> {
+                self.inner.merge(declared, seen, tracked, claims)
+            }
+            fn hints(&self) -> futures_core::stream::BoxStream<'static, reconciled_provider::Hint> {
+                self.inner.hints()
+            }
+            async fn kinds(
+                &self,
+                cx: &reconciled_provider::Cx,
+            ) -> Result<std::sync::Arc<reconciled_provider::Kinds>, reconciled_provider::Error> {
+                self.around("kinds", None, self.inner.kinds(cx)).await
+            }
+            async fn versions(
+                &self,
+                cx: &reconciled_provider::Cx,
+                scopes: &[reconciled_provider::Scope],
+            ) -> Result<
+                std::collections::BTreeMap<reconciled_provider::Scope, reconciled_provider::Version>,
+                reconciled_provider::Error,
+            > {
+                self.around("versions", None, self.inner.versions(cx, scopes)).await
+            }
+            async fn observe(
+                &self,
+                cx: &reconciled_provider::Cx,
+                want: &reconciled_provider::Want<'_>,
+            ) -> Result<reconciled_provider::Observation, reconciled_provider::Error> {
+                self.around("observe", Some(want.scope), self.inner.observe(cx, want)).await
+            }
+            async fn diff(
+                &self,
+                cx: &reconciled_provider::Cx,
+                want: &reconciled_provider::Want<'_>,
+                seen: &reconciled_provider::Observation,
+            ) -> Result<reconciled_provider::Deltas, reconciled_provider::Error> {
+                self.inner.diff(cx, want, seen).await
+            }
+            async fn health(
+                &self,
+                cx: &reconciled_provider::Cx,
+                want: &reconciled_provider::Want<'_>,
+            ) -> Result<
+                Vec<(reconciled_provider::ResourceId, reconciled_provider::Health)>,
+                reconciled_provider::Error,
+            > {
+                self.around("health", Some(want.scope), self.inner.health(cx, want)).await
+            }
+            async fn discover(
+                &self,
+                cx: &reconciled_provider::Cx,
+                query: &str,
+            ) -> Result<Vec<reconciled_provider::Found>, reconciled_provider::Error> {
+                self.around("discover", None, self.inner.discover(cx, query)).await
+            }
+        }
+    };
+}
+
+mod failpoint;
+mod rate;
+mod trace;
+
+pub use failpoint::Failpoints;
+pub use rate::RateLimit;
+pub use trace::Trace;
+
+/// Wraps a provider as every entry is wrapped.
+pub fn wrap(provider: Arc<dyn Provider>, rate: Option<Rate>, clock: Arc<dyn Clock>) -> Arc<dyn Provider> {
+    let provider: Arc<dyn Provider> =
+        if crate::failpoint::armed().is_some() { Arc::new(Failpoints::new(provider)) } else { provider };
+    let provider: Arc<dyn Provider> = match rate {
+        Some(rate) => Arc::new(RateLimit::new(provider, rate, clock)),
+        None => provider,
+    };
+    Arc::new(Trace::new(provider))
+}

@@ -1,0 +1,132 @@
+//! Provider type → constructor: the only file that names provider crates.
+
+use crate::config::{ProviderEntry, SecretPlace};
+use reconciled_provider::{
+    Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, problem::did_you_mean, yaml::NodeValue,
+};
+use serde::de::DeserializeOwned;
+use std::{path::Path, sync::Arc};
+
+/// What is known of a provider type before anything is configured.
+pub struct Type {
+    /// Value of `type`.
+    pub name: &'static str,
+    /// Its kinds.
+    pub kinds: Arc<Kinds>,
+    /// Its capabilities.
+    pub info: &'static ProviderInfo,
+}
+
+/// Every provider type in this binary.
+pub fn types() -> Vec<Type> {
+    let dns = Arc::new(reconciled_dns::kind::kinds());
+    vec![
+        Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
+        Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
+    ]
+}
+
+/// Every kind in this binary, once.
+pub fn kinds() -> Kinds {
+    let mut all = Kinds::default();
+    for kind in types().iter().flat_map(|t| t.kinds.0.iter()) {
+        if !all.0.iter().any(|k| k.name == kind.name && k.api_versions == kind.api_versions) {
+            all.0.push(kind.clone());
+        }
+    }
+    all
+}
+
+/// One observer for each type, for checking manifests where nothing is configured. They never reach a remote.
+pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
+    let config = reconciled_dns::zonefile::Config {
+        directory: Path::new("/nonexistent").into(),
+        check: Vec::new(),
+        reload: Vec::new(),
+        marks: false,
+        nameservers: Vec::new(),
+        timeout: std::time::Duration::from_secs(30),
+    };
+    let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
+    zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
+}
+
+/// Builds the provider of one entry.
+///
+/// Errors: every problem of the entry at its place in the host configuration.
+pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    match &*entry.type_name {
+        "powerdns" => {
+            let mut rest = entry.rest.clone();
+            let key = take(&mut rest, "apiKey");
+            let (config, mut problems) = decode::<reconciled_dns::powerdns::Config>(entry, &rest);
+            let key = secret(entry, key, "apiKey", &mut problems);
+            match (config, key) {
+                (Some(config), Some(key)) if problems.is_empty() => {
+                    let config = reconciled_dns::powerdns::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::powerdns::connect(&entry.name, instance, config, key)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "zonefile" => {
+            let (config, problems) = decode::<reconciled_dns::zonefile::Config>(entry, &entry.rest);
+            match config {
+                Some(config) if problems.is_empty() => {
+                    let config = reconciled_dns::zonefile::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::zonefile::open(&entry.name, instance, config)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        unknown => {
+            let known: Vec<&str> = types().iter().map(|t| t.name).collect();
+            let hint = match did_you_mean(unknown, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("this version knows: {}", known.join(", ")),
+            };
+            let message = format!("unknown provider type `{unknown}` of `{}`", entry.name);
+            Err(vec![Problem::error(message).at(&entry.file, entry.span).hint(hint)])
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(entry: &ProviderEntry, rest: &Node) -> (Option<T>, Vec<Problem>) {
+    rest.decode(&entry.file)
+}
+
+fn take(node: &mut Node, key: &str) -> Option<Node> {
+    let NodeValue::Map(entries) = &mut node.value else { return None };
+    let index = entries.iter().position(|(k, _)| k.as_str() == Some(key))?;
+    Some(entries.remove(index).1)
+}
+
+fn secret(
+    entry: &ProviderEntry,
+    node: Option<Node>,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<SecretRef> {
+    let Some(node) = node else {
+        let message = format!("`{}` needs `{key}`", entry.name);
+        problems.push(
+            Problem::error(message)
+                .at(&entry.file, entry.span)
+                .hint(format!("write {key}: {{file: /path/of/the/key}}")),
+        );
+        return None;
+    };
+    let (place, found) = node.decode::<SecretPlace>(&entry.file);
+    problems.extend(found);
+    place.map(|place| place.0)
+}
+
+fn at_entry(entry: &ProviderEntry, error: &reconciled_provider::Error) -> Vec<Problem> {
+    let problem = Problem::error(format!("`{}`: {}", entry.name, error.chain())).at(&entry.file, entry.span);
+    vec![match &error.hint {
+        Some(hint) => problem.hint(hint.clone()),
+        None => problem,
+    }]
+}

@@ -1,0 +1,184 @@
+//! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
+
+use super::{
+    Failure, Session, Snapshot,
+    sources::{self, Known, TreeFiles},
+};
+use crate::{
+    config::SourceConfig,
+    manifest::{self, Cache, Loaded, NoOutputs, SourceRequest},
+    registry,
+};
+use reconciled_engine::{Desired, Store, plan::Selection};
+use reconciled_provider::Problem;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// Which desired state is meant.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    /// Only this source.
+    pub source: Option<String>,
+    /// A folder in its place.
+    pub dir: Option<PathBuf>,
+    /// This revision instead of the newest.
+    pub rev: Option<String>,
+    /// Part of it.
+    pub selection: Selection,
+    /// Lists every scope, also those whose version stands.
+    pub refresh: bool,
+    /// Consent to a rewound branch: source name and commit.
+    pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// How one source is asked for.
+pub type SourceAsk = Known;
+
+/// The desired state, and where it came from.
+pub struct Outlook {
+    /// The sources.
+    pub snapshots: Vec<Snapshot>,
+    /// The desired state, without what is broken.
+    pub desired: Desired,
+    /// Problems of manifests and sources.
+    pub problems: Vec<Problem>,
+    /// Sources with an error and `onInvalid: hold`: their last good revision was loaded instead.
+    pub withheld: Vec<Arc<str>>,
+}
+
+impl Session {
+    /// Polls the sources that are meant. Nothing is parsed yet.
+    pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
+        let named = self.named(ask)?;
+        if let Some(dir) = &ask.dir {
+            let (dir, named) = (dir.clone(), named.first().cloned());
+            let named = named.filter(|_| ask.source.is_some());
+            return Ok(vec![blocking(move || sources::folder(&dir, named.as_ref())).await?]);
+        }
+        if named.is_empty() {
+            return Err(Failure::hinted(
+                format!("{} names no source", self.config_path.display()),
+                "add one under `sources:`, or name a folder: reconciled plan --dir DIR",
+            ));
+        }
+        let mut snapshots = Vec::new();
+        for source in named {
+            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            let accept_rewind =
+                ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name).map(|(_, c)| c.clone());
+            let known = Known { in_force, accept_rewind, rev: ask.rev.clone() };
+            let (config, secrets) = (self.config.clone(), self.secrets.clone());
+            snapshots.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
+        }
+        Ok(snapshots)
+    }
+
+    /// Polls and loads.
+    ///
+    /// Errors: a source that cannot be had at all. Invalid manifests are problems of the outlook.
+    pub async fn outlook(&self, ask: &Ask, store: &dyn Store) -> Result<Outlook, Failure> {
+        let snapshots = self.snapshots(ask, store).await?;
+        self.load(snapshots, store).await
+    }
+
+    /// Loads the manifests of `snapshots`.
+    pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
+        let loaded = self.read(&snapshots);
+        if loaded.withheld.is_empty() {
+            return self.outlook_of(snapshots, loaded, store).await;
+        }
+        // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
+        let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
+        let problems: Vec<Problem> = loaded.problems.into_iter().map(|r| r.problem).collect();
+        let mut kept = Vec::new();
+        for snapshot in snapshots {
+            if !withheld.contains(&snapshot.name) {
+                kept.push(snapshot);
+                continue;
+            }
+            let good = store.in_force(&snapshot.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            let source = self.config.sources.iter().find(|s| s.name == snapshot.name).cloned();
+            if let (Some(good), Some(source)) = (good, source) {
+                let known =
+                    Known { in_force: Some(good.clone()), rev: Some(good.to_string()), ..Known::default() };
+                let (config, secrets) = (self.config.clone(), self.secrets.clone());
+                kept.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
+            }
+        }
+        let loaded = self.read(&kept);
+        let mut outlook = self.outlook_of(kept, loaded, store).await?;
+        outlook.problems = problems;
+        outlook.withheld = withheld;
+        Ok(outlook)
+    }
+
+    fn read(&self, snapshots: &[Snapshot]) -> Loaded {
+        let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
+        let requests: Vec<SourceRequest<'_>> = snapshots
+            .iter()
+            .zip(&files)
+            .map(|(snapshot, files)| SourceRequest {
+                name: snapshot.name.clone(),
+                revision: snapshot.revision.clone(),
+                label: snapshot.label.clone(),
+                files,
+                prunes: snapshot.prunes,
+                rules: snapshot.rules.clone(),
+            })
+            .collect();
+        let known = registry::kinds();
+        let request = manifest::Request {
+            sources: &requests,
+            entries: &self.views,
+            known: &known,
+            host: &self.config.host,
+            outputs: &NoOutputs,
+            secrets: &*self.secrets,
+        };
+        manifest::load(&request, &mut Cache::default())
+    }
+
+    async fn outlook_of(
+        &self,
+        snapshots: Vec<Snapshot>,
+        mut loaded: Loaded,
+        store: &dyn Store,
+    ) -> Result<Outlook, Failure> {
+        for snapshot in &snapshots {
+            let before = store.in_force(&snapshot.name).await?;
+            if let Some(state) = loaded.desired.sources.get_mut(&snapshot.name) {
+                state.path_changed =
+                    before.is_some_and(|r| !r.path.is_empty() && *r.path != *snapshot.path());
+            }
+        }
+        let problems = loaded.problems.into_iter().map(|reported| reported.problem).collect();
+        Ok(Outlook { snapshots, desired: loaded.desired, problems, withheld: Vec::new() })
+    }
+
+    fn named(&self, ask: &Ask) -> Result<Vec<SourceConfig>, Failure> {
+        let Some(name) = &ask.source else { return Ok(self.config.sources.clone()) };
+        let found: Vec<SourceConfig> =
+            self.config.sources.iter().filter(|s| *s.name == **name).cloned().collect();
+        if found.is_empty() {
+            let names: BTreeMap<&str, ()> = self.config.sources.iter().map(|s| (&*s.name, ())).collect();
+            let near = reconciled_provider::problem::did_you_mean(name, names.keys().copied());
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    format!("configured sources: {}", names.keys().copied().collect::<Vec<_>>().join(", "))
+                }
+            };
+            return Err(Failure::hinted(format!("no source is called `{name}`"), hint));
+        }
+        Ok(found)
+    }
+}
+
+/// Runs what blocks (git) away from the tasks.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Failure::plain(format!("reading a source panicked: {error}"))),
+    }
+}

@@ -1,0 +1,110 @@
+//! What keeps a verb from doing its work, with an exit code and a hint.
+
+use crate::{config::LocateError, source::SourceError, store::StoreError};
+use reconciled_provider::{Error, Problem};
+use std::fmt;
+
+/// Why a verb could not go on.
+#[derive(Debug)]
+pub enum Failure {
+    /// No configuration was found.
+    Config(LocateError),
+    /// What a person wrote has problems.
+    Problems(Vec<Problem>),
+    /// A source cannot be read.
+    Source(Box<SourceError>),
+    /// The state cannot be read or written.
+    Store(Box<StoreError>),
+    /// A remote, or the engine's memory, failed.
+    Remote(Error),
+    /// Anything else: message and hint.
+    Other(String, Option<String>),
+}
+
+/// What kind of failure it is, for JSON.
+pub type Kind = &'static str;
+
+impl Failure {
+    /// A failure with a hint.
+    pub fn hinted(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::Other(message.into(), Some(hint.into()))
+    }
+    /// A failure that needs no hint.
+    pub fn plain(message: impl Into<String>) -> Failure {
+        Failure::Other(message.into(), None)
+    }
+    /// The word for machines.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Failure::Config(_) => "config",
+            Failure::Problems(_) => "problems",
+            Failure::Source(_) => "source",
+            Failure::Store(_) => "store",
+            Failure::Remote(error) => error.kind.word(),
+            Failure::Other(..) => "error",
+        }
+    }
+    /// What to type.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Failure::Config(_) | Failure::Problems(_) => None,
+            Failure::Source(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
+            Failure::Store(error) => error.hint(),
+            Failure::Remote(error) => error.hint.clone(),
+            Failure::Other(_, hint) => hint.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Config(error) => write!(f, "{}", chain(error)),
+            Failure::Problems(problems) => {
+                let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                f.write_str(texts.join("\n\n").trim_start_matches("error: "))
+            }
+            Failure::Source(error) => f.write_str(&chain(error.as_ref())),
+            Failure::Store(error) => f.write_str(&chain(error.as_ref())),
+            Failure::Remote(error) => f.write_str(&error.chain()),
+            Failure::Other(message, _) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error and its causes, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+impl From<LocateError> for Failure {
+    fn from(error: LocateError) -> Failure {
+        Failure::Config(error)
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Failure {
+        Failure::Source(Box::new(error))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(Box::new(error))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Remote(error)
+    }
+}

@@ -1,0 +1,74 @@
+//! The short way to "no changes": a revision that was found in sync stays so while the commit, all else that
+//! decides the desired state, and the version of every scope stand. Then nothing needs to be parsed or listed.
+
+use super::{Ask, Failure, Session, Snapshot};
+use crate::registry;
+use reconciled_engine::{Store, store::Converged};
+use reconciled_provider::{Hash, Version};
+use std::collections::BTreeMap;
+
+/// Everything stands as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Foreign resources, as counted when the scopes were last listed.
+    pub foreign: usize,
+}
+
+impl Session {
+    /// What must stand besides the commit: the configuration file, the surroundings, this program.
+    pub fn inputs(&self) -> Hash {
+        let normalizers: Vec<String> =
+            registry::types().iter().map(|t| format!("{} {}", t.name, t.info.normalizer)).collect();
+        let parts = [
+            &*self.config.file.text,
+            &*self.config.host.name,
+            env!("CARGO_PKG_VERSION"),
+            &normalizers.join(" "),
+        ];
+        Hash::of(parts.join("\0").as_bytes())
+    }
+
+    /// Asks whether everything stands, with one call for each entry; none when that cannot be told so cheaply.
+    pub async fn stands(
+        &self,
+        ask: &Ask,
+        snapshots: &[Snapshot],
+        store: &dyn Store,
+    ) -> Result<Option<Standing>, Failure> {
+        let whole = ask.selection.is_all() && !ask.refresh && ask.dir.is_none() && ask.source.is_none();
+        if !whole || snapshots.iter().any(|s| s.behind.is_some()) {
+            return Ok(None);
+        }
+        let inputs = self.inputs();
+        for snapshot in snapshots {
+            let expected =
+                Converged { source: snapshot.name.clone(), commit: snapshot.revision.clone(), inputs };
+            if store.converged(&snapshot.name).await?.as_ref() != Some(&expected) {
+                return Ok(None);
+            }
+        }
+        let known: BTreeMap<_, _> = store.versions().await?.into_iter().collect();
+        for (name, entry) in &self.surveyor.entries {
+            let scopes: Vec<_> = known.keys().filter(|s| s.provider == *name).cloned().collect();
+            if scopes.is_empty() {
+                continue;
+            }
+            let Ok(now) = entry.observer.versions(&self.surveyor.cx, &scopes).await else { return Ok(None) };
+            let stands = |scope| {
+                matches!(now.get(scope), Some(Version::At(_)))
+                    && now.get(scope) == known.get(scope).map(|k| &k.version)
+            };
+            if !scopes.iter().all(stands) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Standing { foreign: known.values().map(|k| k.foreign as usize).sum() }))
+    }
+
+    /// What to remember once all of `snapshots` was found in sync, every scope at a version.
+    pub fn converged(&self, snapshots: &[Snapshot]) -> Vec<Converged> {
+        let inputs = self.inputs();
+        let of = |s: &Snapshot| Converged { source: s.name.clone(), commit: s.revision.clone(), inputs };
+        snapshots.iter().filter(|s| !s.revision.is_empty()).map(of).collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! One invocation put together: configuration, providers, sources, desired state, memory.
+//!
+//! A [`Session`] looks; what writes is opened apart ([`writer`]), so that a verb that only reads cannot create
+//! or migrate anything.
+
+mod desired;
+mod error;
+mod fast;
+mod sources;
+mod writer;
+
+pub use desired::{Ask, Outlook, SourceAsk};
+pub use error::{Failure, Kind};
+pub use fast::Standing;
+pub use sources::Snapshot;
+pub use writer::Writing;
+
+use crate::{
+    clock::SystemClock,
+    config::{self, Config, Environment, HostSecrets, ProviderEntry},
+    layer,
+    manifest::EntryView,
+    registry,
+    store::{Reader, Seal, StoreError},
+};
+use reconciled_engine::{
+    plan::{EntryPolicy, guard::GuardLimits},
+    survey::{Surveyor, Watched},
+};
+use reconciled_provider::{Clock, Cx, Observer, Problem, Provider, Stop};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long one read of a scope may take in all. A provider's own `timeout` bounds each call.
+const READ_LIMIT: Duration = Duration::from_secs(300);
+
+/// Everything an invocation works with.
+pub struct Session {
+    /// The host configuration.
+    pub config: Arc<Config>,
+    /// Where it was read from.
+    pub config_path: PathBuf,
+    /// Warnings about it.
+    pub warnings: Vec<Problem>,
+    /// The surroundings of the process.
+    pub environment: Environment,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Looks.
+    pub surveyor: Surveyor,
+    /// Writes, by entry.
+    pub writers: BTreeMap<Arc<str>, Arc<dyn Provider>>,
+    /// The entries as the manifest loader sees them.
+    pub views: Vec<EntryView>,
+    /// The secrets of this host.
+    pub secrets: Arc<HostSecrets>,
+}
+
+impl Session {
+    /// Reads the configuration and builds its providers. Reaches no remote.
+    ///
+    /// Errors: no configuration, or every problem in it.
+    pub async fn open(argument: Option<&Path>, environment: Environment) -> Result<Session, Failure> {
+        let config_path = config::locate(argument, &environment)?;
+        let (config, problems) = config::read(&config_path, &environment);
+        let Some(config) = config else { return Err(Failure::Problems(problems)) };
+        Session::with(config, config_path, problems, environment).await
+    }
+
+    async fn with(
+        config: Config,
+        config_path: PathBuf,
+        warnings: Vec<Problem>,
+        environment: Environment,
+    ) -> Result<Session, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let seal = Seal::load(&config.state_dir)?;
+        // Without a state there is nothing marks could be compared with.
+        let key = seal.as_ref().map_or([0; 32], Seal::mark_key);
+        let secrets = Arc::new(HostSecrets::new(key, environment.clone(), config.secrets.clone()));
+        let cx = Cx {
+            clock: clock.clone(),
+            secrets: secrets.clone(),
+            deadline: READ_LIMIT,
+            stop: Stop::default(),
+        };
+        let mut entries = BTreeMap::new();
+        let mut writers = BTreeMap::new();
+        let mut views = Vec::new();
+        let mut problems = Vec::new();
+        for entry in &config.providers {
+            let provider = match registry::build(entry, &config.instance) {
+                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone()),
+                Err(found) => {
+                    problems.extend(found);
+                    continue;
+                }
+            };
+            let observer: Arc<dyn Observer> = provider.clone();
+            let kinds = observer.kinds(&cx).await.map_err(Failure::Remote)?;
+            views.push(EntryView { name: entry.name.clone(), observer: observer.clone(), kinds });
+            let watched = Watched { observer, policy: policy(entry), guard: limits(entry, &config) };
+            entries.insert(entry.name.clone(), watched);
+            writers.insert(entry.name.clone(), provider);
+        }
+        if !problems.is_empty() {
+            return Err(Failure::Problems(problems));
+        }
+        let surveyor = Surveyor { entries, cx };
+        let config = Arc::new(config);
+        Ok(Session { config, config_path, warnings, environment, clock, surveyor, writers, views, secrets })
+    }
+
+    /// Opens the state for reading; an empty one where there is none yet.
+    pub async fn reader(&self) -> Result<Reader, Failure> {
+        match Reader::open(&self.config.state_dir, self.clock.clone()).await {
+            Err(StoreError::NotThere(_)) => Ok(Reader::empty(self.clock.clone()).await?),
+            other => Ok(other?),
+        }
+    }
+
+    /// The observer of an entry, for showing values.
+    pub fn observer(&self, entry: &str) -> Option<&dyn Observer> {
+        self.surveyor.entries.get(entry).map(|watched| &*watched.observer)
+    }
+}
+
+fn policy(entry: &ProviderEntry) -> EntryPolicy {
+    match entry.policy {
+        config::EntryPolicy::Observe => EntryPolicy::Observe,
+        config::EntryPolicy::CreateOnly => EntryPolicy::CreateOnly,
+        config::EntryPolicy::UpsertOnly => EntryPolicy::UpsertOnly,
+        config::EntryPolicy::Sync => EntryPolicy::Sync,
+    }
+}
+
+fn limits(entry: &ProviderEntry, config: &Config) -> GuardLimits {
+    let limits = entry.guard.as_ref().unwrap_or(&config.guard);
+    GuardLimits {
+        max_deletes: limits.max_deletes,
+        max_delete_percent: limits.max_delete_percent.into(),
+        max_updates: limits.max_updates,
+        max_update_percent: limits.max_update_percent.into(),
+        always: limits.always.iter().map(|word| Arc::from(word.word())).collect(),
+    }
+}

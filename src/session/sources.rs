@@ -1,0 +1,198 @@
+//! The sources of an invocation: which commit, which tree, and what went wrong on the way.
+
+use super::Failure;
+use crate::{
+    config::{Config, GitRef, HostSecrets, SourceConfig},
+    manifest::{Files, SourceRules},
+    source::{
+        CommitInfo, Credentials, FolderTree, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
+        RemoteUrl, SecretSource, SourceError, SshKey, Tree,
+    },
+};
+use bytes::Bytes;
+use reconciled_provider::{Problem, SecretRef, Secrets};
+use std::{path::Path, sync::Arc};
+use zeroize::Zeroizing;
+
+/// One source at the revision that is looked at.
+pub struct Snapshot {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Full commit id; empty for a folder.
+    pub revision: Arc<str>,
+    /// What people call it.
+    pub label: Arc<str>,
+    /// The commit, for a repository.
+    pub commit: Option<CommitInfo>,
+    /// Its files.
+    pub tree: Box<dyn Tree>,
+    /// What is no longer declared may go.
+    pub prunes: bool,
+    /// How its manifests are read.
+    pub rules: SourceRules,
+    /// Why a newer revision could not be had; the one in force is looked at instead.
+    pub behind: Option<Arc<SourceError>>,
+}
+
+impl Snapshot {
+    /// `path` as it is remembered with the revision in force.
+    pub fn path(&self) -> String {
+        self.rules.paths.join(",")
+    }
+}
+
+/// What is known of a source before its remote is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The commit in force.
+    pub in_force: Option<Arc<str>>,
+    /// A rewind to this commit is consented to.
+    pub accept_rewind: Option<Arc<str>>,
+    /// Look at this revision instead of the newest.
+    pub rev: Option<String>,
+}
+
+/// Opens the mirror of a configured source.
+pub(super) fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Result<Mirror, Failure> {
+    let urls = source
+        .urls
+        .iter()
+        .map(|url| RemoteUrl::parse(&absolute(config, url)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let reference = match &source.reference {
+        GitRef::Branch(name) => Reference::Branch(name.to_string()),
+        GitRef::Tag(name) => Reference::Tag(name.to_string()),
+        GitRef::Semver(range) => Reference::semver(range)?,
+        GitRef::Commit(id) => Reference::Commit(oid(id)?),
+    };
+    let mut spec = RemoteSpec::new(source.name.to_string(), urls, reference);
+    spec.credentials = credentials(source, secrets);
+    spec.known_hosts = source.known_hosts.clone();
+    spec.limits = limits(source);
+    Ok(Mirror::open(&config.state_dir, spec)?)
+}
+
+fn limits(source: &SourceConfig) -> Limits {
+    Limits { file: source.max_file.0, tree: source.max_tree.0, ..Limits::default() }
+}
+
+/// What the source may show to its server; secrets are read anew for each connection.
+fn credentials(source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Credentials {
+    let secret = |reference: &SecretRef| {
+        let (secrets, reference) = (secrets.clone(), reference.clone());
+        SecretSource::new(move || {
+            let secret = secrets.reveal(&reference)?;
+            Ok(Zeroizing::new(secret.reveal_str()?.to_string()))
+        })
+    };
+    let ssh = match &source.ssh_key {
+        Some(path) => {
+            SshKey::File { path: path.clone(), passphrase: source.ssh_passphrase.as_ref().map(secret) }
+        }
+        None => SshKey::Agent,
+    };
+    Credentials {
+        username: source.username.as_deref().map(String::from),
+        token: source.token.as_ref().map(secret),
+        ssh: Some(ssh),
+    }
+}
+
+/// A relative local url is relative to the configuration file.
+fn absolute(config: &Config, url: &str) -> String {
+    let is_local = !url.contains(':') && !url.starts_with('/');
+    let folder = Path::new(&*config.file.path).parent();
+    match folder.filter(|_| is_local) {
+        Some(folder) => folder.join(url).to_string_lossy().into_owned(),
+        None => url.to_string(),
+    }
+}
+
+fn oid(text: &str) -> Result<Oid, Failure> {
+    text.parse()
+        .map_err(|_| Failure::hinted(format!("`{text}` is no commit id"), "write all 40 hexadecimal digits"))
+}
+
+/// Polls a source and opens the tree to look at. Blocks.
+///
+/// When the remote cannot be asked, or offers what is refused, the revision in force is looked at instead and
+/// the snapshot says why.
+pub(super) fn poll(
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+    known: &Known,
+) -> Result<Snapshot, Failure> {
+    let mirror = mirror(config, source, secrets)?;
+    let in_force = known.in_force.as_deref().map(oid).transpose()?;
+    let accept = known.accept_rewind.as_deref().map(oid).transpose()?;
+    let (commit, behind) = match (mirror.poll(in_force, accept), in_force) {
+        (Ok(Polled::Unchanged(commit) | Polled::Changed { to: commit, .. }), _) => (commit, None),
+        (Err(error), Some(in_force)) => (mirror.commit(in_force)?, Some(Arc::new(error))),
+        (Err(error), None) => return Err(error.into()),
+    };
+    let commit = match &known.rev {
+        Some(rev) => mirror.resolve(rev)?,
+        None => commit,
+    };
+    // Other files of the repository may be read by name (variables), so the whole tree is listed.
+    let tree = mirror.tree_at(commit.oid, &Paths::all())?;
+    Ok(Snapshot {
+        name: source.name.clone(),
+        revision: commit.oid.to_string().into(),
+        label: commit.short().into(),
+        commit: Some(commit),
+        tree: Box::new(tree),
+        prunes: true,
+        rules: SourceRules::from(source),
+        behind,
+    })
+}
+
+/// A folder, or standard input for `-`, in place of a source. Blocks.
+///
+/// Named after a configured source it is that source, and prunes; without a name nothing is pruned.
+pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
+    let limits = name.map_or_else(Limits::default, limits);
+    let tree = if dir == Path::new("-") {
+        FolderTree::from_stream(std::io::stdin().lock(), limits)?
+    } else {
+        FolderTree::open(dir, &Paths::all(), limits)?
+    };
+    let mut rules = name.map(SourceRules::from).unwrap_or_default();
+    if dir == Path::new("-") {
+        rules.paths = vec![".".into()];
+    }
+    Ok(Snapshot {
+        name: name.map_or_else(|| Arc::from("dir"), |s| s.name.clone()),
+        revision: "".into(),
+        label: "dir".into(),
+        commit: None,
+        tree: Box::new(tree),
+        prunes: name.is_some(),
+        rules,
+        behind: None,
+    })
+}
+
+/// A tree as the manifest loader reads it.
+pub(super) struct TreeFiles<'a>(pub &'a dyn Tree);
+
+impl Files for TreeFiles<'_> {
+    fn entries(&self) -> Vec<(Arc<str>, [u8; 20])> {
+        self.0.entries().iter().map(|entry| (entry.path.clone(), *entry.oid.as_bytes())).collect()
+    }
+    fn read(&self, path: &str) -> Result<Bytes, Box<Problem>> {
+        let missing = || Box::new(Problem::error("no such file in this revision").in_file(path));
+        let entry = self.0.find(path).ok_or_else(missing)?;
+        self.0
+            .read(entry)
+            .map_err(|error| Box::new(Problem::error(error.to_string()).in_file(path).hint(error.hint())))
+    }
+    fn refused(&self) -> Vec<Problem> {
+        let told = |refused: &crate::source::Refused| {
+            Problem::error(refused.reason.to_string()).in_file(&refused.path)
+        };
+        self.0.refused().iter().map(told).collect()
+    }
+}
