@@ -46,17 +46,29 @@ impl Disk {
         self.scopes.entry(scope.clone()).or_default()
     }
 
-    fn write(&mut self, write: Write) -> Result<(), Error> {
+    /// Refuses what is planned from another generation, or consented to no longer.
+    fn check(&self, write: &Write) -> Result<(), Error> {
         match write {
-            Write::Start { scope, intents, fence, at } => {
+            Write::Start { fence, .. } => {
                 for (key, generation) in fence {
-                    let now = self.manifests.get(&key).map_or(0, |(_, g)| *g);
-                    if now != generation {
-                        return Err(Error::conflict(format!(
-                            "{key} has generation {now}, planned from {generation}"
-                        )));
+                    let now = self.manifests.get(key).map_or(0, |(_, g)| *g);
+                    if now != *generation {
+                        return Err(Error::conflict(format!("{key} has generation {now}, planned from {generation}")));
                     }
                 }
+                Ok(())
+            }
+            Write::UseApproval(digest, _) => {
+                let unused = self.approvals.iter().any(|a| a.digest == *digest && a.used_at.is_none());
+                if unused { Ok(()) } else { Err(Error::conflict("the approval was used already")) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, write: Write) {
+        match write {
+            Write::Start { scope, intents, at, .. } => {
                 for intent in intents {
                     self.announced.insert((scope.clone(), intent.row.tracked.id.clone()));
                     self.started.insert(intent.action, (scope.clone(), intent.row.tracked.id.clone()));
@@ -106,8 +118,8 @@ impl Disk {
             }
             Write::Approve(approval) => self.approvals.push(approval),
             Write::UseApproval(digest, at) => {
-                let found = self.approvals.iter_mut().find(|a| a.digest == digest && a.used_at.is_none());
-                found.ok_or_else(|| Error::conflict("the approval was used already"))?.used_at = Some(at);
+                let unused = self.approvals.iter_mut().filter(|a| a.digest == digest && a.used_at.is_none());
+                unused.for_each(|approval| approval.used_at = Some(at));
             }
             Write::Consent(scope, id, consent) => self.memory(&scope).consents.push((id, consent)),
             Write::ConsentSpent(scope, id) => self.memory(&scope).consents.retain(|(i, _)| *i != id),
@@ -138,7 +150,6 @@ impl Disk {
             }
             Write::Event(_) => {}
         }
-        Ok(())
     }
 }
 
@@ -163,10 +174,10 @@ impl Store for Memory {
                     disk.epoch, self.epoch
                 )));
             }
-            let mut next = disk.clone();
-            writes.into_iter().try_for_each(|write| next.write(write))?;
-            next.commits += 1;
-            *disk = next;
+            // All or nothing: what can be refused is asked before anything is written.
+            writes.iter().try_for_each(|write| disk.check(write))?;
+            writes.into_iter().for_each(|write| disk.write(write));
+            disk.commits += 1;
         }
         if fault == Some(Fault::CrashAfter) {
             self.faults.crash().await;
