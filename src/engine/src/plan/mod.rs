@@ -165,6 +165,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         planner.desired(desired, &mut out);
     }
     prune::tracked_and_no_longer_desired(&planner, &mut out);
+    prune::bars_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {

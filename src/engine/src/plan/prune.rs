@@ -4,7 +4,7 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{Blocked, CLAIMS, Change, EntryPolicy, Planner, Reason, ScopePlan, Step, Work};
-use crate::store::{Condition, ConditionKind, OpenIntent, Row};
+use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
     Address, Deletion, Focus, Identity, Marking, Observed, Owner, Resource, ResourceId,
 };
@@ -136,6 +136,17 @@ fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     let blocked = step.blocked.clone();
     if let Some(blocked) = blocked {
         out.conditions.push(blocked.condition(step));
+    }
+}
+
+/// `forget` bars adoption until the manifest is gone: known only when every source was read whole.
+pub(super) fn bars_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let sources = &planner.input.desired.sources;
+    let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
+    for (id, consent) in &planner.input.memory.consents {
+        if whole && matches!(consent, Consent::Barred) && !planner.is_desired(id) {
+            out.spent.push(id.clone());
+        }
     }
 }
 

@@ -8,8 +8,10 @@ use super::{
     condition::{condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible},
 };
 use crate::store::{ConditionKind, Consent, Row, RowState};
-use reconciled_provider::{Address, Adopt, Observed, Owner, Resource, ResourceId, Spec};
-use std::time::Duration;
+use reconciled_provider::{
+    Address, Adopt, FieldChange, Marking, Observed, Owner, Resource, ResourceId, Spec,
+};
+use std::{sync::Arc, time::Duration};
 
 impl Planner<'_> {
     /// Plans one desired resource: the table of INTERFACE §3.
@@ -20,6 +22,10 @@ impl Planner<'_> {
         }
         let row = self.row(&desired.id);
         let observed = self.input.seen.get(&desired.id);
+        if let Some(other) = observed.and_then(|o| self.kept_by(desired, o)) {
+            out.conditions.push(management_conflict(desired, address, other));
+            return;
+        }
         match (row, observed) {
             (Some(row), _) if matches!(row.state, RowState::Pending { .. }) => {
                 self.go_on(desired, row, observed, address, out)
@@ -41,11 +47,10 @@ impl Planner<'_> {
         address: Address,
         out: &mut ScopePlan,
     ) {
-        if let Owner::Other(other) = &observed.owner
-            && !self.may_take_from(desired, other)
-        {
-            out.conditions.push(management_conflict(desired, address, other));
-            return;
+        let taken = self.is_agreed(desired, observed) && matches!(observed.owner, Owner::Other(_));
+        if matches!(self.consent(&desired.id), Some(Consent::Adopt { .. })) && !taken {
+            // Spent once it is tracked, not before: until then the write it allows may be held or fail.
+            out.spent.push(desired.id.clone());
         }
         if let Some(from) = self.input.moved.get(&desired.id) {
             out.steps.push(self.step(
@@ -57,6 +62,9 @@ impl Planner<'_> {
             ));
         }
         if self.is_ignored(desired) || self.is_equal(desired, observed) {
+            if taken && self.marks() {
+                return self.write_mark(desired, Some(row), observed, address, out);
+            }
             self.in_sync(desired, row, address, out);
             return;
         }
@@ -70,6 +78,9 @@ impl Planner<'_> {
             Some(Ok(delta)) => {
                 let change = if delta.replace { Change::Replace } else { Change::Update };
                 let mut step = self.step(change, desired, Some(row), Some(observed), address);
+                if taken {
+                    step.reason = Reason::Adopt;
+                }
                 step.fields = delta.fields.clone();
                 step.work.delta = delta.clone();
                 self.push(step, desired, Some(row), out);
@@ -143,22 +154,13 @@ impl Planner<'_> {
     ) {
         let policy = self.input.desired.policies.get(desired.policy);
         let consent = self.consent(&desired.id);
-        if let Owner::Other(other) = &observed.owner
-            && !self.may_take_from(desired, other)
-            && !policy.merge
-        {
-            out.conditions.push(management_conflict(desired, address, other));
-            return;
-        }
         let equal = self.is_equal(desired, observed)
             || !self.input.deltas.contains_key(&desired.id) && desired.spec.hash().is_some();
-        let agreed =
-            matches!(consent, Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash);
+        let agreed = self.is_agreed(desired, observed);
         let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
-        let is_claim = self.input.claimed.contains(&desired.id);
         // Shared values leave those of others alone; a mark of this instance is its own earlier word.
         let needs_consent =
-            !(is_claim || policy.merge || matches!(observed.owner, Owner::System | Owner::Ours));
+            !(self.is_shared(desired) || matches!(observed.owner, Owner::System | Owner::Ours));
         if barred && !agreed {
             out.conditions.push(not_ours(
                 desired,
@@ -168,6 +170,9 @@ impl Planner<'_> {
             return;
         }
         if equal {
+            if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) && self.marks() {
+                return self.write_mark(desired, None, observed, address, out);
+            }
             let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
             step.reason = Reason::Adopt;
             if agreed {
@@ -188,19 +193,41 @@ impl Planner<'_> {
             out.conditions.push(found);
             return;
         }
-        if let Some(Ok(delta)) = self.input.deltas.get(&desired.id) {
-            let change = if delta.replace { Change::Replace } else { Change::Update };
-            let mut step = self.step(change, desired, None, Some(observed), address);
-            if agreed || always {
-                step.reason = Reason::Adopt;
+        match self.input.deltas.get(&desired.id) {
+            Some(Err(error)) => out.conditions.push(failed_to_plan(desired, address, error)),
+            Some(Ok(delta)) => {
+                let change = if delta.replace { Change::Replace } else { Change::Update };
+                let mut step = self.step(change, desired, None, Some(observed), address);
+                if agreed || always {
+                    step.reason = Reason::Adopt;
+                }
+                step.fields = delta.fields.clone();
+                step.work.delta = delta.clone();
+                self.push(step, desired, None, out);
             }
-            step.fields = delta.fields.clone();
-            step.work.delta = delta.clone();
-            if agreed {
-                out.spent.push(desired.id.clone());
+            None => {
+                let step = self.step(Change::Update, desired, None, Some(observed), address);
+                self.push(step, desired, None, out);
             }
-            self.push(step, desired, None, out);
         }
+    }
+
+    /// Takes over what another owner marked and what is otherwise as desired: only the mark is written.
+    fn write_mark(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: &Observed,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let mut step = self.step(Change::Update, desired, row, Some(observed), address);
+        step.reason = Reason::Adopt;
+        if let Owner::Other(other) = &observed.owner {
+            let ours = Some("this instance".to_string());
+            step.fields = vec![FieldChange::text("owner", Some(other.to_string()), ours)];
+        }
+        self.push(step, desired, row, out);
     }
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
@@ -245,10 +272,31 @@ impl Planner<'_> {
         policy.ignore.iter().any(|path| &**path == "*")
     }
 
-    fn may_take_from(&self, desired: &Resource, other: &str) -> bool {
+    /// True when a write puts our mark in place of another.
+    fn marks(&self) -> bool {
+        self.input.provider.info().marking == Marking::Native
+    }
+
+    /// True when values of others stay beside ours: nobody's mark says whose the whole is.
+    fn is_shared(&self, desired: &Resource) -> bool {
+        let input = self.input;
+        input.desired.policies.get(desired.policy).merge
+            || input.ours.contains_key(&desired.id)
+            || input.claimed.contains(&desired.id)
+    }
+
+    /// True when a person agreed to take over exactly what was seen.
+    fn is_agreed(&self, desired: &Resource, observed: &Observed) -> bool {
+        matches!(self.consent(&desired.id), Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash)
+    }
+
+    /// Whose mark keeps us from changing what was seen, if any does.
+    fn kept_by<'o>(&self, desired: &Resource, observed: &'o Observed) -> Option<&'o Arc<str>> {
+        let Owner::Other(other) = &observed.owner else { return None };
         let policy = self.input.desired.policies.get(desired.policy);
-        let declared = matches!(&policy.adopt, Adopt::From(from) if **from == *other);
-        let said = matches!(self.consent(&desired.id), Some(Consent::Adopt { from: Some(from), .. }) if **from == *other);
-        declared || said
+        let declared = matches!(&policy.adopt, Adopt::From(from) if from == other);
+        let named = matches!(self.consent(&desired.id), Some(Consent::Adopt { from: Some(from), .. }) if from == other);
+        let agreed = named && self.is_agreed(desired, observed);
+        (!declared && !agreed && !self.is_shared(desired)).then_some(other)
     }
 }

@@ -201,7 +201,10 @@ impl Surveyor {
 impl ScopeMemory {
     /// True when anything about the scope must still be looked at.
     pub fn is_remembered(&self) -> bool {
-        !(self.rows.is_empty() && self.open.is_empty() && self.claims_here.is_empty())
+        !(self.rows.is_empty()
+            && self.open.is_empty()
+            && self.claims_here.is_empty()
+            && self.consents.is_empty())
     }
 }
 
