@@ -62,7 +62,7 @@ impl Engine {
             .plan
             .steps
             .iter()
-            .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.reason.is_guarded()))
+            .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.is_guarded()))
             .collect();
         let mut conditions = view.plan.conditions.clone();
         conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));

@@ -73,8 +73,7 @@ pub fn judge(
     slot: impl Fn(&Step) -> Option<Arc<str>>,
     moved_path: bool,
 ) -> Verdict {
-    let guarded: Vec<&Step> =
-        plans.iter().flat_map(|p| &p.steps).filter(|s| s.change.writes() && s.reason.is_guarded()).collect();
+    let guarded: Vec<&Step> = plans.iter().flat_map(|p| &p.steps).filter(|s| s.is_guarded()).collect();
     let taken = guarded
         .iter()
         .filter(|s| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));

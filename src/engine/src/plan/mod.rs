@@ -26,6 +26,7 @@ use reconciled_provider::{
     Address, Deltas, Focus, ManifestKey, Observation, Observer, Resource, ResourceId, Scope, Sealed, Version,
 };
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -160,7 +161,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         tracked: input.memory.rows.len(),
         in_sync: 0,
     };
-    let planner = Planner { input };
+    let planner = Planner { input, manifests: OnceCell::new() };
     for desired in input.effective {
         planner.desired(desired, &mut out);
     }
@@ -187,6 +188,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
 /// The questions asked of the input, with binary searches in its sorted lists.
 struct Planner<'a> {
     input: &'a ScopeInput<'a>,
+    /// Positions of manifests by key, made when first asked for: few plans prune anything.
+    manifests: OnceCell<BTreeMap<&'a ManifestKey, usize>>,
 }
 
 impl<'a> Planner<'a> {
@@ -223,7 +226,20 @@ impl<'a> Planner<'a> {
         selection.is_all()
             || selection.selects(address, manifest.map_or("", |m| m.key.group()), manifest.map(|m| &m.labels))
     }
-
+    /// The labels of a manifest that is gone are not known: `-l` leaves what it tracked alone.
+    fn selects_row(&self, row: &Row) -> bool {
+        let selection = self.input.selection;
+        let labels = || self.declared(&row.manifest).map(|m| &m.labels);
+        selection.is_all() || selection.selects(&row.address, row.manifest.group(), labels())
+    }
+    /// The manifest of this key, if it is still desired.
+    fn declared(&self, key: &ManifestKey) -> Option<&'a ManifestMeta> {
+        let manifests = &self.input.desired.manifests;
+        let index = self.manifests.get_or_init(|| {
+            manifests.iter().enumerate().map(|(index, manifest)| (&manifest.key, index)).collect()
+        });
+        index.get(key).map(|index| &manifests[*index])
+    }
     fn covers(&self, id: &ResourceId) -> bool {
         self.input.seen.covered.covers(id)
     }
@@ -231,6 +247,9 @@ impl<'a> Planner<'a> {
 
 /// When an incomplete read is repeated.
 const INCOMPLETE_AGAIN: Duration = Duration::from_secs(10);
+
+/// Guard word of what was protected when it was last applied.
+const PROTECTED: &str = "protected";
 
 /// Source part of the key of a resource that exists only because of claims.
 pub const CLAIMS: &str = "$claims";

@@ -243,7 +243,7 @@ impl Planner<'_> {
     }
 
     /// Until when our last write may be missing from what reads show.
-    fn unseen_until(&self, row: &Row) -> Option<Duration> {
+    pub(super) fn unseen_until(&self, row: &Row) -> Option<Duration> {
         let until = row.written_at + self.input.provider.info().consistency_window;
         (self.input.now < until).then_some(until)
     }

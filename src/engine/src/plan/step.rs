@@ -1,6 +1,6 @@
 //! One step of a plan: an action on one resource, or a change of what is remembered.
 
-use super::{EntryPolicy, Reason};
+use super::{EntryPolicy, PROTECTED, Reason};
 use crate::store::{Condition, ConditionKind, Row};
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
@@ -192,4 +192,14 @@ pub struct Step {
     pub guard_words: Vec<&'static str>,
     /// What carrying it out needs.
     pub work: Work,
+}
+
+impl Step {
+    /// True when the guard counts and may hold it.
+    ///
+    /// Drift repair goes on while a commit is held, but not where it deletes what is protected.
+    pub fn is_guarded(&self) -> bool {
+        let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
+        self.change.writes() && (self.reason.is_guarded() || loses)
+    }
 }

@@ -3,7 +3,9 @@
 //! Guarantees: a step that may not be taken now is in the plan all the same, and says why.
 //! It deliberately does not choose the change: that is the table in [`super::resource`].
 
-use super::{Blocked, CLAIMS, Change, EntryPolicy, Planner, Reason, ScopePlan, Step, Work, reason};
+use super::{
+    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
+};
 use crate::store::{Row, RowState};
 use reconciled_provider::{
     Address, Deletion, Drift, Hash, ManifestKey, Observed, Resource, ResourceId, Scope, Spec, Tracked,
@@ -72,12 +74,13 @@ impl Planner<'_> {
         address: Address,
     ) -> Step {
         let manifest = self.manifest(desired);
-        let guard_words = match &change {
-            Change::Update | Change::Replace => {
-                self.input.provider.guard_word(self.input.scope, &desired.id).into_iter().collect()
-            }
-            _ => Vec::new(),
-        };
+        let mut guard_words = Vec::new();
+        if matches!(change, Change::Update | Change::Replace | Change::Continue) {
+            guard_words.extend(self.input.provider.guard_word(self.input.scope, &desired.id));
+        }
+        if change == Change::Replace && self.is_protected(desired, row) {
+            guard_words.push(PROTECTED);
+        }
         let reason = match &change {
             Change::Continue => Reason::Continue,
             _ => reason::of(self.input, manifest, desired, row, observed),
@@ -101,6 +104,12 @@ impl Planner<'_> {
             address,
             change,
         }
+    }
+
+    /// Protection counts as last applied; what was never applied is protected as declared.
+    fn is_protected(&self, desired: &Resource, row: Option<&Row>) -> bool {
+        let declared = self.input.desired.policies.get(desired.policy).deletion;
+        row.map(|row| row.deletion).or(declared) == Some(Deletion::Protect)
     }
 
     /// The row as it shall be once `desired` is applied.

@@ -44,6 +44,7 @@ scenarios! {
         a_declaration_moved_to_another_file_refreshes_the_row_only,
         what_is_gone_and_no_longer_desired_lapses,
         a_write_within_the_consistency_window_is_not_repeated,
+        a_row_within_the_consistency_window_does_not_lapse,
     }
     ownership {
         what_is_equal_and_untracked_is_adopted,
@@ -70,18 +71,28 @@ scenarios! {
     deletion {
         last_applied_abandon_forgets,
         last_applied_protection_holds_the_deletion,
+        last_applied_protection_wins_over_the_manifest_that_replaces,
+        protection_holds_a_replacement_also_when_it_heals_drift,
         a_row_that_carries_the_mark_of_another_is_not_deleted,
         another_source_that_declares_it_takes_it_over_and_nothing_is_pruned,
         only_the_rows_own_source_prunes,
         an_unreachable_source_prunes_nothing,
+        a_broken_file_freezes_everything_of_its_source,
         unassigned_manifests_keep_what_they_tracked,
         a_host_no_longer_selected_prunes_under_its_guard_word,
         an_incomplete_observation_creates_and_deletes_nothing,
         a_focused_observation_creates_updates_restores_and_never_deletes,
         target_limits_changes_and_deletes,
+        a_target_with_its_group_reaches_what_is_deleted,
+        a_label_reaches_what_its_manifest_no_longer_declares,
         values_of_others_stay_when_ours_go,
+        our_values_do_not_go_where_the_entry_only_observes,
+        protected_values_of_ours_do_not_go_unasked,
         a_withdrawn_claim_is_removed_outside_the_guard,
+        a_withdrawn_claim_waits_for_a_complete_observation,
         in_an_exclusive_scope_what_nobody_declared_is_held,
+        in_an_exclusive_scope_a_broken_file_protects_what_it_may_declare,
+        in_an_exclusive_scope_an_unreachable_source_protects_what_it_may_declare,
     }
     reasons {
         a_new_declaration_is_a_commit,
