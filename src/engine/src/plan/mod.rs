@@ -6,6 +6,7 @@
 //! It deliberately does not decide whether the steps may be carried out: that is the [`guard`].
 
 mod condition;
+mod difference;
 pub mod digest;
 pub mod guard;
 mod order;
@@ -129,6 +130,8 @@ pub struct ScopePlan {
     pub tracked: usize,
     /// Resources that are in sync.
     pub in_sync: usize,
+    /// Resources that differ and are left so, because the difference is ignored.
+    pub unlike: usize,
 }
 
 impl ScopePlan {
@@ -139,7 +142,8 @@ impl ScopePlan {
     /// The token to remember: set only when all of the scope was seen and is in sync.
     pub fn known_version(&self, seen: &Observation) -> Option<KnownVersion> {
         let whole = seen.complete && seen.covered == Focus::All && matches!(seen.version, Version::At(_));
-        let settled = self.steps.is_empty() && self.conditions.is_empty();
+        // Were a difference forgotten that is ignored now, nobody would look when it no longer is.
+        let settled = self.steps.is_empty() && self.conditions.is_empty() && self.unlike == 0;
         (whole && settled)
             .then(|| KnownVersion { version: seen.version.clone(), foreign: self.foreign_count })
     }
@@ -160,6 +164,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         spent: Vec::new(),
         tracked: input.memory.rows.len(),
         in_sync: 0,
+        unlike: 0,
     };
     let planner = Planner { input, manifests: OnceCell::new() };
     for desired in input.effective {

@@ -237,12 +237,20 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
 }
 
 fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
-    let is_claim = row.manifest.source() == CLAIMS;
+    let version = planner.input.provider.info().normalizer;
+    // The same document no longer yields it: the normalizer moved, not the manifest.
+    let upgraded = row.normalizer != version
+        && planner.declared(&row.manifest).is_some_and(|m| m.content == row.content);
+    let reason = match row.manifest.source() == CLAIMS {
+        true => Reason::Claim,
+        false if upgraded => Reason::Upgrade,
+        false => Reason::Commit(label(planner, Some(row))),
+    };
     Step {
         change,
         id: ResourceId(row.tracked.id.0.clone()),
         address: row.address.clone(),
-        reason: if is_claim { Reason::Claim } else { Reason::Commit(label(planner, Some(row))) },
+        reason,
         place: None,
         fields: Vec::new(),
         before: observed.map(|o| o.hash),

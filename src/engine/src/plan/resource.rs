@@ -3,13 +3,14 @@
 //! Guarantees: only what is tracked, or taken over by consent or equality, is changed; a mark of another owner
 //! is respected everywhere. It deliberately deletes nothing: that is [`super::prune`].
 
+use super::difference::Difference;
 use super::{
-    Change, Planner, Reason, ScopePlan,
+    Blocked, Change, Planner, Reason, ScopePlan, Step,
     condition::{condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible},
 };
 use crate::store::{ConditionKind, Consent, Row, RowState};
 use reconciled_provider::{
-    Address, Adopt, FieldChange, Marking, Observed, Owner, Resource, ResourceId, Spec,
+    Address, Adopt, Delta, FieldChange, Marking, Observed, Owner, Resource, ResourceId, Spec,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -61,11 +62,13 @@ impl Planner<'_> {
                 address.clone(),
             ));
         }
-        if self.is_ignored(desired) || self.is_equal(desired, observed) {
-            if taken && self.marks() {
-                return self.write_mark(desired, Some(row), observed, address, out);
+        let difference = self.difference(desired, observed);
+        if matches!(difference, Difference::Same | Difference::Ignored) {
+            out.unlike += usize::from(matches!(difference, Difference::Ignored));
+            match taken && self.marks() {
+                true => self.write_mark(desired, Some(row), observed, address, out),
+                false => self.in_sync(desired, row, address, out),
             }
-            self.in_sync(desired, row, address, out);
             return;
         }
         let unseen = self.unseen_until(row).filter(|_| row.template == desired.spec.template());
@@ -73,27 +76,43 @@ impl Planner<'_> {
             out.conditions.push(not_yet_visible(desired, address, at));
             return;
         }
-        match self.input.deltas.get(&desired.id) {
-            Some(Err(error)) => out.conditions.push(failed_to_plan(desired, address, error)),
-            Some(Ok(delta)) => {
-                let change = if delta.replace { Change::Replace } else { Change::Update };
-                let mut step = self.step(change, desired, Some(row), Some(observed), address);
+        match difference {
+            Difference::Failed(error) => out.conditions.push(failed_to_plan(desired, address, error)),
+            Difference::Fields(delta) => {
+                let mut step = self.change(desired, Some(row), observed, delta, address);
                 if taken {
                     step.reason = Reason::Adopt;
                 }
-                step.fields = delta.fields.clone();
-                step.work.delta = delta.clone();
-                self.push(step, desired, Some(row), out);
+                self.push(step, desired, out);
             }
-            None if matches!(desired.spec, Spec::Waiting { .. }) => {
-                if row.template != desired.spec.template() {
-                    let step = self.step(Change::Update, desired, Some(row), Some(observed), address);
-                    self.push(step, desired, Some(row), out);
+            _ => {
+                let step = self.step(Change::Update, desired, Some(row), Some(observed), address);
+                match (&desired.spec, row.template == desired.spec.template()) {
+                    // What was declared is there; whether it still is as resolved cannot be told now.
+                    (Spec::Waiting { on, .. }, true) => {
+                        let targets = on.iter().map(|r| r.target.clone()).collect();
+                        out.conditions.push(Blocked::Reference(targets).condition(&step));
+                    }
+                    _ => self.push(step, desired, out),
                 }
             }
-            // The provider compared and found nothing that matters.
-            None => self.in_sync(desired, row, address, out),
         }
+    }
+
+    /// The step that makes what was seen as declared.
+    fn change(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: &Observed,
+        delta: Delta,
+        address: Address,
+    ) -> Step {
+        let change = if delta.replace { Change::Replace } else { Change::Update };
+        let mut step = self.step(change, desired, row, Some(observed), address);
+        step.fields = delta.fields.clone();
+        step.work.delta = delta;
+        step
     }
 
     /// A pending resource takes its next step when its time has come; until then it waits.
@@ -123,11 +142,11 @@ impl Planner<'_> {
             return;
         }
         let mut step = self.step(Change::Continue, desired, Some(row), observed, address);
-        if let Some(Ok(delta)) = self.input.deltas.get(&desired.id) {
+        if let Some(Difference::Fields(delta)) = observed.map(|o| self.difference(desired, o)) {
             step.fields = delta.fields.clone();
-            step.work.delta = delta.clone();
+            step.work.delta = delta;
         }
-        self.push(step, desired, Some(row), out);
+        self.push(step, desired, out);
     }
 
     fn in_sync(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
@@ -154,8 +173,7 @@ impl Planner<'_> {
     ) {
         let policy = self.input.desired.policies.get(desired.policy);
         let consent = self.consent(&desired.id);
-        let equal = self.is_equal(desired, observed)
-            || !self.input.deltas.contains_key(&desired.id) && desired.spec.hash().is_some();
+        let difference = self.difference(desired, observed);
         let agreed = self.is_agreed(desired, observed);
         let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
         // Shared values leave those of others alone; a mark of this instance is its own earlier word.
@@ -169,7 +187,7 @@ impl Planner<'_> {
             ));
             return;
         }
-        if equal {
+        if matches!(difference, Difference::Same | Difference::Ignored) {
             if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) && self.marks() {
                 return self.write_mark(desired, None, observed, address, out);
             }
@@ -178,7 +196,7 @@ impl Planner<'_> {
             if agreed {
                 out.spent.push(desired.id.clone());
             }
-            self.push(step, desired, None, out);
+            self.push(step, desired, out);
             return;
         }
         let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
@@ -193,23 +211,18 @@ impl Planner<'_> {
             out.conditions.push(found);
             return;
         }
-        match self.input.deltas.get(&desired.id) {
-            Some(Err(error)) => out.conditions.push(failed_to_plan(desired, address, error)),
-            Some(Ok(delta)) => {
-                let change = if delta.replace { Change::Replace } else { Change::Update };
-                let mut step = self.step(change, desired, None, Some(observed), address);
-                if agreed || always {
-                    step.reason = Reason::Adopt;
-                }
-                step.fields = delta.fields.clone();
-                step.work.delta = delta.clone();
-                self.push(step, desired, None, out);
+        let mut step = match difference {
+            Difference::Failed(error) => {
+                out.conditions.push(failed_to_plan(desired, address, error));
+                return;
             }
-            None => {
-                let step = self.step(Change::Update, desired, None, Some(observed), address);
-                self.push(step, desired, None, out);
-            }
+            Difference::Fields(delta) => self.change(desired, None, observed, delta, address),
+            _ => self.step(Change::Update, desired, None, Some(observed), address),
+        };
+        if agreed || always {
+            step.reason = Reason::Adopt;
         }
+        self.push(step, desired, out);
     }
 
     /// Takes over what another owner marked and what is otherwise as desired: only the mark is written.
@@ -227,11 +240,12 @@ impl Planner<'_> {
             let ours = Some("this instance".to_string());
             step.fields = vec![FieldChange::text("owner", Some(other.to_string()), ours)];
         }
-        self.push(step, desired, row, out);
+        self.push(step, desired, out);
     }
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
         if self.is_ignored(desired) {
+            out.unlike += 1;
             return;
         }
         if let Some(at) = self.unseen_until(row).max(self.unanswered_until(&desired.id, None)) {
@@ -260,11 +274,7 @@ impl Planner<'_> {
 
     fn create(&self, desired: &Resource, row: Option<&Row>, address: Address, out: &mut ScopePlan) {
         let step = self.step(Change::Create, desired, row, None, address);
-        self.push(step, desired, row, out);
-    }
-
-    fn is_equal(&self, desired: &Resource, observed: &Observed) -> bool {
-        desired.spec.hash() == Some(observed.hash)
+        self.push(step, desired, out);
     }
 
     fn is_ignored(&self, desired: &Resource) -> bool {

@@ -14,12 +14,13 @@ use std::{sync::Arc, time::Duration};
 
 impl Planner<'_> {
     /// Adds `step`, or says what keeps it from being taken.
-    pub(super) fn push(&self, mut step: Step, desired: &Resource, row: Option<&Row>, out: &mut ScopePlan) {
+    pub(super) fn push(&self, mut step: Step, desired: &Resource, out: &mut ScopePlan) {
         let policy = self.input.desired.policies.get(desired.policy);
-        step.blocked = self.blocked(&step, desired, row, policy.suspend);
+        step.blocked = self.blocked(&step, desired, policy.suspend);
         match &step.blocked {
             Some(Blocked::Drift(Drift::Ignore)) => {
                 out.in_sync += 1;
+                out.unlike += 1;
                 return;
             }
             Some(blocked) => out.conditions.push(blocked.condition(&step)),
@@ -28,13 +29,7 @@ impl Planner<'_> {
         out.steps.push(step);
     }
 
-    fn blocked(
-        &self,
-        step: &Step,
-        desired: &Resource,
-        row: Option<&Row>,
-        suspended: bool,
-    ) -> Option<Blocked> {
+    fn blocked(&self, step: &Step, desired: &Resource, suspended: bool) -> Option<Blocked> {
         if matches!(step.change, Change::Adopt) {
             return None;
         }
@@ -43,7 +38,8 @@ impl Planner<'_> {
         }
         if matches!(step.reason, Reason::Drift | Reason::Restore) {
             let policy = self.input.desired.policies.get(desired.policy);
-            let source = row.and_then(|r| self.input.desired.sources.get(r.manifest.source()));
+            let manifest = self.manifest(desired);
+            let source = manifest.and_then(|m| self.input.desired.sources.get(m.key.source()));
             match policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal) {
                 Drift::Heal => {}
                 mode => return Some(Blocked::Drift(mode)),
@@ -83,6 +79,8 @@ impl Planner<'_> {
         }
         let reason = match &change {
             Change::Continue => Reason::Continue,
+            // Only a manifest says where it was moved from.
+            Change::Move { .. } => reason::commit(self.input, manifest),
             _ => reason::of(self.input, manifest, desired, row, observed),
         };
         Step {

@@ -42,6 +42,7 @@ scenarios! {
         what_is_as_desired_is_left_alone,
         a_write_that_is_seen_settles,
         a_declaration_moved_to_another_file_refreshes_the_row_only,
+        a_moved_row_is_a_move_and_no_delete_and_create,
         what_is_gone_and_no_longer_desired_lapses,
         a_write_within_the_consistency_window_is_not_repeated,
         a_row_within_the_consistency_window_does_not_lapse,
@@ -100,13 +101,21 @@ scenarios! {
         what_is_tracked_and_gone_is_restored,
         a_rotated_secret_is_an_input,
         a_new_normalizer_that_sees_a_difference_is_an_upgrade_and_held,
+        a_new_normalizer_that_drops_a_resource_is_an_upgrade_and_held,
         a_new_normalizer_and_a_new_document_is_a_commit,
         a_claim_is_its_own_reason_and_not_guarded,
     }
     drift {
         drift_warn_reports_and_leaves,
+        drift_ignore_says_nothing_and_remembers_no_version,
         a_commit_is_applied_whatever_the_drift_mode,
         the_source_says_where_the_manifest_does_not,
+        after_a_hand_over_the_new_source_says_what_drift_means,
+        ignored_fields_are_no_difference,
+        an_ignored_path_covers_what_is_below_it,
+        ignored_fields_do_not_hide_the_others,
+        what_differs_in_ignored_fields_only_is_adopted,
+        ignoring_everything_leaves_what_exists_as_it_is,
     }
     entries {
     }
