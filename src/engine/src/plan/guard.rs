@@ -139,7 +139,7 @@ pub fn judge(
 /// The guard words that count for this change: `…-delete` only when something goes.
 fn words(step: &Step) -> impl Iterator<Item = &'static str> {
     let goes = matches!(step.change, Change::Delete | Change::Replace);
-    let changes = goes || step.change == Change::Update;
+    let changes = goes || matches!(step.change, Change::Update | Change::Continue);
     step.guard_words
         .iter()
         .copied()

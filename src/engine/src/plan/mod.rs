@@ -173,6 +173,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::tracked_and_no_longer_desired(&planner, &mut out);
     prune::bars_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
+    order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {
         out.conditions.push(Condition {

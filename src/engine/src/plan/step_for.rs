@@ -47,6 +47,10 @@ impl Planner<'_> {
         }
         let allowed = match step.change {
             Change::Create => self.input.policy >= EntryPolicy::CreateOnly,
+            // What was begun may be finished.
+            Change::Continue if step.reason == Reason::Continue => {
+                self.input.policy >= EntryPolicy::CreateOnly
+            }
             Change::Update | Change::Continue => self.input.policy >= EntryPolicy::UpsertOnly,
             _ => self.input.policy >= EntryPolicy::Sync,
         };
@@ -78,7 +82,8 @@ impl Planner<'_> {
             guard_words.push(PROTECTED);
         }
         let reason = match &change {
-            Change::Continue => Reason::Continue,
+            // A declaration that overtakes a pending one is a change like any other.
+            Change::Continue if row.is_none_or(|r| r.template == desired.spec.template()) => Reason::Continue,
             // Only a manifest says where it was moved from.
             Change::Move { .. } => reason::commit(self.input, manifest),
             _ => reason::of(self.input, manifest, desired, row, observed),

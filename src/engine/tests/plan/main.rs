@@ -118,18 +118,28 @@ scenarios! {
         ignoring_everything_leaves_what_exists_as_it_is,
     }
     entries {
+        observe_plans_and_writes_nothing,
+        create_only_creates,
+        create_only_finishes_what_it_began_to_create,
+        upsert_only_neither_deletes_nor_replaces,
+        what_the_entry_forbids_is_not_counted,
+        suspend_plans_and_writes_nothing,
     }
     edges {
         what_depends_on_another_waits_for_it,
         what_depends_on_another_goes_on_once_that_is_ready,
         an_unknown_output_is_waited_for,
+        an_output_that_became_unknown_changes_nothing,
         creates_follow_edges_and_deletes_go_in_reverse_and_last,
+        what_another_scope_still_needs_is_not_deleted,
         a_cname_that_takes_the_place_of_an_address_is_created_after_its_deletion,
         an_address_that_takes_the_place_of_a_cname_is_created_after_its_deletion,
+        what_makes_room_for_something_that_waits_stays_until_then,
     }
     pending {
         a_pending_resource_waits_until_its_time,
         a_pending_resource_goes_on_when_its_time_has_come,
+        a_new_declaration_overtakes_a_pending_one_and_is_guarded,
         a_create_without_an_answer_is_looked_for,
         a_create_without_an_answer_is_tried_again_once_reads_must_show_it,
         a_create_that_nothing_can_tell_apart_needs_a_person,
