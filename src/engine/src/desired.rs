@@ -53,6 +53,13 @@ pub struct SourceState {
     pub drift: Option<Drift>,
 }
 
+impl SourceState {
+    /// True when all that the source declares is known, so that what it does not declare is known too.
+    pub fn is_whole(&self) -> bool {
+        self.prunes && self.broken.is_empty()
+    }
+}
+
 /// What stays of a manifest once it is normalized.
 #[derive(Clone, Debug)]
 pub struct ManifestMeta {

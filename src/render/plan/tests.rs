@@ -143,6 +143,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             spent: Vec::new(),
             tracked: 0,
             in_sync: 0,
+            unlike: 0,
         },
         skipped: false,
     }

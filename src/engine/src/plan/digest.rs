@@ -11,7 +11,7 @@ use reconciled_provider::Hash;
 pub fn digest<'a>(plans: impl IntoIterator<Item = &'a ScopePlan>) -> Option<Hash> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for plan in plans {
-        let guarded = plan.steps.iter().filter(|s| s.reason.is_guarded() && s.change.writes());
+        let guarded = plan.steps.iter().filter(|s| s.is_guarded());
         lines.extend(guarded.map(|step| line(plan, step)));
     }
     if lines.is_empty() {

@@ -73,8 +73,7 @@ pub fn judge(
     slot: impl Fn(&Step) -> Option<Arc<str>>,
     moved_path: bool,
 ) -> Verdict {
-    let guarded: Vec<&Step> =
-        plans.iter().flat_map(|p| &p.steps).filter(|s| s.change.writes() && s.reason.is_guarded()).collect();
+    let guarded: Vec<&Step> = plans.iter().flat_map(|p| &p.steps).filter(|s| s.is_guarded()).collect();
     let taken = guarded
         .iter()
         .filter(|s| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
@@ -140,7 +139,7 @@ pub fn judge(
 /// The guard words that count for this change: `…-delete` only when something goes.
 fn words(step: &Step) -> impl Iterator<Item = &'static str> {
     let goes = matches!(step.change, Change::Delete | Change::Replace);
-    let changes = goes || step.change == Change::Update;
+    let changes = goes || matches!(step.change, Change::Update | Change::Continue);
     step.guard_words
         .iter()
         .copied()

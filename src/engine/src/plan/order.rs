@@ -1,7 +1,8 @@
 //! The order of steps within a scope: what makes room first, then dependencies before dependants, deletes
 //! last and in reverse.
 
-use super::{Change, ScopeInput, Step};
+use super::{Blocked, Change, ScopeInput, Step};
+use crate::store::Condition;
 use reconciled_provider::ManifestKey;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +38,31 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
         }
     };
     steps.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
+}
+
+/// What makes room for something that waits stays until that can come: else the slot would be empty meanwhile.
+pub(super) fn wait_for_successors(
+    input: &ScopeInput<'_>,
+    steps: &mut [Step],
+    conditions: &mut Vec<Condition>,
+) {
+    let waits = |step: &&Step| matches!(step.blocked, Some(Blocked::Reference(_) | Blocked::Dependency(_)));
+    let waiting: BTreeMap<Arc<str>, Blocked> = steps
+        .iter()
+        .filter(|s| s.change == Change::Create)
+        .filter(waits)
+        .filter_map(|s| Some((input.provider.slot(&s.id)?, s.blocked.clone()?)))
+        .collect();
+    if waiting.is_empty() {
+        return;
+    }
+    for step in steps.iter_mut().filter(|s| s.change == Change::Delete && s.blocked.is_none()) {
+        let Some(blocked) = input.provider.slot(&step.id).and_then(|slot| waiting.get(&slot)) else {
+            continue;
+        };
+        step.blocked = Some(blocked.clone());
+        conditions.push(blocked.condition(step));
+    }
 }
 
 fn after(step: &Step) -> &[ManifestKey] {

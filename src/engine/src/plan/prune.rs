@@ -3,8 +3,8 @@
 //! Invariant: a deletion needs a complete observation of all of the scope, a source that was read whole, and
 //! a row of that very source. Everything else leaves the resource as it is.
 
-use super::{Blocked, CLAIMS, Change, EntryPolicy, Planner, Reason, ScopePlan, Step, Work};
-use crate::store::{Condition, ConditionKind, OpenIntent, Row};
+use super::{Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work};
+use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
     Address, Deletion, Focus, Identity, Marking, Observed, Owner, Resource, ResourceId,
 };
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
     let whole = planner.input.seen.complete && planner.input.seen.covered == Focus::All;
     for row in &planner.input.memory.rows {
-        if planner.is_desired(&row.tracked.id) || !planner.selects(&row.address, None) {
+        if planner.is_desired(&row.tracked.id) || !planner.selects_row(row) {
             continue;
         }
         let is_claim = row.manifest.source() == CLAIMS;
@@ -23,12 +23,12 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
             continue;
         }
         match planner.input.seen.get(&row.tracked.id) {
-            None if whole => out.lapsed.push(row.clone()),
+            None if whole => gone(planner, row, out),
             None => {}
             Some(_) if row.deletion == Deletion::Abandon && !is_claim => {
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
-            Some(observed) if whole || is_claim => delete(planner, row, observed, out),
+            Some(observed) if whole => delete(planner, row, observed, out),
             Some(_) => {}
         }
     }
@@ -40,42 +40,60 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
 /// True when the row's own source was read whole and no longer declares it.
 fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     let Some(source) = planner.input.desired.sources.get(row.manifest.source()) else { return false };
-    source.prunes && !source.broken.contains(&row.file) && !source.unassigned.contains(&row.manifest)
+    // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
+    source.is_whole() && !source.unassigned.contains(&row.manifest)
+}
+
+/// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
+fn gone(planner: &Planner<'_>, row: &Row, out: &mut ScopePlan) {
+    match planner.unseen_until(row) {
+        None => out.lapsed.push(row.clone()),
+        Some(at) => out.conditions.push(Condition {
+            kind: ConditionKind::Waiting,
+            next_try: Some(at),
+            ..condition(row, "NotYetVisible", "no longer declared; written, not yet visible to reads".into())
+        }),
+    }
 }
 
 fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut ScopePlan) {
-    if let Owner::Other(other) = &observed.owner {
+    if let Owner::Other(other) = &observed.owner
+        && !row.merge
+    {
         // It was ours and somebody else marked it since: theirs to delete.
+        let message = format!("no longer declared, but it carries the ownership mark of `{other}`");
         out.conditions.push(Condition {
-            id: Some(row.tracked.id.clone()),
-            address: Some(row.address.clone()),
-            kind: ConditionKind::Stalled,
-            reason: "ManagementConflict".into(),
-            message: format!("no longer declared, but it carries the ownership mark of `{other}`").into(),
             hint: Some(format!("to stop tracking it: reconciled forget {}", row.address).into()),
-            since: Duration::ZERO,
-            next_try: None,
+            ..condition(row, "ManagementConflict", message)
         });
         return;
     }
+    let mut rest = None;
     if row.merge {
         // Only our values go; what others put there stays.
         match planner.input.provider.merge(&[], Some(observed), Some(&row.tracked), &[]) {
-            Ok(Some(rest)) => return leave(planner, row, observed, rest.resource, out),
-            Ok(None) => {}
+            Ok(merged) => rest = merged.map(|m| m.resource),
             Err(error) => {
-                let found = step(planner, Change::Update, row, Some(observed));
+                let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
                 out.conditions.push(Condition {
-                    message: error.chain().into(),
-                    ..Blocked::Suspended.condition(&found)
+                    kind,
+                    hint: error.hint.as_deref().map(Arc::from),
+                    ..condition(row, error.kind.word(), error.chain())
                 });
                 return;
             }
         }
     }
-    let mut found = step(planner, Change::Delete, row, Some(observed));
+    let mut found = match rest {
+        Some(rest) if rest.spec.hash() == Some(observed.hash) => {
+            out.lapsed.push(row.clone());
+            return;
+        }
+        Some(rest) => leave(planner, row, observed, rest),
+        None => step(planner, Change::Delete, row, Some(observed)),
+    };
     if row.deletion == Deletion::Protect {
-        found.guard_words.push("protected");
+        found.guard_words.push(PROTECTED);
     }
     let source = planner.input.desired.sources.get(row.manifest.source());
     if source.is_some_and(|s| s.unselected.contains(&row.manifest)) {
@@ -84,7 +102,11 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     if let Some(word) = planner.input.provider.guard_word(planner.input.scope, &row.tracked.id) {
         found.guard_words.push(word);
     }
-    if planner.input.policy != EntryPolicy::Sync {
+    let needs = match found.change {
+        Change::Delete => EntryPolicy::Sync,
+        _ => EntryPolicy::UpsertOnly,
+    };
+    if planner.input.policy < needs {
         found.blocked = Some(Blocked::EntryPolicy(planner.input.policy));
     } else if planner.input.needed.contains(&row.manifest) {
         found.blocked = Some(Blocked::Dependant(row.manifest.clone()));
@@ -96,11 +118,7 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
 }
 
 /// Takes our values out of a resource that others share; nothing of it is tracked afterwards.
-fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource, out: &mut ScopePlan) {
-    if rest.spec.hash() == Some(observed.hash) {
-        out.lapsed.push(row.clone());
-        return;
-    }
+fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource) -> Step {
     let mut found = step(planner, Change::Update, row, Some(observed));
     if let Some(delta) = planner.input.provider.compare(&rest, observed) {
         found.fields = delta.fields.clone();
@@ -109,7 +127,20 @@ fn leave(planner: &Planner<'_>, row: &Row, observed: &Observed, rest: Resource, 
     found.after = Some(rest.spec.template());
     found.work.desired = Some(rest);
     found.work.row = None;
-    out.steps.push(found);
+    found
+}
+
+fn condition(row: &Row, reason: &str, message: String) -> Condition {
+    Condition {
+        id: Some(row.tracked.id.clone()),
+        address: Some(row.address.clone()),
+        kind: ConditionKind::Stalled,
+        reason: reason.into(),
+        message: message.into(),
+        hint: None,
+        since: Duration::ZERO,
+        next_try: None,
+    }
 }
 
 /// A create without an outcome, of a remote that assigns identity: a question to answer by observing.
@@ -139,11 +170,25 @@ fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     }
 }
 
+/// `forget` bars adoption until the manifest is gone: known only when every source was read whole.
+pub(super) fn bars_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let sources = &planner.input.desired.sources;
+    let whole = !sources.is_empty() && sources.values().all(|s| s.is_whole() && s.unassigned.is_empty());
+    for (id, consent) in &planner.input.memory.consents {
+        if whole && matches!(consent, Consent::Barred) && !planner.is_desired(id) {
+            out.spent.push(id.clone());
+        }
+    }
+}
+
 /// Counts what is neither desired nor tracked; in an exclusive scope it shall go.
 pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let input = planner.input;
     let exclusive = input.desired.exclusive.contains(input.scope);
-    let whole = input.seen.complete && input.seen.covered == Focus::All && input.selection.is_all();
+    let seen = input.seen.complete && input.seen.covered == Focus::All;
+    // What a broken file or an unreachable source declares is not known to be foreign.
+    let declared = input.desired.sources.values().all(|s| s.is_whole());
+    let whole = seen && declared && input.selection.is_all();
     for observed in &input.seen.resources {
         if planner.is_desired(&observed.id)
             || planner.row(&observed.id).is_some()
@@ -192,12 +237,20 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
 }
 
 fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
-    let is_claim = row.manifest.source() == CLAIMS;
+    let version = planner.input.provider.info().normalizer;
+    // The same document no longer yields it: the normalizer moved, not the manifest.
+    let upgraded = row.normalizer != version
+        && planner.declared(&row.manifest).is_some_and(|m| m.content == row.content);
+    let reason = match row.manifest.source() == CLAIMS {
+        true => Reason::Claim,
+        false if upgraded => Reason::Upgrade,
+        false => Reason::Commit(label(planner, Some(row))),
+    };
     Step {
         change,
         id: ResourceId(row.tracked.id.0.clone()),
         address: row.address.clone(),
-        reason: if is_claim { Reason::Claim } else { Reason::Commit(label(planner, Some(row))) },
+        reason,
         place: None,
         fields: Vec::new(),
         before: observed.map(|o| o.hash),

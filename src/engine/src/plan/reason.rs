@@ -49,6 +49,12 @@ impl fmt::Display for Reason {
     }
 }
 
+/// The revision that is in force of the manifest's source.
+pub(super) fn commit(input: &ScopeInput<'_>, manifest: Option<&ManifestMeta>) -> Reason {
+    let source = manifest.and_then(|m| input.desired.sources.get(m.key.source()));
+    Reason::Commit(source.map(|s| s.label.clone()).unwrap_or_default())
+}
+
 /// The reason for a difference between `desired` and `observed`.
 ///
 /// Same template as last applied: nobody wrote anything, so the remote moved (drift, restore), unless the
@@ -61,10 +67,7 @@ pub(super) fn of(
     observed: Option<&Observed>,
 ) -> Reason {
     let Some(manifest) = manifest else { return Reason::Claim };
-    let commit = || {
-        let label = input.desired.sources.get(manifest.key.source()).map(|s| s.label.clone());
-        Reason::Commit(label.unwrap_or_default())
-    };
+    let commit = || commit(input, Some(manifest));
     let Some(row) = row.filter(|r| r.manifest.source() != CLAIMS) else { return commit() };
     if row.template == desired.spec.template() {
         return match desired.spec.hash() {

@@ -1,6 +1,6 @@
 //! One step of a plan: an action on one resource, or a change of what is remembered.
 
-use super::{EntryPolicy, Reason};
+use super::{EntryPolicy, PROTECTED, Reason};
 use crate::store::{Condition, ConditionKind, Row};
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
@@ -89,7 +89,7 @@ impl Blocked {
             Blocked::Dependant(key) => (
                 ConditionKind::Waiting,
                 "StillNeeded",
-                format!("is deleted after {}, which depends on it", name(key)),
+                format!("is deleted once nothing depends on {} any more", name(key)),
                 None,
             ),
             Blocked::Drift(_) => {
@@ -107,7 +107,7 @@ impl Blocked {
                     EntryPolicy::Sync => "sync",
                 };
                 let message =
-                    format!("a {} is not allowed by the entry's `policy: {word}`", step.change.word());
+                    format!("the entry's `policy: {word}` does not allow to {} it", step.change.word());
                 (ConditionKind::Stalled, "PolicyForbids", message, None)
             }
             Blocked::Suspended => {
@@ -192,4 +192,17 @@ pub struct Step {
     pub guard_words: Vec<&'static str>,
     /// What carrying it out needs.
     pub work: Work,
+}
+
+impl Step {
+    /// True when the guard counts and may hold it.
+    ///
+    /// Drift repair goes on while a commit is held, but not where it deletes what is protected. What cannot
+    /// happen, because the entry or the manifest forbids it, is not counted; what waits is.
+    pub fn is_guarded(&self) -> bool {
+        let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
+        let never =
+            matches!(self.blocked, Some(Blocked::EntryPolicy(_) | Blocked::Suspended | Blocked::Drift(_)));
+        self.change.writes() && !never && (self.reason.is_guarded() || loses)
+    }
 }

@@ -7,6 +7,9 @@
 //!
 //! `SIM_FULL=1` runs more seeds. A failing run prints `SIM_REPLAY=…`, which runs it alone, with a trace.
 
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+#![expect(clippy::print_stdout, reason = "a simulation tells its figures and how to replay a failure")]
+
 mod check;
 mod executor;
 mod explore;

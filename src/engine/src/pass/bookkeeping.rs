@@ -1,0 +1,139 @@
+//! What changes in memory although nothing is written to the remote: adopted, forgotten and moved rows, answers
+//! to open intents, claims that came true.
+//!
+//! Guarantees: pure; a pass that finds nothing new yields no write. It deliberately records no outcome of a
+//! call: that is the journal's.
+
+use crate::{
+    plan::{Blocked, Change, Step},
+    store::{Ending, Event, OpenIntent, Row, RowState, Write},
+    survey::View,
+};
+use reconciled_provider::{Address, ResourceId, Scope};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// What changes in memory although nothing is written to the remote.
+pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Duration) -> Vec<Write> {
+    let plan = &view.plan;
+    let mut rows: Vec<Row> = plan.refreshed.clone();
+    let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
+    let mut events = Vec::new();
+    for step in &plan.steps {
+        match &step.change {
+            Change::Adopt => {
+                if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
+                    let mut row = row.clone();
+                    row.tracked.remote = observed.remote.clone();
+                    if !row.merge {
+                        row.tracked.private = observed.private.clone();
+                    }
+                    row.tracked.outputs = observed.outputs.clone();
+                    row.state = RowState::Settled;
+                    rows.push(row);
+                }
+            }
+            Change::Forget => gone.push(step.id.clone()),
+            Change::Move { .. } => {
+                if let Some(row) = &step.work.was {
+                    rows.push(Row { address: step.address.clone(), ..row.clone() });
+                }
+            }
+            _ => continue,
+        }
+        if events.len() < 100 {
+            events.push(Event {
+                scope: Some(scope.clone()),
+                address: Some(step.address.clone()),
+                ..event(now, step.change.word(), &label(step), step.change.word())
+            });
+        }
+    }
+    // An answered question: the observation shows what became of the call.
+    let answered = |open: &&OpenIntent| {
+        let id = &open.intent.row.tracked.id;
+        let asked =
+            plan.steps.iter().any(|s| s.id == *id && matches!(s.blocked, Some(Blocked::Ambiguous(_))));
+        // Within the consistency window, "not there" is no answer to whether a create took effect.
+        let visible =
+            view.seen.get(id).is_some() || &*open.intent.op != "create" || now >= open.started_at + window;
+        !asked && visible && view.seen.covered.covers(id) && view.seen.complete
+    };
+    let endings: Vec<Ending> = view
+        .memory
+        .open
+        .iter()
+        .filter(answered)
+        .map(|open| Ending { action: open.intent.action, outcome: "observed".into(), error: None })
+        .collect();
+    // Rows recovered from those intents are not in the store yet.
+    let touched: BTreeSet<&ResourceId> = rows.iter().map(|r| &r.tracked.id).chain(&gone).collect();
+    let recovered: Vec<Row> = view
+        .memory
+        .open
+        .iter()
+        .filter(answered)
+        .filter(|open| &*open.intent.op != "delete" && !touched.contains(&open.intent.row.tracked.id))
+        .filter_map(|open| {
+            let rows = &view.memory.rows;
+            rows.binary_search_by(|r| r.tracked.id.cmp(&open.intent.row.tracked.id))
+                .ok()
+                .map(|i| rows[i].clone())
+        })
+        .filter(|row| row.state == RowState::Applied)
+        .collect();
+    rows.extend(recovered);
+    let mut writes = Vec::new();
+    for (from, id) in &view.memory.moved_away {
+        writes.push(Write::Gone(from.clone(), vec![id.clone()]));
+    }
+    if !rows.is_empty() {
+        writes.push(Write::Rows(rows));
+    }
+    if !plan.settled.is_empty() {
+        writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
+    }
+    if !gone.is_empty() {
+        writes.push(Write::Gone(scope.clone(), gone));
+    }
+    if !endings.is_empty() {
+        writes.push(Write::End(endings));
+    }
+    writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
+    claims_synced(view, &mut writes);
+    writes.extend(events.into_iter().map(Write::Event));
+    writes
+}
+
+/// A claim is synced when the resource that carries it is in sync.
+fn claims_synced(view: &View, writes: &mut Vec<Write>) {
+    for claim in &view.memory.claims_here {
+        let unsettled = view.plan.steps.iter().any(|s| s.id == claim.id)
+            || view.plan.conditions.iter().any(|c| c.id.as_ref() == Some(&claim.id));
+        let synced = !unsettled && view.seen.get(&claim.id).is_some();
+        if synced != claim.synced {
+            writes.push(Write::ClaimSynced(
+                claim.owner_scope.clone(),
+                claim.owner.clone(),
+                claim.claim.key.clone(),
+                synced,
+            ));
+        }
+    }
+}
+
+fn label(step: &Step) -> Arc<str> {
+    step.work.row.as_ref().map_or_else(|| Arc::from(""), |r| r.revision.clone())
+}
+
+pub(super) fn event(at: Duration, kind: &str, revision: &Arc<str>, message: &str) -> Event {
+    Event {
+        at,
+        kind: kind.into(),
+        scope: None,
+        address: None::<Address>,
+        revision: revision.clone(),
+        actor: "engine".into(),
+        reason: "".into(),
+        message: message.into(),
+    }
+}

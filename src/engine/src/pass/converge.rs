@@ -1,0 +1,106 @@
+//! Round after round, until nothing is due.
+//!
+//! Guarantees: it ends when every scope is in sync, waits for a person, or is due only after the given time;
+//! a wish to stop is heard between rounds. What a round wrote is seen by the next one, never believed.
+//! It deliberately keeps no queue: priorities and spreading are the scheduler's.
+
+use super::{Engine, RoundReport};
+use crate::{
+    desired::Desired,
+    survey::{Survey, SurveyOptions},
+};
+use futures_util::future::select;
+use reconciled_provider::{Error, Scope};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
+
+/// What happened over several rounds: (scope, change, outcome) → how many.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes(pub BTreeMap<(Scope, &'static str, &'static str), usize>);
+
+impl Outcomes {
+    fn add(&mut self, round: &RoundReport) {
+        for (scope, report) in &round.scopes {
+            for ((change, outcome), count) in &report.outcomes {
+                *self.0.entry((scope.clone(), change, outcome)).or_default() += count;
+            }
+            if report.adopted > 0 {
+                *self.0.entry((scope.clone(), "adopt", "done")).or_default() += report.adopted;
+            }
+        }
+    }
+    /// How many actions ended with `outcome`.
+    pub fn count(&self, outcome: &str) -> usize {
+        self.0.iter().filter(|((_, _, o), _)| *o == outcome).map(|(_, n)| n).sum()
+    }
+}
+
+/// Where converging ended.
+#[derive(Debug)]
+pub struct Converge {
+    /// Each scope as it was last seen.
+    pub round: RoundReport,
+    /// What was done on the way.
+    pub outcomes: Outcomes,
+    /// Something is still on its way.
+    pub timed_out: bool,
+}
+
+impl Engine {
+    /// Rounds until nothing is due: every scope is in sync, or waits for a person, or for a time after `until`.
+    ///
+    /// What a pass wrote is seen by the next one; who waited for it is looked at again.
+    pub async fn converge(
+        &self,
+        desired: &Desired,
+        options: &SurveyOptions,
+        until: Duration,
+    ) -> Result<Converge, Error> {
+        let survey = self.surveyor.survey(&*self.store, desired, options).await?;
+        self.converge_from(desired, survey, options, until).await
+    }
+
+    /// As [`Engine::converge`], beginning with a survey that was already made (and shown).
+    pub async fn converge_from(
+        &self,
+        desired: &Desired,
+        survey: Survey,
+        options: &SurveyOptions,
+        until: Duration,
+    ) -> Result<Converge, Error> {
+        let mut total = self.carry_out(desired, survey).await?;
+        let mut outcomes = Outcomes::default();
+        outcomes.add(&total);
+        let mut progress = total.moved();
+        loop {
+            let now = self.surveyor.cx.clock.now();
+            let mut due = total.due(now);
+            if progress {
+                due.extend(total.waiting());
+            }
+            due.extend(total.take_wakes());
+            if self.surveyor.cx.stop.is_set() {
+                return Ok(Converge { round: total, outcomes, timed_out: !due.is_empty() });
+            }
+            if due.is_empty() {
+                match total.next_due(now) {
+                    None => return Ok(Converge { round: total, outcomes, timed_out: false }),
+                    Some(at) if at > until => {
+                        return Ok(Converge { round: total, outcomes, timed_out: true });
+                    }
+                    Some(at) => {
+                        let cx = &self.surveyor.cx;
+                        select(cx.clock.sleep(at.saturating_sub(now)), pin!(cx.stop.wished())).await;
+                    }
+                }
+                continue;
+            }
+            let only = SurveyOptions { only: Some(due.clone()), ..options.clone() };
+            let next = self.round(desired, &only).await?;
+            outcomes.add(&next);
+            progress = next.moved();
+            // A scope that nothing desires and nothing remembers has come to its end.
+            total.scopes.retain(|scope, _| !due.contains(scope));
+            total.replace(next);
+        }
+    }
+}

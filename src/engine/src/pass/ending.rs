@@ -1,0 +1,193 @@
+//! How a pass ended: outcomes, conditions, and when the scope is due again.
+//!
+//! Guarantees: one scope's failure decides only about that scope; conditions are written only when they
+//! changed. It deliberately retries nothing itself: it says when.
+
+use super::{Engine, ScopeReport, ScopeState};
+use crate::{
+    error_policy::{self, Next},
+    plan::Step,
+    store::{Condition, ConditionKind, Write},
+    survey::View,
+};
+use reconciled_provider::{ActionId, Batch, Error, ErrorKind, Outcome, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+impl Engine {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one private call at the end of a pass that needs all of its parts"
+    )]
+    pub(super) async fn report(
+        &self,
+        scope: &Scope,
+        view: &View,
+        steps: &[&Step],
+        batch: &Batch,
+        result: Result<(), Error>,
+        ended: Vec<(ActionId, Outcome)>,
+        claimed: BTreeSet<Scope>,
+        mut conditions: Vec<Condition>,
+        adopted: usize,
+    ) -> Result<ScopeReport, Error> {
+        let by_id: BTreeMap<ActionId, &Step> =
+            batch.actions.iter().map(|a| a.id).zip(steps.iter().copied()).collect();
+        let mut outcomes: BTreeMap<(&'static str, &'static str), usize> = BTreeMap::new();
+        let mut worst: Option<Error> = result.err();
+        for (id, outcome) in &ended {
+            let Some(step) = by_id.get(id) else { continue };
+            *outcomes.entry((step.change.word(), outcome.word())).or_default() += 1;
+            if let Outcome::Failed(error) | Outcome::Unknown(error) = outcome {
+                conditions.push(failure(step, error));
+                // A retryable error decides when to look again; one that stalls does not stop the others.
+                if worst.as_ref().is_none_or(|w| w.kind.stalls()) {
+                    worst = Some(error.clone());
+                }
+            }
+        }
+        // Claims came or went with these outcomes: whoever carries them must look.
+        let mut wakes: BTreeSet<Scope> = view.memory.claims_made.iter().map(|c| c.scope.clone()).collect();
+        wakes.extend(claimed);
+        let any_done = ended.iter().any(|(_, o)| !matches!(o, Outcome::Failed(_) | Outcome::Unknown(_)));
+        let report = match worst {
+            Some(error) => {
+                let mut report = self.failed(scope, &error, conditions);
+                if report.state == ScopeState::Stalled && any_done {
+                    report.state = ScopeState::DueNow;
+                }
+                report
+            }
+            None => {
+                self.succeeded(scope);
+                ScopeReport {
+                    state: ScopeState::DueNow,
+                    outcomes: BTreeMap::new(),
+                    adopted,
+                    settled: 0,
+                    conditions,
+                    wakes: BTreeSet::new(),
+                }
+            }
+        };
+        let mut writes = Vec::new();
+        conditions_write(scope, &view.memory.conditions, &report.conditions, &mut writes);
+        if !writes.is_empty()
+            && let Err(error) = self.store.commit(writes).await
+        {
+            // What was done and whom it wakes must not be lost with a report about it; the next pass, which
+            // is due anyway, writes the conditions again.
+            tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
+        }
+        Ok(ScopeReport { outcomes, adopted, wakes, ..report })
+    }
+
+    /// A scope that could not be looked at: nothing is concluded, it is tried again.
+    pub(super) async fn unseen(&self, scope: &Scope, error: &Error) -> Result<ScopeReport, Error> {
+        let report = self.failed(scope, error, Vec::new());
+        let known = self.store.scope(scope).await?.conditions;
+        let mut writes = Vec::new();
+        conditions_write(scope, &known, &report.conditions, &mut writes);
+        if !writes.is_empty() {
+            self.store.commit(writes).await?;
+        }
+        Ok(report)
+    }
+
+    pub(super) fn failed(&self, scope: &Scope, error: &Error, mut conditions: Vec<Condition>) -> ScopeReport {
+        let now = self.surveyor.cx.clock.now();
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = failures.entry(scope.clone()).or_default();
+        let jitter = self.jitter(scope, entry.count);
+        let state = match error_policy::next(error, entry, jitter) {
+            Next::Stalled => ScopeState::Stalled,
+            Next::Now => ScopeState::DueNow,
+            Next::Backoff(wait) | Next::AsTold(wait) => ScopeState::DueAt(now + wait),
+        };
+        let next_try = match state {
+            ScopeState::DueAt(at) => Some(at),
+            _ => None,
+        };
+        if conditions.iter().all(|c| c.id.is_some()) && error.kind != ErrorKind::Conflict {
+            let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
+            conditions.push(Condition {
+                id: None,
+                address: None,
+                kind,
+                reason: error.kind.word().into(),
+                message: error.chain().into(),
+                hint: error.hint.as_deref().map(Arc::from),
+                since: Duration::ZERO,
+                next_try,
+            });
+        }
+        ScopeReport {
+            state,
+            outcomes: BTreeMap::new(),
+            adopted: 0,
+            settled: 0,
+            conditions,
+            wakes: BTreeSet::new(),
+        }
+    }
+
+    /// Spreads retries of different scopes and instances; the same on every run of a simulation.
+    fn jitter(&self, scope: &Scope, count: u32) -> u8 {
+        reconciled_provider::Hash::of(format!("{}{scope}{count}", self.instance).as_bytes()).0[0]
+    }
+
+    pub(super) fn succeeded(&self, scope: &Scope) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(scope);
+    }
+}
+
+/// Writes conditions only when they changed: a pass that finds nothing new writes nothing.
+pub(super) fn conditions_write(
+    scope: &Scope,
+    before: &[Condition],
+    now: &[Condition],
+    writes: &mut Vec<Write>,
+) {
+    let same = |a: &Condition, b: &Condition| {
+        (&a.id, a.kind, &a.reason, &a.message) == (&b.id, b.kind, &b.reason, &b.message)
+    };
+    let unchanged = before.len() == now.len() && now.iter().all(|c| before.iter().any(|b| same(b, c)));
+    if !unchanged {
+        writes.push(Write::Conditions(scope.clone(), now.to_vec()));
+    }
+}
+
+pub(super) fn state_without_actions(
+    view: &View,
+    held: bool,
+    conditions: &[Condition],
+    adopted: bool,
+) -> ScopeState {
+    let stalled = conditions.iter().any(|c| c.kind == ConditionKind::Stalled);
+    let next = conditions.iter().filter_map(|c| c.next_try).min();
+    let guarded = held && view.plan.steps.iter().any(|s| s.change.writes());
+    match (next, guarded, stalled) {
+        (Some(at), ..) => ScopeState::DueAt(at),
+        (None, true, _) => ScopeState::Held,
+        (None, false, true) => ScopeState::Stalled,
+        (None, false, false) if adopted => ScopeState::DueNow,
+        (None, false, false) if conditions.is_empty() => ScopeState::InSync,
+        _ => ScopeState::Idle,
+    }
+}
+
+fn failure(step: &Step, error: &Error) -> Condition {
+    Condition {
+        id: Some(step.id.clone()),
+        address: Some(step.address.clone()),
+        kind: if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting },
+        reason: error.kind.word().into(),
+        message: error.chain().into(),
+        hint: error.hint.as_deref().map(Arc::from),
+        since: Duration::ZERO,
+        next_try: None,
+    }
+}

@@ -1,0 +1,128 @@
+//! Doing: a survey carried out. One scope at a time per batch, scopes beside each other, each failing alone.
+//!
+//! ```text
+//! survey ─► bookkeeping (adopt, forget, move, answers to open intents) ─► batch ─► journal ─► provider
+//! ```
+//!
+//! A pass that wrote is not believed: its scope is due again at once, and only the next survey, which sees the
+//! remote, settles what was written.
+
+mod bookkeeping;
+mod converge;
+mod ending;
+mod holds;
+mod report;
+mod scope;
+
+pub use converge::{Converge, Outcomes};
+pub use report::{RoundReport, ScopeReport, ScopeState};
+
+use crate::{
+    desired::Desired,
+    error_policy::Failures,
+    plan::EntryPolicy,
+    store::{Converged, Store, Write},
+    survey::{Survey, SurveyOptions, Surveyor, Watched},
+};
+use futures_util::{FutureExt, StreamExt, stream};
+use reconciled_provider::{Claim, Error, Observer, Provider, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+};
+
+/// Everything that doing needs.
+pub struct Engine {
+    /// Looks.
+    pub surveyor: Surveyor,
+    /// Writes, by entry.
+    writers: BTreeMap<Arc<str>, Arc<dyn Provider>>,
+    /// Remembers.
+    pub store: Arc<dyn Store>,
+    /// Name of this instance, part of client tokens.
+    pub instance: Arc<str>,
+    actions: AtomicU64,
+    failures: Mutex<BTreeMap<Scope, Failures>>,
+}
+
+/// Upcasts a provider for looking.
+pub fn watched(
+    provider: &Arc<dyn Provider>,
+    policy: EntryPolicy,
+    guard: crate::plan::guard::GuardLimits,
+) -> Watched {
+    Watched { observer: provider.clone() as Arc<dyn Observer>, policy, guard }
+}
+
+impl Engine {
+    /// An engine over `surveyor` that writes through `writers`, entry by entry.
+    pub fn new(
+        surveyor: Surveyor,
+        writers: BTreeMap<Arc<str>, Arc<dyn Provider>>,
+        store: Arc<dyn Store>,
+        instance: Arc<str>,
+    ) -> Engine {
+        Engine { surveyor, writers, store, instance, actions: AtomicU64::new(0), failures: Mutex::default() }
+    }
+
+    /// Surveys and carries out what is neither blocked nor held.
+    ///
+    /// Errors: only the store's. What goes wrong with a remote is in the report, scope by scope.
+    pub async fn round(&self, desired: &Desired, options: &SurveyOptions) -> Result<RoundReport, Error> {
+        let survey = self.surveyor.survey(&*self.store, desired, options).await?;
+        self.carry_out(desired, survey).await
+    }
+
+    /// Carries out a survey: exactly what was shown, or nothing where the world has moved.
+    pub async fn carry_out(&self, desired: &Desired, survey: Survey) -> Result<RoundReport, Error> {
+        let mut report = RoundReport::default();
+        let domains = self.holds(desired, &survey).await?;
+        report.held = domains.held;
+        let fences = self.fences(desired).await?;
+        let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
+        let place = |claim: &Claim| self.place(claim, &scopes);
+        let width = survey.scopes.len().clamp(1, WIDTH);
+        let jobs = stream::iter(survey.scopes).map(|(scope, view)| {
+            let (fences, place, held) = (&fences, &place, domains.scopes.contains(&scope));
+            async move {
+                let pass = async {
+                    match view {
+                        Ok(view) => self.pass(&scope, view, held, fences, place).await,
+                        Err(error) => self.unseen(&scope, &error).await,
+                    }
+                };
+                let result = AssertUnwindSafe(pass).catch_unwind().await;
+                let result = result
+                    .unwrap_or_else(|_| Err(Error::unexpected(format!("the pass over {scope} panicked"))));
+                (scope, result)
+            }
+        });
+        for (scope, result) in jobs.buffer_unordered(width).collect::<Vec<_>>().await {
+            let result = match result {
+                Ok(done) => done,
+                // The store failed, or another process is the writer: this scope is tried again, others go on.
+                Err(error) => self.failed(&scope, &error, Vec::new()),
+            };
+            report.scopes.insert(scope, result);
+        }
+        Ok(report)
+    }
+
+    /// Starts afresh: a new revision or an operator ends every backoff and every wish to stop.
+    pub fn renew(&mut self) {
+        self.surveyor.cx.stop = reconciled_provider::Stop::default();
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Remembers that all of `source` was found in sync.
+    pub async fn converged(&self, converged: Converged) -> Result<(), Error> {
+        if self.store.converged(&converged.source).await?.as_ref() == Some(&converged) {
+            return Ok(());
+        }
+        self.store.commit(vec![Write::Converged(Ok(converged))]).await
+    }
+}
+
+/// Scopes worked on at once, over all entries.
+const WIDTH: usize = 16;

@@ -1,0 +1,106 @@
+//! What a round did, scope by scope.
+//!
+//! Guarantees: a report says how each scope stands and when to look again; it never says what to write next.
+//! It deliberately holds no plan: whoever goes on looks anew.
+
+use crate::{
+    store::{Condition, ConditionKind},
+    survey::Domain,
+};
+use reconciled_provider::Scope;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How a scope stands after a round.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScopeState {
+    /// Everything is as desired.
+    InSync,
+    /// Something was written or must be looked at again at once.
+    DueNow,
+    /// Nothing to do before this time.
+    DueAt(Duration),
+    /// A person must consent.
+    Held,
+    /// A person must act.
+    Stalled,
+    /// Nothing will happen until the desired state or the remote changes.
+    Idle,
+}
+
+/// What a round did to one scope.
+#[derive(Clone, Debug)]
+pub struct ScopeReport {
+    /// How it stands now.
+    pub state: ScopeState,
+    /// What ended, by change and outcome: (`create`, `done`) → 3.
+    pub outcomes: BTreeMap<(&'static str, &'static str), usize>,
+    /// Resources adopted.
+    pub adopted: usize,
+    /// Resources seen to be as written, or whose bookkeeping moved.
+    pub settled: usize,
+    /// What keeps it from being in sync.
+    pub conditions: Vec<Condition>,
+    /// Scopes to look at again because of what happened here: claims made, claims that came true.
+    pub wakes: BTreeSet<Scope>,
+}
+
+/// What a round did.
+#[derive(Debug, Default)]
+pub struct RoundReport {
+    /// Each scope.
+    pub scopes: BTreeMap<Scope, ScopeReport>,
+    /// Domains that wait for consent.
+    pub held: Vec<Domain>,
+}
+
+impl RoundReport {
+    /// True when nothing is left to do and nothing waits.
+    pub fn is_in_sync(&self) -> bool {
+        self.held.is_empty() && self.scopes.values().all(|s| s.state == ScopeState::InSync)
+    }
+    /// Scopes that are due at `now`.
+    pub fn due(&self, now: Duration) -> BTreeSet<Scope> {
+        let is_due = |state: &ScopeState| match state {
+            ScopeState::DueNow => true,
+            ScopeState::DueAt(at) => *at <= now,
+            _ => false,
+        };
+        self.scopes.iter().filter(|(_, r)| is_due(&r.state)).map(|(scope, _)| scope.clone()).collect()
+    }
+    /// When the next scope is due, if any is.
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+        let at = |state: &ScopeState| match state {
+            ScopeState::DueNow => Some(now),
+            ScopeState::DueAt(at) => Some(*at),
+            _ => None,
+        };
+        self.scopes.values().filter_map(|r| at(&r.state)).min()
+    }
+}
+
+impl RoundReport {
+    /// True when anything moved that others may wait for.
+    pub(super) fn moved(&self) -> bool {
+        self.scopes.values().any(|r| !r.outcomes.is_empty() || r.adopted + r.settled > 0)
+    }
+    /// Scopes where something waits for another resource.
+    pub(super) fn waiting(&self) -> BTreeSet<Scope> {
+        let waits = |r: &ScopeReport| {
+            r.state == ScopeState::Idle && r.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
+        };
+        self.scopes.iter().filter(|(_, r)| waits(r)).map(|(s, _)| s.clone()).collect()
+    }
+    pub(super) fn take_wakes(&mut self) -> BTreeSet<Scope> {
+        self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()
+    }
+    pub(super) fn replace(&mut self, next: RoundReport) {
+        let looked: BTreeSet<&str> = next.held.iter().map(|d| &*d.name).collect();
+        self.held
+            .retain(|d| !looked.contains(&*d.name) && !d.scopes.iter().any(|s| next.scopes.contains_key(s)));
+        self.held.extend(next.held);
+        self.scopes.extend(next.scopes);
+    }
+}

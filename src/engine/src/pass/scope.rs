@@ -1,0 +1,202 @@
+//! One pass over one scope: bookkeeping, batch, journal, provider.
+//!
+//! Guarantees: only steps that are neither blocked nor held are sent; intent is durable before the call; a
+//! running `apply` is asked to stop before it is given up. It deliberately does not look at the result: the
+//! next survey does.
+
+use super::{
+    Engine, ScopeReport,
+    bookkeeping::bookkeeping,
+    ending::{conditions_write, state_without_actions},
+};
+use crate::{
+    desired::Desired,
+    journal::{BatchJournal, Place},
+    plan::{Change, Step},
+    store::{OpenIntent, ScopeMemory, Write},
+    survey::{View, claim_state},
+};
+use futures_util::future::{Either, select};
+use reconciled_provider::{
+    Action, ActionId, Batch, Claim, Error, ManifestKey, Op, Outcome, ResourceId, Scope,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::{Mutex, PoisonError, atomic::Ordering},
+};
+
+impl Engine {
+    /// The generation of every manifest at the time of the plan.
+    pub(super) async fn fences(&self, desired: &Desired) -> Result<BTreeMap<ManifestKey, u64>, Error> {
+        let mut all = BTreeMap::new();
+        for source in desired.sources.keys() {
+            all.extend(self.store.generations(source).await?);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn place(
+        &self,
+        claim: &Claim,
+        scopes: &BTreeSet<Scope>,
+    ) -> Result<(Scope, ResourceId), Error> {
+        let entry = self.surveyor.entries.get(&claim.provider).ok_or_else(|| {
+            Error::invalid(format!("a claim names the entry `{}`, which is not configured", claim.provider))
+        })?;
+        let mine = scopes.iter().filter(|s| s.provider == claim.provider).cloned().collect();
+        entry.observer.place(claim, &mine)
+    }
+
+    /// One scope: bookkeeping, then the batch.
+    pub(super) async fn pass(
+        &self,
+        scope: &Scope,
+        view: View,
+        held: bool,
+        fences: &BTreeMap<ManifestKey, u64>,
+        place: Place<'_>,
+    ) -> Result<ScopeReport, Error> {
+        let now = self.surveyor.cx.clock.now();
+        let actionable: Vec<&Step> = view
+            .plan
+            .steps
+            .iter()
+            .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.is_guarded()))
+            .collect();
+        let mut conditions = view.plan.conditions.clone();
+        conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+        let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
+        let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
+        let batch = self.batch(scope, &view, &actionable);
+        let mut writes = bookkeeping(
+            scope,
+            &view,
+            self.surveyor.entries[&scope.provider].observer.info().consistency_window,
+            now,
+        );
+        let wakes: BTreeSet<Scope> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::ClaimSynced(owner, ..) => Some(owner.clone()),
+                _ => None,
+            })
+            .collect();
+        if batch.actions.is_empty() {
+            let version = view.plan.known_version(&view.seen).filter(|_| !held);
+            if version != view.memory.version && !view.skipped {
+                writes.push(Write::Version(scope.clone(), version));
+            }
+            conditions_write(scope, &view.memory.conditions, &conditions, &mut writes);
+            if !writes.is_empty() {
+                self.store.commit(writes).await?;
+            }
+            self.succeeded(scope);
+            let state = state_without_actions(&view, held, &conditions, adopted > 0);
+            return Ok(ScopeReport { state, outcomes: BTreeMap::new(), adopted, settled, conditions, wakes });
+        }
+        if !writes.is_empty() {
+            self.store.commit(writes).await?;
+        }
+        let fence = fence(&actionable, fences);
+        let journal = BatchJournal {
+            store: &*self.store,
+            clock: &*self.surveyor.cx.clock,
+            scope,
+            steps: batch
+                .actions
+                .iter()
+                .zip(&actionable)
+                .map(|(a, s)| (a.id, (*s, a.token.clone())))
+                .collect(),
+            fence,
+            place,
+            ended: Mutex::default(),
+        };
+        let result = self.apply(scope, &batch, &journal).await;
+        let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let claimed = ended.iter().filter_map(|(_, outcome)| match outcome {
+            Outcome::Pending { claims, .. } => Some(claims),
+            _ => None,
+        });
+        let claimed: BTreeSet<Scope> =
+            claimed.flatten().filter_map(|c| place(c).ok()).map(|(scope, _)| scope).collect();
+        let mut report = self
+            .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
+            .await?;
+        report.wakes.extend(wakes);
+        Ok(report)
+    }
+
+    fn batch(&self, scope: &Scope, view: &View, steps: &[&Step]) -> Batch {
+        let actions = steps.iter().map(|step| {
+            let number = self.actions.fetch_add(1, Ordering::Relaxed);
+            // Epochs never repeat within the life of a database, so neither do ids.
+            let id = ActionId((self.store.epoch() << 32) | number);
+            let after = step.work.desired.as_ref().and_then(|d| d.spec.hash());
+            let same = |o: &&OpenIntent| {
+                o.intent.row.tracked.id == step.id
+                    && *o.intent.op == *step.change.word()
+                    && o.intent.after == after
+            };
+            let token = match view.memory.open.iter().rev().find(same) {
+                Some(open) => open.intent.token.clone(),
+                _ => format!("{}-{:x}", self.instance, id.0).into(),
+            };
+            Action { id, token, op: op(step, &view.memory) }
+        });
+        Batch { scope: scope.clone(), base: view.plan.base.clone(), actions: actions.collect() }
+    }
+
+    /// Calls the provider. A running `apply` is never dropped before its limit: it is asked to stop first.
+    async fn apply(&self, scope: &Scope, batch: &Batch, journal: &BatchJournal<'_>) -> Result<(), Error> {
+        let Some(provider) = self.writers.get(&scope.provider) else {
+            return Err(Error::unsupported(format!("the entry `{}` is not writable here", scope.provider)));
+        };
+        let cx = &self.surveyor.cx;
+        let limit = provider.info().apply_limit;
+        let apply = pin!(provider.apply(cx, batch, journal));
+        match select(apply, pin!(cx.clock.sleep(limit))).await {
+            Either::Left((result, _)) => result,
+            Either::Right((_, apply)) => {
+                cx.stop.set();
+                match select(apply, pin!(cx.clock.sleep(limit))).await {
+                    Either::Left((result, _)) => result,
+                    Either::Right(_) => Err(Error::unavailable(format!(
+                        "writing to {scope}: no end within {} s",
+                        limit.as_secs() * 2
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+fn op(step: &Step, memory: &ScopeMemory) -> Op {
+    let work = &step.work;
+    let tracked = work.was.as_ref().map(|row| row.tracked.clone());
+    let delta = work.delta.clone();
+    match (&step.change, work.desired.clone(), work.observed.clone()) {
+        (Change::Continue, Some(desired), _) => {
+            let tracked = tracked
+                .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));
+            let mine = memory.claims_made.iter().filter(|c| c.owner == step.id);
+            Op::Continue { desired, tracked, claims: mine.map(claim_state).collect() }
+        }
+        (Change::Replace, Some(desired), Some(observed)) => Op::Replace { desired, delta, observed, tracked },
+        (Change::Update, Some(desired), Some(observed)) => Op::Update { desired, delta, observed, tracked },
+        (_, Some(desired), _) => Op::Create { desired, delta },
+        (_, None, observed) => {
+            let observed = observed.expect("a step without a desired state deletes what was observed");
+            Op::Delete { observed, tracked }
+        }
+    }
+}
+
+/// Generations of the manifests behind these steps. A manifest that is gone has none and fences nothing: its
+/// source's revision raised no counter for it, and the deletion was planned from that very revision.
+fn fence(steps: &[&Step], fences: &BTreeMap<ManifestKey, u64>) -> Vec<(ManifestKey, u64)> {
+    let keys: BTreeSet<&ManifestKey> =
+        steps.iter().filter_map(|s| s.work.row.as_ref()).map(|row| &row.manifest).collect();
+    keys.into_iter().map(|key| (key.clone(), fences.get(key).copied().unwrap_or(0))).collect()
+}

@@ -1,0 +1,65 @@
+//! The planner's words for what keeps a resource from being in sync.
+//!
+//! Guarantees: each names the resource and, where a person can do something, what to type.
+//! It deliberately decides nothing.
+
+use crate::store::{Condition, ConditionKind};
+use reconciled_provider::{Address, Deltas, Error, Resource, ResourceId};
+use std::{sync::Arc, time::Duration};
+
+pub(super) fn condition(
+    desired: &Resource,
+    address: Address,
+    kind: ConditionKind,
+    reason: &str,
+    message: String,
+) -> Condition {
+    Condition {
+        id: Some(desired.id.clone()),
+        address: Some(address),
+        kind,
+        reason: reason.into(),
+        message: message.into(),
+        hint: None,
+        since: Duration::ZERO,
+        next_try: None,
+    }
+}
+
+pub(super) fn not_yet_visible(desired: &Resource, address: Address, until: Duration) -> Condition {
+    let message = "written, not yet visible to reads".to_string();
+    Condition {
+        next_try: Some(until),
+        ..condition(desired, address, ConditionKind::Waiting, "NotYetVisible", message)
+    }
+}
+
+pub(super) fn management_conflict(desired: &Resource, address: Address, other: &str) -> Condition {
+    let hint = format!("to take it over: reconciled adopt {address} --from-instance {other}");
+    let message = format!("it carries the ownership mark of `{other}`");
+    Condition {
+        hint: Some(hint.into()),
+        ..condition(desired, address, ConditionKind::Stalled, "ManagementConflict", message)
+    }
+}
+
+pub(super) fn not_ours(desired: &Resource, address: Address, why: &str) -> Condition {
+    let hint = format!("to take it over as it is and make it as declared: reconciled adopt {address}");
+    Condition {
+        hint: Some(hint.into()),
+        ..condition(desired, address, ConditionKind::Stalled, "Conflict", why.into())
+    }
+}
+
+pub(super) fn failed_to_plan(desired: &Resource, address: Address, error: &Error) -> Condition {
+    let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
+    let mut found = condition(desired, address, kind, error.kind.word(), error.chain());
+    found.hint = error.hint.as_deref().map(Arc::from);
+    found
+}
+
+pub(super) fn differences(deltas: &Deltas, id: &ResourceId) -> String {
+    let Some(Ok(delta)) = deltas.get(id) else { return String::new() };
+    let fields: Vec<_> = delta.fields.iter().map(|f| &*f.path).collect();
+    if fields.is_empty() { String::new() } else { format!(" (differs in {})", fields.join(", ")) }
+}

@@ -1,0 +1,312 @@
+//! One desired resource against what was seen and what is tracked: the table of INTERFACE §3.
+//!
+//! Guarantees: only what is tracked, or taken over by consent or equality, is changed; a mark of another owner
+//! is respected everywhere. It deliberately deletes nothing: that is [`super::prune`].
+
+use super::difference::Difference;
+use super::{
+    Blocked, Change, Planner, Reason, ScopePlan, Step,
+    condition::{condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible},
+};
+use crate::store::{ConditionKind, Consent, Row, RowState};
+use reconciled_provider::{
+    Address, Adopt, Delta, FieldChange, Marking, Observed, Owner, Resource, ResourceId, Spec,
+};
+use std::{sync::Arc, time::Duration};
+
+impl Planner<'_> {
+    /// Plans one desired resource: the table of INTERFACE §3.
+    pub(super) fn desired(&self, desired: &Resource, out: &mut ScopePlan) {
+        let address = self.address(desired);
+        if !self.covers(&desired.id) || !self.selects(&address, self.manifest(desired)) {
+            return;
+        }
+        let row = self.row(&desired.id);
+        let observed = self.input.seen.get(&desired.id);
+        if let Some(other) = observed.and_then(|o| self.kept_by(desired, o)) {
+            out.conditions.push(management_conflict(desired, address, other));
+            return;
+        }
+        match (row, observed) {
+            (Some(row), _) if matches!(row.state, RowState::Pending { .. }) => {
+                self.go_on(desired, row, observed, address, out)
+            }
+            (Some(row), Some(observed)) => self.tracked_and_seen(desired, row, observed, address, out),
+            (None, Some(observed)) => self.untracked_but_seen(desired, observed, address, out),
+            // What was not seen may still be there.
+            (_, None) if !self.input.seen.complete => {}
+            (Some(row), None) => self.tracked_but_missing(desired, row, address, out),
+            (None, None) => self.create(desired, None, address, out),
+        }
+    }
+
+    fn tracked_and_seen(
+        &self,
+        desired: &Resource,
+        row: &Row,
+        observed: &Observed,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let taken = self.is_agreed(desired, observed) && matches!(observed.owner, Owner::Other(_));
+        if matches!(self.consent(&desired.id), Some(Consent::Adopt { .. })) && !taken {
+            // Spent once it is tracked, not before: until then the write it allows may be held or fail.
+            out.spent.push(desired.id.clone());
+        }
+        if let Some(from) = self.input.moved.get(&desired.id) {
+            out.steps.push(self.step(
+                Change::Move { from: from.clone() },
+                desired,
+                Some(row),
+                Some(observed),
+                address.clone(),
+            ));
+        }
+        let difference = self.difference(desired, observed);
+        if matches!(difference, Difference::Same | Difference::Ignored) {
+            out.unlike += usize::from(matches!(difference, Difference::Ignored));
+            match taken && self.marks() {
+                true => self.write_mark(desired, Some(row), observed, address, out),
+                false => self.in_sync(desired, row, address, out),
+            }
+            return;
+        }
+        let unseen = self.unseen_until(row).filter(|_| row.template == desired.spec.template());
+        if let Some(at) = unseen.max(self.unanswered_until(&desired.id, Some(observed))) {
+            out.conditions.push(not_yet_visible(desired, address, at));
+            return;
+        }
+        match difference {
+            Difference::Failed(error) => out.conditions.push(failed_to_plan(desired, address, error)),
+            Difference::Fields(delta) => {
+                let mut step = self.change(desired, Some(row), observed, delta, address);
+                if taken {
+                    step.reason = Reason::Adopt;
+                }
+                self.push(step, desired, out);
+            }
+            _ => {
+                let step = self.step(Change::Update, desired, Some(row), Some(observed), address);
+                match (&desired.spec, row.template == desired.spec.template()) {
+                    // What was declared is there; whether it still is as resolved cannot be told now.
+                    (Spec::Waiting { on, .. }, true) => {
+                        let targets = on.iter().map(|r| r.target.clone()).collect();
+                        out.conditions.push(Blocked::Reference(targets).condition(&step));
+                    }
+                    _ => self.push(step, desired, out),
+                }
+            }
+        }
+    }
+
+    /// The step that makes what was seen as declared.
+    fn change(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: &Observed,
+        delta: Delta,
+        address: Address,
+    ) -> Step {
+        let change = if delta.replace { Change::Replace } else { Change::Update };
+        let mut step = self.step(change, desired, row, Some(observed), address);
+        step.fields = delta.fields.clone();
+        step.work.delta = delta;
+        step
+    }
+
+    /// A pending resource takes its next step when its time has come; until then it waits.
+    fn go_on(
+        &self,
+        desired: &Resource,
+        row: &Row,
+        observed: Option<&Observed>,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let RowState::Pending { recheck_at } = row.state else { return };
+        let mut mine = self.input.memory.claims_made.iter().filter(|c| c.owner == desired.id).peekable();
+        let claims_came_true = mine.peek().is_some() && mine.all(|c| c.synced);
+        let due = self.input.now >= recheck_at || claims_came_true;
+        // A new declaration overtakes a pending one; the provider gets both and decides how.
+        if !due && row.template == desired.spec.template() {
+            let mut wait = condition(
+                desired,
+                address,
+                ConditionKind::Waiting,
+                "Progressing",
+                "the remote is on its way".into(),
+            );
+            wait.next_try = Some(recheck_at);
+            out.conditions.push(wait);
+            return;
+        }
+        let mut step = self.step(Change::Continue, desired, Some(row), observed, address);
+        if let Some(Difference::Fields(delta)) = observed.map(|o| self.difference(desired, o)) {
+            step.fields = delta.fields.clone();
+            step.work.delta = delta;
+        }
+        self.push(step, desired, out);
+    }
+
+    fn in_sync(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
+        out.in_sync += 1;
+        let now = self.row_for(desired, Some(row), address);
+        let settled = Row { state: RowState::Settled, revision: row.revision.clone(), ..now };
+        if settled == *row {
+            return;
+        }
+        let only_state = Row { state: row.state.clone(), ..settled.clone() } == *row;
+        if only_state {
+            out.settled.push(desired.id.clone());
+        } else {
+            out.refreshed.push(settled);
+        }
+    }
+
+    fn untracked_but_seen(
+        &self,
+        desired: &Resource,
+        observed: &Observed,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let policy = self.input.desired.policies.get(desired.policy);
+        let consent = self.consent(&desired.id);
+        let difference = self.difference(desired, observed);
+        let agreed = self.is_agreed(desired, observed);
+        let barred = matches!(consent, Some(Consent::Barred)) || policy.adopt == Adopt::Never;
+        // Shared values leave those of others alone; a mark of this instance is its own earlier word.
+        let needs_consent =
+            !(self.is_shared(desired) || matches!(observed.owner, Owner::System | Owner::Ours));
+        if barred && !agreed {
+            out.conditions.push(not_ours(
+                desired,
+                address,
+                "it was forgotten, or its manifest says `adopt: never`",
+            ));
+            return;
+        }
+        if matches!(difference, Difference::Same | Difference::Ignored) {
+            if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) && self.marks() {
+                return self.write_mark(desired, None, observed, address, out);
+            }
+            let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
+            step.reason = Reason::Adopt;
+            if agreed {
+                out.spent.push(desired.id.clone());
+            }
+            self.push(step, desired, out);
+            return;
+        }
+        let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
+        if needs_consent && !agreed && !always {
+            let why = match consent {
+                Some(Consent::Adopt { .. }) => "it changed after `adopt` was said",
+                _ => "it exists, differs from the manifest, and is not tracked",
+            };
+            let mut found = not_ours(desired, address, why);
+            found.message =
+                format!("{}{}", found.message, differences(self.input.deltas, &desired.id)).into();
+            out.conditions.push(found);
+            return;
+        }
+        let mut step = match difference {
+            Difference::Failed(error) => {
+                out.conditions.push(failed_to_plan(desired, address, error));
+                return;
+            }
+            Difference::Fields(delta) => self.change(desired, None, observed, delta, address),
+            _ => self.step(Change::Update, desired, None, Some(observed), address),
+        };
+        if agreed || always {
+            step.reason = Reason::Adopt;
+        }
+        self.push(step, desired, out);
+    }
+
+    /// Takes over what another owner marked and what is otherwise as desired: only the mark is written.
+    fn write_mark(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: &Observed,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let mut step = self.step(Change::Update, desired, row, Some(observed), address);
+        step.reason = Reason::Adopt;
+        if let Owner::Other(other) = &observed.owner {
+            let ours = Some("this instance".to_string());
+            step.fields = vec![FieldChange::text("owner", Some(other.to_string()), ours)];
+        }
+        self.push(step, desired, out);
+    }
+
+    fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
+        if self.is_ignored(desired) {
+            out.unlike += 1;
+            return;
+        }
+        if let Some(at) = self.unseen_until(row).max(self.unanswered_until(&desired.id, None)) {
+            // A write may stay unseen that long; creating again would make two.
+            out.conditions.push(not_yet_visible(desired, address, at));
+            return;
+        }
+        self.create(desired, Some(row), address, out);
+    }
+
+    /// Until when our last write may be missing from what reads show.
+    pub(super) fn unseen_until(&self, row: &Row) -> Option<Duration> {
+        let until = row.written_at + self.input.provider.info().consistency_window;
+        (self.input.now < until).then_some(until)
+    }
+
+    /// Until when a write that got no answer may be missing from what reads show.
+    fn unanswered_until(&self, id: &ResourceId, observed: Option<&Observed>) -> Option<Duration> {
+        let window = self.input.provider.info().consistency_window;
+        let mut open = self.input.memory.open.iter().filter(|o| o.intent.row.tracked.id == *id);
+        let latest = open.next_back()?;
+        let shown = observed.is_some_and(|o| latest.intent.after == Some(o.hash));
+        let until = latest.started_at + window;
+        (!shown && self.input.now < until).then_some(until)
+    }
+
+    fn create(&self, desired: &Resource, row: Option<&Row>, address: Address, out: &mut ScopePlan) {
+        let step = self.step(Change::Create, desired, row, None, address);
+        self.push(step, desired, out);
+    }
+
+    fn is_ignored(&self, desired: &Resource) -> bool {
+        let policy = self.input.desired.policies.get(desired.policy);
+        policy.ignore.iter().any(|path| &**path == "*")
+    }
+
+    /// True when a write puts our mark in place of another.
+    fn marks(&self) -> bool {
+        self.input.provider.info().marking == Marking::Native
+    }
+
+    /// True when values of others stay beside ours: nobody's mark says whose the whole is.
+    fn is_shared(&self, desired: &Resource) -> bool {
+        let input = self.input;
+        input.desired.policies.get(desired.policy).merge
+            || input.ours.contains_key(&desired.id)
+            || input.claimed.contains(&desired.id)
+    }
+
+    /// True when a person agreed to take over exactly what was seen.
+    fn is_agreed(&self, desired: &Resource, observed: &Observed) -> bool {
+        matches!(self.consent(&desired.id), Some(Consent::Adopt { observed: shown, .. }) if *shown == observed.hash)
+    }
+
+    /// Whose mark keeps us from changing what was seen, if any does.
+    fn kept_by<'o>(&self, desired: &Resource, observed: &'o Observed) -> Option<&'o Arc<str>> {
+        let Owner::Other(other) = &observed.owner else { return None };
+        let policy = self.input.desired.policies.get(desired.policy);
+        let declared = matches!(&policy.adopt, Adopt::From(from) if from == other);
+        let named = matches!(self.consent(&desired.id), Some(Consent::Adopt { from: Some(from), .. }) if from == other);
+        let agreed = named && self.is_agreed(desired, observed);
+        (!declared && !agreed && !self.is_shared(desired)).then_some(other)
+    }
+}

@@ -1,0 +1,162 @@
+//! From a decision to a step: its reason, what keeps it from being taken, and the row it leaves behind.
+//!
+//! Guarantees: a step that may not be taken now is in the plan all the same, and says why.
+//! It deliberately does not choose the change: that is the table in [`super::resource`].
+
+use super::{
+    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
+};
+use crate::store::{Row, RowState};
+use reconciled_provider::{
+    Address, Deletion, Drift, Hash, ManifestKey, Observed, Resource, ResourceId, Scope, Spec, Tracked,
+};
+use std::{sync::Arc, time::Duration};
+
+impl Planner<'_> {
+    /// Adds `step`, or says what keeps it from being taken.
+    pub(super) fn push(&self, mut step: Step, desired: &Resource, out: &mut ScopePlan) {
+        let policy = self.input.desired.policies.get(desired.policy);
+        step.blocked = self.blocked(&step, desired, policy.suspend);
+        match &step.blocked {
+            Some(Blocked::Drift(Drift::Ignore)) => {
+                out.in_sync += 1;
+                out.unlike += 1;
+                return;
+            }
+            Some(blocked) => out.conditions.push(blocked.condition(&step)),
+            None => {}
+        }
+        out.steps.push(step);
+    }
+
+    fn blocked(&self, step: &Step, desired: &Resource, suspended: bool) -> Option<Blocked> {
+        if matches!(step.change, Change::Adopt) {
+            return None;
+        }
+        if suspended {
+            return Some(Blocked::Suspended);
+        }
+        if matches!(step.reason, Reason::Drift | Reason::Restore) {
+            let policy = self.input.desired.policies.get(desired.policy);
+            let manifest = self.manifest(desired);
+            let source = manifest.and_then(|m| self.input.desired.sources.get(m.key.source()));
+            match policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal) {
+                Drift::Heal => {}
+                mode => return Some(Blocked::Drift(mode)),
+            }
+        }
+        let allowed = match step.change {
+            Change::Create => self.input.policy >= EntryPolicy::CreateOnly,
+            // What was begun may be finished.
+            Change::Continue if step.reason == Reason::Continue => {
+                self.input.policy >= EntryPolicy::CreateOnly
+            }
+            Change::Update | Change::Continue => self.input.policy >= EntryPolicy::UpsertOnly,
+            _ => self.input.policy >= EntryPolicy::Sync,
+        };
+        if !allowed {
+            return Some(Blocked::EntryPolicy(self.input.policy));
+        }
+        if let Spec::Waiting { on, .. } = &desired.spec {
+            return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
+        }
+        let unready = |key: &&ManifestKey| !self.input.ready.contains(*key);
+        let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
+        after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
+    }
+
+    pub(super) fn step(
+        &self,
+        change: Change,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: Option<&Observed>,
+        address: Address,
+    ) -> Step {
+        let manifest = self.manifest(desired);
+        let mut guard_words = Vec::new();
+        if matches!(change, Change::Update | Change::Replace | Change::Continue) {
+            guard_words.extend(self.input.provider.guard_word(self.input.scope, &desired.id));
+        }
+        if change == Change::Replace && self.is_protected(desired, row) {
+            guard_words.push(PROTECTED);
+        }
+        let reason = match &change {
+            // A declaration that overtakes a pending one is a change like any other.
+            Change::Continue if row.is_none_or(|r| r.template == desired.spec.template()) => Reason::Continue,
+            // Only a manifest says where it was moved from.
+            Change::Move { .. } => reason::commit(self.input, manifest),
+            _ => reason::of(self.input, manifest, desired, row, observed),
+        };
+        Step {
+            id: desired.id.clone(),
+            place: manifest.map(|m| (m.file.clone(), desired.origin.line)),
+            reason,
+            fields: Vec::new(),
+            before: observed.map(|o| o.hash),
+            after: Some(desired.spec.template()),
+            blocked: None,
+            guard_words,
+            work: Work {
+                desired: Some(desired.clone()),
+                observed: observed.cloned(),
+                row: Some(self.row_for(desired, row, address.clone())),
+                was: row.cloned(),
+                delta: Default::default(),
+            },
+            address,
+            change,
+        }
+    }
+
+    /// Protection counts as last applied; what was never applied is protected as declared.
+    fn is_protected(&self, desired: &Resource, row: Option<&Row>) -> bool {
+        let declared = self.input.desired.policies.get(desired.policy).deletion;
+        row.map(|row| row.deletion).or(declared) == Some(Deletion::Protect)
+    }
+
+    /// The row as it shall be once `desired` is applied.
+    pub(super) fn row_for(&self, desired: &Resource, row: Option<&Row>, address: Address) -> Row {
+        let input = self.input;
+        let policy = input.desired.policies.get(desired.policy);
+        let manifest = self.manifest(desired);
+        let key = manifest.map_or_else(|| claim_key(input.scope, &desired.id), |m| m.key.clone());
+        let source = input.desired.sources.get(key.source());
+        let mut tracked = match row {
+            Some(row) => row.tracked.clone(),
+            None => Tracked::new(desired.id.clone(), Hash::default()),
+        };
+        let ours = input.ours.get(&desired.id);
+        if let Some(ours) = ours {
+            tracked.private = ours.clone();
+        }
+        tracked.applied = desired.spec.hash().unwrap_or(tracked.applied);
+        tracked.after = manifest.map_or_else(|| Arc::from([]), |m| m.after.clone());
+        Row {
+            scope: input.scope.clone(),
+            tracked,
+            file: manifest.map_or_else(|| Arc::from(""), |m| m.file.clone()),
+            content: manifest.map_or(Hash::default(), |m| m.content),
+            template: desired.spec.template(),
+            normalizer: input.provider.info().normalizer,
+            deletion: policy.deletion.unwrap_or(Deletion::Delete),
+            drift: policy.drift.or_else(|| source.and_then(|s| s.drift)).unwrap_or(Drift::Heal),
+            merge: policy.merge || ours.is_some(),
+            state: row.map_or(RowState::Settled, |r| r.state.clone()),
+            written_at: row.map_or(Duration::ZERO, |r| r.written_at),
+            revision: source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
+            manifest: key,
+            address,
+        }
+    }
+}
+
+fn claim_key(scope: &Scope, id: &ResourceId) -> ManifestKey {
+    ManifestKey::new(CLAIMS, "", "Claim", "", &format!("{scope}/{id}"))
+}
+
+pub(super) fn claim_address(scope: &Scope, id: &ResourceId, part: Option<Arc<str>>) -> Address {
+    let name: Arc<str> =
+        if part.is_some() { scope.to_string().into() } else { format!("{scope}/{id}").into() };
+    Address { namespace: None, kind: "Claim".into(), group: None, name, part }
+}

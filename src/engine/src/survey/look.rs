@@ -1,0 +1,150 @@
+//! One scope looked at: versions, observation, diff, plan.
+//!
+//! Guarantees: every read has an end; an error is an error, never an empty scope. It deliberately has no way to
+//! write, neither to the remote nor to the store.
+
+use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus, recover::recover};
+use crate::{
+    desired::Desired,
+    plan::{self, ScopeInput},
+    ready,
+    store::ScopeMemory,
+};
+use futures_util::future::{Either, select};
+use reconciled_provider::{
+    Address, ClaimState, Error, Focus, Observation, ResourceId, Scope, Tracked, Version, Want,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+};
+
+impl Surveyor {
+    /// Asks each entry once for the versions of the scopes that have one remembered.
+    pub(super) async fn versions(
+        &self,
+        names: &BTreeSet<Scope>,
+        memories: &BTreeMap<Scope, ScopeMemory>,
+        options: &SurveyOptions,
+    ) -> BTreeMap<Scope, Version> {
+        let mut all = BTreeMap::new();
+        if options.refresh {
+            return all;
+        }
+        for (name, entry) in &self.entries {
+            let known = |scope: &&Scope| {
+                scope.provider == *name && memories.get(*scope).is_some_and(|m| m.version.is_some())
+            };
+            let asked: Vec<Scope> = names.iter().filter(known).cloned().collect();
+            if asked.is_empty() {
+                continue;
+            }
+            // Without versions every scope is listed: slower, never wrong.
+            if let Ok(versions) =
+                self.within(entry.observer.versions(&self.cx, &asked), "asking for versions").await
+            {
+                all.extend(versions);
+            }
+        }
+        all
+    }
+
+    /// Runs a read, which has an end: `cx.deadline`.
+    async fn within<T>(&self, read: impl Future<Output = Result<T, Error>>, what: &str) -> Result<T, Error> {
+        let limit = self.cx.deadline;
+        match select(pin!(read), pin!(self.cx.clock.sleep(limit))).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => {
+                Err(Error::unavailable(format!("{what}: no answer within {} s", limit.as_secs())))
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one private call that threads the parts of a survey")]
+    pub(super) async fn look(
+        &self,
+        desired: &Desired,
+        scope: &Scope,
+        mut memory: ScopeMemory,
+        version: Option<&Version>,
+        facts: &ready::Facts,
+        moves: &BTreeMap<(Scope, ResourceId), Address>,
+        options: &SurveyOptions,
+    ) -> Result<View, Error> {
+        let entry = &self.entries[&scope.provider];
+        let observer = &*entry.observer;
+        let declared = desired.in_scope(scope);
+        let arc = Arc::new(scope.clone());
+        let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
+        let mut effective = merger.merge(&memory.rows, None)?;
+        let needs_merge = merger.is_needed();
+        let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
+        let mut tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
+        // What may exist because of an unanswered intent must be looked for where nothing can be listed.
+        tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
+
+        let focus = focus::focus(desired, scope, &effective.resources, &memory, version, options);
+        let skipped = focus == Focus::Only(Arc::from([]));
+        let mut seen = if skipped {
+            Observation {
+                covered: Focus::All,
+                complete: true,
+                version: Version::Unknown,
+                resources: Vec::new(),
+            }
+        } else {
+            let want = Want {
+                scope,
+                focus: &focus,
+                desired: &effective.resources,
+                tracked: &tracked,
+                claims: &claims,
+            };
+            self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await?
+        };
+        if !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
+            seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
+        }
+        if let (Focus::Only(ids), Some(version)) = (&focus, version) {
+            focus::stand_in(&mut seen, ids, &memory.rows, version.clone());
+        }
+        if recover(&mut memory, &seen, self.cx.clock.now()) {
+            tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
+        }
+        if needs_merge {
+            let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
+            effective = merger.merge(&memory.rows, Some(&seen))?;
+        }
+        let want =
+            Want { scope, focus: &focus, desired: &effective.resources, tracked: &tracked, claims: &claims };
+        let deltas =
+            self.within(observer.diff(&self.cx, &want, &seen), &format!("comparing {scope}")).await?;
+        let moved = moves
+            .iter()
+            .filter(|((s, _), _)| s == scope)
+            .map(|((_, id), from)| (id.clone(), from.clone()))
+            .collect();
+        let mut plan = plan::plan(&ScopeInput {
+            scope,
+            provider: observer,
+            policy: entry.policy,
+            desired,
+            effective: &effective.resources,
+            claimed: &effective.claimed,
+            ours: &effective.ours,
+            memory: &memory,
+            moved: &moved,
+            seen: &seen,
+            deltas: &deltas,
+            ready: &facts.ready,
+            needed: &facts.needed_outside(scope),
+            selection: &options.selection,
+            now: self.cx.clock.now(),
+        });
+        if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
+            plan.foreign_count = known.foreign;
+        }
+        Ok(View { memory, seen, plan, skipped })
+    }
+}

@@ -1,0 +1,216 @@
+//! Looking: memory, versions, observation, diff and plan of many scopes, and the guard's word on each domain.
+//!
+//! A [`Surveyor`] holds observers only, so whatever it does cannot write to a remote; nor does it write to the
+//! store. `plan` is a survey that is printed; `apply` carries out the very same survey.
+
+mod effective;
+mod focus;
+mod look;
+mod moves;
+mod recover;
+
+use crate::{
+    desired::Desired,
+    plan::{
+        self, EntryPolicy, ScopePlan, Selection,
+        guard::{self, GuardLimits, Verdict},
+    },
+    ready,
+    store::{Approval, ClaimRow, ScopeMemory, Store},
+};
+use futures_util::{FutureExt, StreamExt, stream};
+use reconciled_provider::{ClaimState, Cx, Error, GuardDomain, Observation, Observer, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+
+/// One configured entry, as far as looking goes.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Its observer.
+    pub observer: Arc<dyn Observer>,
+    /// What it may do.
+    pub policy: EntryPolicy,
+    /// Limits of its guard domains.
+    pub guard: GuardLimits,
+}
+
+/// Everything that looking needs.
+#[derive(Clone)]
+pub struct Surveyor {
+    /// Configured entries by name.
+    pub entries: BTreeMap<Arc<str>, Watched>,
+    /// Time, secrets, deadline.
+    pub cx: Cx,
+}
+
+/// How a survey is made.
+#[derive(Clone, Debug, Default)]
+pub struct SurveyOptions {
+    /// What the user selected.
+    pub selection: Selection,
+    /// Lists every scope, also those whose version stands.
+    pub refresh: bool,
+    /// Only these scopes; none means all that are desired or remembered.
+    pub only: Option<BTreeSet<Scope>>,
+}
+
+/// What was found in one scope, and the plan for it.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// What is remembered, with recovered rows.
+    pub memory: ScopeMemory,
+    /// What was seen.
+    pub seen: Observation,
+    /// The plan.
+    pub plan: ScopePlan,
+    /// The version stood and nothing was asked of the scope itself.
+    pub skipped: bool,
+}
+
+/// The guard's word on one domain.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The scopes counted in it.
+    pub scopes: Vec<Scope>,
+    /// The word.
+    pub verdict: Verdict,
+    /// A person's consent to its digest.
+    pub approval: Option<Approval>,
+}
+
+impl Domain {
+    /// True when its guarded steps must wait for a person.
+    pub fn is_held(&self) -> bool {
+        self.verdict.is_held() && self.approval.is_none()
+    }
+}
+
+/// What a survey found.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Each scope's view, or why there is none.
+    pub scopes: BTreeMap<Scope, Result<View, Error>>,
+    /// Each guard domain.
+    pub domains: BTreeMap<Arc<str>, Domain>,
+    /// Remembered scopes whose entry is not configured here: left alone.
+    pub unassigned: Vec<(Scope, usize)>,
+}
+
+impl Survey {
+    /// The domain a scope belongs to.
+    pub fn domain_of(&self, scope: &Scope) -> Option<&Domain> {
+        self.domains.get(&*scope.to_string()).or_else(|| self.domains.get(&scope.provider))
+    }
+}
+
+impl Surveyor {
+    /// Surveys all scopes that are desired or remembered.
+    ///
+    /// Errors: only the store's; what goes wrong with a remote is part of the result, scope by scope.
+    pub async fn survey(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        options: &SurveyOptions,
+    ) -> Result<Survey, Error> {
+        let mut memories = store.all().await?;
+        let facts = ready::facts(desired, &memories);
+        let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
+        names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
+        let mut survey = Survey::default();
+        // A guard domain is judged whole, or its limits could be evaded one scope at a time.
+        let whole = |scope: &Scope| {
+            self.entries
+                .get(&scope.provider)
+                .is_some_and(|e| e.observer.info().guard == GuardDomain::Provider)
+        };
+        let counted: BTreeSet<Arc<str>> =
+            options.only.iter().flatten().filter(|s| whole(s)).map(|s| s.provider.clone()).collect();
+        names.retain(|scope| {
+            if !self.entries.contains_key(&scope.provider) {
+                survey.unassigned.push((scope.clone(), memories.get(scope).map_or(0, |m| m.rows.len())));
+                return false;
+            }
+            options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
+        });
+        let versions = self.versions(&names, &memories, options).await;
+        let moves = moves::moves(desired, &mut memories);
+        let jobs: Vec<_> = names
+            .into_iter()
+            .map(|scope| {
+                let memory = memories.remove(&scope).unwrap_or_default();
+                (scope, memory)
+            })
+            .collect();
+        let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
+        let views = stream::iter(jobs).map(|(scope, memory)| {
+            let (versions, facts, moves) = (&versions, &facts, &moves);
+            async move {
+                let look = self.look(desired, &scope, memory, versions.get(&scope), facts, moves, options);
+                let view = match AssertUnwindSafe(look).catch_unwind().await {
+                    Ok(view) => view,
+                    Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
+                        .hint("this is a bug in the provider; other scopes go on")),
+                };
+                (scope, view)
+            }
+        });
+        survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
+        self.judge(store, desired, &mut survey).await?;
+        Ok(survey)
+    }
+
+    /// Groups the plans into guard domains and judges each.
+    async fn judge(&self, store: &dyn Store, desired: &Desired, survey: &mut Survey) -> Result<(), Error> {
+        let mut groups: BTreeMap<Arc<str>, Vec<&Scope>> = BTreeMap::new();
+        for scope in survey.scopes.keys() {
+            let info = self.entries[&scope.provider].observer.info();
+            groups.entry(guard::domain(info, scope)).or_default().push(scope);
+        }
+        let moved_path = desired.sources.values().any(|s| s.path_changed);
+        for (name, scopes) in groups {
+            let entry = &self.entries[&scopes[0].provider];
+            let plans: Vec<&ScopePlan> = scopes
+                .iter()
+                .filter_map(|s| survey.scopes[*s].as_ref().ok())
+                .map(|view| &view.plan)
+                .collect();
+            if plans.iter().all(|p| p.steps.is_empty()) {
+                continue;
+            }
+            let info = entry.observer.info();
+            let slot = |step: &plan::Step| entry.observer.slot(&step.id);
+            let verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot, moved_path);
+            let approval = match verdict.digest {
+                Some(digest) if verdict.is_held() => store.approval(digest).await?,
+                _ => None,
+            };
+            let scopes = scopes.into_iter().cloned().collect();
+            survey.domains.insert(name.clone(), Domain { name, scopes, verdict, approval });
+        }
+        Ok(())
+    }
+}
+
+impl ScopeMemory {
+    /// True when anything about the scope must still be looked at.
+    pub fn is_remembered(&self) -> bool {
+        !(self.rows.is_empty()
+            && self.open.is_empty()
+            && self.claims_here.is_empty()
+            && self.consents.is_empty())
+    }
+}
+
+pub(crate) fn claim_state(row: &ClaimRow) -> ClaimState {
+    ClaimState { owner: row.owner.clone(), key: row.claim.key.clone(), synced: row.synced, health: None }
+}
+
+/// How long a survey may wait for one read when nobody said otherwise.
+pub const READ_LIMIT: Duration = Duration::from_secs(60);

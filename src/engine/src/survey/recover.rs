@@ -1,0 +1,35 @@
+//! Rows for what an unanswered intent made.
+//!
+//! Guarantees: only what was found as intended, or carries our mark, becomes ours. It deliberately repeats no
+//! intent: the journal is evidence, never a work list.
+
+use crate::store::{RowState, ScopeMemory};
+use reconciled_provider::{Observation, Owner};
+use std::time::Duration;
+
+/// Adds rows for resources that an unanswered intent made: found as intended, they are ours.
+pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool {
+    let mut found = Vec::new();
+    for open in &memory.open {
+        let row = &open.intent.row;
+        let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
+        let Some(observed) = seen.get(&row.tracked.id) else { continue };
+        let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours;
+        if !known && ours && &*open.intent.op != "delete" {
+            let mut row = row.clone();
+            row.tracked.applied = observed.hash;
+            row.tracked.remote = observed.remote.clone();
+            if !row.merge {
+                row.tracked.private = observed.private.clone();
+            }
+            row.state = RowState::Applied;
+            row.written_at = now;
+            found.push(row);
+        }
+    }
+    let any = !found.is_empty();
+    memory.rows.extend(found);
+    memory.rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+    memory.rows.dedup_by(|a, b| a.tracked.id == b.tracked.id);
+    any
+}

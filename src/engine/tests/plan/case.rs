@@ -1,0 +1,479 @@
+//! A scenario: a small world in lines of text, and what the planner and the guard say of it.
+//!
+//! ```text
+//! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
+//! now SECONDS      window SECONDS      normalizer N     marks none
+//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed drift=MODE
+//! manifest NAME source=S file=F document=V after=M,M labels=K:V
+//! scope NAME                                            (what follows is in this scope)
+//! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
+//! claim ID CONTENT                                      (desired because of a claim)
+//! tracked ID CONTENT source=S manifest=M template=T document=V normalizer=N deletion= file= after=M
+//!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
+//! observed ID CONTENT owner=ours|system|NAME
+//! observation incomplete | only=ID,ID | version=N
+//! open OP ID CONTENT started=SECONDS
+//! consent ID barred | adopt=CONTENT from=NAME
+//! exclusive      target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
+//! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
+//! word ID WORD                                          (a guard word of the provider)
+//! ```
+
+use crate::observer::Spoken;
+use futures_executor::block_on;
+use reconciled_engine::{
+    Desired, ManifestMeta, Row, RowState, SourceState,
+    plan::{
+        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection,
+        guard::{self, GuardLimits, Verdict},
+        plan,
+    },
+    store::{Consent, Intent, OpenIntent, ScopeMemory},
+};
+use reconciled_provider::{
+    ActionId, Address, Adopt, Deletion, Drift, Focus, Hash, ManifestKey, Marking, Observation, Observed,
+    Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec, Tracked,
+    Version, Want,
+};
+use reconciled_testkit::{Role, context};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// One scope of a case.
+pub(crate) struct Place {
+    pub(crate) desired: Vec<Resource>,
+    pub(crate) claimed: BTreeSet<ResourceId>,
+    pub(crate) memory: ScopeMemory,
+    pub(crate) seen: Observation,
+    moved: BTreeMap<ResourceId, Address>,
+}
+
+/// The world of one scenario.
+pub(crate) struct Case {
+    pub(crate) observer: Spoken,
+    policy: EntryPolicy,
+    pub(crate) desired: Desired,
+    pub(crate) places: BTreeMap<Scope, Place>,
+    selection: Selection,
+    ready: BTreeSet<ManifestKey>,
+    needed: BTreeSet<ManifestKey>,
+    limits: GuardLimits,
+    now: Duration,
+}
+
+/// What came of a case.
+pub(crate) struct Answer {
+    pub(crate) plans: Vec<ScopePlan>,
+    pub(crate) known: Vec<bool>,
+    pub(crate) verdicts: Vec<(Arc<str>, Verdict)>,
+}
+
+struct Line<'a> {
+    words: Vec<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn at(&self, index: usize) -> &'a str {
+        self.words.get(index).copied().unwrap_or_else(|| panic!("too short: {:?}", self.words))
+    }
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.words.iter().find_map(|w| w.strip_prefix(key)?.strip_prefix('='))
+    }
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+    fn list(&self, key: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.get(key).into_iter().flat_map(|list| list.split(','))
+    }
+    fn number(&self, key: &str) -> Option<u64> {
+        self.get(key).map(|n| n.parse().unwrap())
+    }
+    fn seconds(&self, key: &str) -> Option<Duration> {
+        self.number(key).map(Duration::from_secs)
+    }
+    fn manifest(&self) -> &'a str {
+        self.get("manifest").unwrap_or("web")
+    }
+    fn source(&self) -> &'a str {
+        self.get("source").unwrap_or("infra")
+    }
+}
+
+fn key(source: &str, name: &str) -> ManifestKey {
+    ManifestKey::new(source, "test", "Thing", "", name)
+}
+
+fn address(name: &str, part: Option<&str>) -> Address {
+    let part = part.map(Arc::from);
+    Address { namespace: None, kind: "Thing".into(), group: None, name: name.into(), part }
+}
+
+fn hash(text: &str) -> Hash {
+    Hash::of(text.as_bytes())
+}
+
+fn deletion(word: &str) -> Deletion {
+    match word {
+        "delete" => Deletion::Delete,
+        "abandon" => Deletion::Abandon,
+        "protect" => Deletion::Protect,
+        _ => panic!("no deletion mode: {word}"),
+    }
+}
+
+fn drift(word: &str) -> Drift {
+    match word {
+        "heal" => Drift::Heal,
+        "warn" => Drift::Warn,
+        "ignore" => Drift::Ignore,
+        _ => panic!("no drift mode: {word}"),
+    }
+}
+
+fn adopt(word: &str) -> Adopt {
+    match word {
+        "always" => Adopt::Always,
+        "never" => Adopt::Never,
+        other => Adopt::From(other.into()),
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+impl Case {
+    /// Reads a case. Lines may come in any order, but for `scope`, which those after it belong to.
+    pub(crate) fn read(text: &str) -> Case {
+        let lines: Vec<Line> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'))
+            .map(|line| line.split_whitespace().collect())
+            .filter(|words: &Vec<&str>| !words.is_empty())
+            .map(|words| Line { words })
+            .collect();
+        let role = lines.iter().find(|l| l.at(0) == "role").map_or("zone", |l| l.at(1));
+        let (role, entry) = match role {
+            "zone" => (Role::Zone, "zone"),
+            "host" => (Role::Host, "host"),
+            "cloud" => (Role::Cloud { tokens: true }, "cloud"),
+            "cloud-without-tokens" => (Role::Cloud { tokens: false }, "cloud"),
+            "issuer" => (Role::Issuer, "issuer"),
+            _ => panic!("no role: {role}"),
+        };
+        let mut case = Case {
+            observer: Spoken::new(role, entry),
+            policy: EntryPolicy::Sync,
+            desired: Desired::default(),
+            places: BTreeMap::new(),
+            selection: Selection::default(),
+            ready: BTreeSet::new(),
+            needed: BTreeSet::new(),
+            limits: GuardLimits::default(),
+            now: Duration::from_secs(1000),
+        };
+        if !lines.iter().any(|l| l.at(0) == "source") {
+            case.source(&Line { words: vec!["source", "infra"] });
+        }
+        for line in lines.iter().filter(|l| l.at(0) == "manifest") {
+            case.manifest(line.source(), line.at(1), line);
+        }
+        let mut scope = Scope::new(entry, "s");
+        case.place(&scope);
+        for line in &lines {
+            if line.at(0) == "scope" {
+                scope = Scope::new(entry, line.at(1));
+                case.place(&scope);
+            } else {
+                case.line(&scope, line);
+            }
+        }
+        let seen = |place: &mut Place| {
+            place.desired.sort_by(|a, b| a.id.cmp(&b.id));
+            place.memory.rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+            place.seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
+        };
+        case.places.values_mut().for_each(seen);
+        for (scope, place) in &case.places {
+            let declared = place.desired.iter().filter(|d| !place.claimed.contains(&d.id));
+            case.desired.scopes.insert(scope.clone(), declared.cloned().collect());
+        }
+        case
+    }
+
+    fn place(&mut self, scope: &Scope) -> &mut Place {
+        self.places.entry(scope.clone()).or_insert_with(|| Place {
+            desired: Vec::new(),
+            claimed: BTreeSet::new(),
+            memory: ScopeMemory::default(),
+            seen: Observation {
+                covered: Focus::All,
+                complete: true,
+                version: Version::At("7".into()),
+                resources: Vec::new(),
+            },
+            moved: BTreeMap::new(),
+        })
+    }
+
+    fn line(&mut self, scope: &Scope, line: &Line<'_>) {
+        match line.at(0) {
+            "role" | "manifest" => {}
+            "policy" => {
+                self.policy = match line.at(1) {
+                    "observe" => EntryPolicy::Observe,
+                    "create-only" => EntryPolicy::CreateOnly,
+                    "upsert-only" => EntryPolicy::UpsertOnly,
+                    "sync" => EntryPolicy::Sync,
+                    other => panic!("no policy: {other}"),
+                }
+            }
+            "now" => self.now = Duration::from_secs(number(line.at(1))),
+            "window" => self.observer.info.consistency_window = Duration::from_secs(number(line.at(1))),
+            "normalizer" => self.observer.info.normalizer = number(line.at(1)) as u32,
+            "marks" => self.observer.info.marking = Marking::InventoryOnly,
+            "source" => self.source(line),
+            "desired" => self.declare(scope, line),
+            "claim" => {
+                let spec = Spec::known(line.at(2).as_bytes().to_vec());
+                let resource = self.resource(scope, line.at(1), spec, u32::MAX, PolicyId(0));
+                let place = self.place(scope);
+                place.claimed.insert(line.at(1).into());
+                place.desired.push(resource);
+            }
+            "tracked" => {
+                let row = self.row(scope, line);
+                self.place(scope).memory.rows.push(row);
+            }
+            "observed" => {
+                let content = line.at(2).replace('|', "\n");
+                let mut observed = Observed::new(line.at(1).into(), content.into_bytes());
+                observed.owner = match line.get("owner") {
+                    None => Owner::Unmarked,
+                    Some("ours") => Owner::Ours,
+                    Some("system") => Owner::System,
+                    Some(other) => Owner::Other(other.into()),
+                };
+                self.place(scope).seen.resources.push(observed);
+            }
+            "observation" => {
+                let seen = &mut self.place(scope).seen;
+                seen.complete &= !line.has("incomplete");
+                if line.get("only").is_some() {
+                    seen.covered = Focus::Only(line.list("only").map(ResourceId::from).collect());
+                }
+                if let Some(version) = line.get("version") {
+                    seen.version = Version::At(version.to_string().into());
+                }
+            }
+            "open" => {
+                let row = self.row(scope, &Line { words: line.words[1..].to_vec() });
+                let open = OpenIntent {
+                    intent: Intent {
+                        action: ActionId(1),
+                        op: line.at(1).into(),
+                        token: "dns1-1".into(),
+                        before: None,
+                        after: Some(row.tracked.applied),
+                        reason: "commit".into(),
+                        row,
+                    },
+                    started_at: line.seconds("started").unwrap_or_default(),
+                };
+                self.place(scope).memory.open.push(open);
+            }
+            "consent" => {
+                let word = match line.get("adopt") {
+                    Some(shown) => {
+                        Consent::Adopt { observed: hash(shown), from: line.get("from").map(Arc::from) }
+                    }
+                    None => Consent::Barred,
+                };
+                self.place(scope).memory.consents.push((line.at(1).into(), word));
+            }
+            "exclusive" => {
+                self.desired.exclusive.insert(scope.clone());
+            }
+            "target" => self.selection.targets.push(line.at(1).parse().unwrap()),
+            "label" => {
+                let (name, value) = line.at(1).split_once('=').unwrap();
+                self.selection.labels.push((name.into(), value.into()));
+            }
+            "ready" => {
+                self.ready.insert(key("infra", line.at(1)));
+            }
+            "needed" => {
+                self.needed.insert(key("infra", line.at(1)));
+            }
+            "moved" => {
+                let from = line.at(2).parse().unwrap();
+                self.place(scope).moved.insert(line.at(1).into(), from);
+            }
+            "guard" => self.guard(line),
+            "word" => {
+                let word = match line.at(2) {
+                    "zone-delete" => "zone-delete",
+                    "apex-ns" => "apex-ns",
+                    other => panic!("no guard word: {other}"),
+                };
+                self.observer.words.insert(line.at(1).into(), word);
+            }
+            other => panic!("no such line: {other}"),
+        }
+    }
+
+    fn guard(&mut self, line: &Line<'_>) {
+        let set = |limit: &mut u32, key: &str| *limit = line.number(key).map_or(*limit, |n| n as u32);
+        set(&mut self.limits.max_deletes, "maxDeletes");
+        set(&mut self.limits.max_delete_percent, "maxDeletePercent");
+        set(&mut self.limits.max_updates, "maxUpdates");
+        set(&mut self.limits.max_update_percent, "maxUpdatePercent");
+        if line.get("always").is_some() {
+            self.limits.always = line.list("always").map(Arc::from).collect();
+        }
+    }
+
+    fn source(&mut self, line: &Line<'_>) {
+        let name = line.at(1);
+        let state = SourceState {
+            revision: "abc1234def".into(),
+            label: line.get("label").unwrap_or("abc1234").into(),
+            prunes: line.get("prunes") != Some("no"),
+            broken: line.list("broken").map(Arc::from).collect(),
+            unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
+            unselected: line.list("unselected").map(|m| key(name, m)).collect(),
+            path_changed: line.has("path-changed"),
+            drift: line.get("drift").map(drift),
+        };
+        self.desired.sources.insert(name.into(), state);
+    }
+
+    fn manifest(&mut self, source: &str, name: &str, line: &Line<'_>) -> u32 {
+        let wanted = key(source, name);
+        if let Some(index) = self.desired.manifests.iter().position(|m| m.key == wanted) {
+            return index as u32;
+        }
+        let labels = line.list("labels").filter_map(|l| l.split_once(':'));
+        self.desired.manifests.push(ManifestMeta {
+            key: wanted,
+            address: address(name, None),
+            file: line.get("file").unwrap_or("f.yaml").into(),
+            line: 1,
+            content: hash(line.get("document").unwrap_or("v1")),
+            labels: labels.map(|(k, v)| (k.into(), v.into())).collect(),
+            after: line.list("after").map(|m| key("infra", m)).collect(),
+            moved_from: None,
+        });
+        self.desired.manifests.len() as u32 - 1
+    }
+
+    fn resource(&self, scope: &Scope, id: &str, spec: Spec, manifest: u32, policy: PolicyId) -> Resource {
+        let origin = Origin { manifest, line: 1 };
+        Resource { id: id.into(), scope: Arc::new(scope.clone()), spec, origin, policy }
+    }
+
+    fn declare(&mut self, scope: &Scope, line: &Line<'_>) {
+        let manifest = self.manifest(line.source(), line.manifest(), &Line { words: Vec::new() });
+        let content = line.at(2);
+        let template = hash(line.get("template").unwrap_or(content));
+        let waits: Vec<_> = line
+            .list("waits")
+            .map(|m| Reference { target: key("infra", m), path: "status.id".into() })
+            .collect();
+        let spec = match waits.is_empty() {
+            true => Spec::resolved(content.as_bytes().to_vec(), template),
+            false => Spec::Waiting { template, on: waits.into() },
+        };
+        let policy = self.desired.policies.intern(Policy {
+            deletion: line.get("deletion").map(deletion),
+            drift: line.get("drift").map(drift),
+            adopt: line.get("adopt").map(adopt).unwrap_or_default(),
+            suspend: line.has("suspend"),
+            merge: line.has("merge"),
+            ignore: line.list("ignore").map(Arc::from).collect(),
+        });
+        let resource = self.resource(scope, line.at(1), spec, manifest, policy);
+        self.place(scope).desired.push(resource);
+    }
+
+    /// A row that was applied as declared and needs no bookkeeping, but for what the line says.
+    fn row(&self, scope: &Scope, line: &Line<'_>) -> Row {
+        let (id, content) = (line.at(1), line.at(2));
+        let is_claim = line.has("claim");
+        let manifest = match is_claim {
+            true => ManifestKey::new(CLAIMS, "", "Claim", "", &format!("{scope}/{id}")),
+            false => key(line.source(), line.manifest()),
+        };
+        let declared = self.desired.manifests.iter().find(|m| m.key == manifest);
+        let mut tracked = Tracked::new(id.into(), hash(content));
+        tracked.private = Sealed(line.get("ours").unwrap_or("").to_string().into());
+        tracked.after = match (line.get("after"), declared) {
+            (Some(_), _) => line.list("after").map(|m| key("infra", m)).collect(),
+            (None, Some(manifest)) => manifest.after.clone(),
+            (None, None) => Arc::from([]),
+        };
+        let pending = line.seconds("pending").map(|recheck_at| RowState::Pending { recheck_at });
+        let settled = if line.has("applied") { RowState::Applied } else { RowState::Settled };
+        Row {
+            scope: scope.clone(),
+            tracked,
+            address: address(line.manifest(), Some(id)),
+            manifest,
+            file: line.get("file").unwrap_or("f.yaml").into(),
+            content: hash(line.get("document").unwrap_or("v1")),
+            template: hash(line.get("template").unwrap_or(content)),
+            normalizer: line.number("normalizer").unwrap_or(1) as u32,
+            deletion: line.get("deletion").map_or(Deletion::Delete, deletion),
+            drift: line.get("drift").map_or(Drift::Heal, drift),
+            merge: line.has("merge"),
+            state: pending.unwrap_or(settled),
+            written_at: line.seconds("written").unwrap_or_default(),
+            revision: "abc0000".into(),
+        }
+    }
+
+    /// Plans every scope and judges every domain.
+    pub(crate) fn answer(&self) -> Answer {
+        let mut answer = Answer { plans: Vec::new(), known: Vec::new(), verdicts: Vec::new() };
+        for (scope, place) in &self.places {
+            let tracked: Vec<_> = place.memory.rows.iter().map(|r| r.tracked.clone()).collect();
+            let focus = &place.seen.covered;
+            let want = Want { scope, focus, desired: &place.desired, tracked: &tracked, claims: &[] };
+            let deltas = block_on(self.observer.diff(&context::cx(), &want, &place.seen)).unwrap();
+            let plan = plan(&ScopeInput {
+                scope,
+                provider: &self.observer,
+                policy: self.policy,
+                desired: &self.desired,
+                effective: &place.desired,
+                claimed: &place.claimed,
+                ours: &BTreeMap::new(),
+                memory: &place.memory,
+                moved: &place.moved,
+                seen: &place.seen,
+                deltas: &deltas,
+                ready: &self.ready,
+                needed: &self.needed,
+                selection: &self.selection,
+                now: self.now,
+            });
+            answer.known.push(plan.known_version(&place.seen).is_some());
+            answer.plans.push(plan);
+        }
+        let mut domains: BTreeMap<Arc<str>, Vec<&ScopePlan>> = BTreeMap::new();
+        for plan in &answer.plans {
+            domains.entry(guard::domain(&self.observer.info, &plan.scope)).or_default().push(plan);
+        }
+        for (name, plans) in domains {
+            let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
+            let moved_path = self.desired.sources.values().any(|s| s.path_changed);
+            let atomic = self.observer.info.atomic_batch;
+            let verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot, moved_path);
+            answer.verdicts.push((name, verdict));
+        }
+        answer
+    }
+}

@@ -1,0 +1,183 @@
+//! The planner and the guard, spoken to in data: a folder for each rule, with the world (`case.txt`, its words in
+//! `case.rs`) and what is planned for it (`expected.snap`). Digests and properties are compared, not read.
+
+#![expect(clippy::unwrap_used, reason = "a case that cannot be read fails its test")]
+
+mod case;
+mod digests;
+mod observer;
+mod show;
+
+use case::Case;
+use std::path::Path;
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plan/scenarios");
+
+fn check(name: &str) {
+    let folder = Path::new(SCENARIOS).join(name);
+    let text = std::fs::read_to_string(folder.join("case.txt")).unwrap();
+    let shown = show::show(&Case::read(&text).answer());
+    insta::with_settings!({
+        snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true
+    }, {
+        insta::assert_snapshot!("expected", shown);
+    });
+}
+
+macro_rules! scenarios {
+    ($($area:ident { $($name:ident),* $(,)? })*) => {
+        $(mod $area {
+            $(#[test] fn $name() { super::check(stringify!($name)); })*
+        })*
+        const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+    };
+}
+
+scenarios! {
+    changes {
+        what_is_missing_is_created,
+        what_differs_is_updated_and_says_in_which_field,
+        what_cannot_be_changed_in_place_is_replaced,
+        what_is_no_longer_desired_is_deleted,
+        what_is_as_desired_is_left_alone,
+        a_write_that_is_seen_settles,
+        a_declaration_moved_to_another_file_refreshes_the_row_only,
+        a_moved_row_is_a_move_and_no_delete_and_create,
+        what_is_gone_and_no_longer_desired_lapses,
+        a_write_within_the_consistency_window_is_not_repeated,
+        a_row_within_the_consistency_window_does_not_lapse,
+    }
+    ownership {
+        what_is_equal_and_untracked_is_adopted,
+        what_differs_and_is_untracked_is_a_conflict,
+        the_mark_of_another_instance_is_a_management_conflict,
+        a_pending_resource_that_another_instance_marked_is_a_management_conflict,
+        consent_to_the_other_instance_takes_the_resource_over,
+        consent_to_another_instance_is_void_once_the_resource_moved,
+        consent_names_one_other_instance_and_no_third,
+        adopt_from_in_the_manifest_takes_over_what_that_tool_marked,
+        consent_adopts_what_was_shown,
+        consent_is_void_once_the_resource_moved,
+        consent_is_spent_once_the_resource_is_tracked_not_before,
+        the_annotation_adopts_what_differs,
+        adopt_never_adopts_not_even_what_is_equal,
+        forget_bars_adoption_of_what_is_equal,
+        forget_bars_until_the_manifest_is_gone,
+        forget_stays_while_a_file_is_broken,
+        adopt_said_after_forget_adopts,
+        our_own_mark_without_a_row_needs_no_consent,
+        shared_values_are_changed_beside_the_mark_of_another,
+        foreign_resources_are_counted_and_left_alone,
+    }
+    deletion {
+        last_applied_abandon_forgets,
+        last_applied_protection_holds_the_deletion,
+        last_applied_protection_wins_over_the_manifest_that_replaces,
+        protection_holds_a_replacement_also_when_it_heals_drift,
+        a_row_that_carries_the_mark_of_another_is_not_deleted,
+        another_source_that_declares_it_takes_it_over_and_nothing_is_pruned,
+        only_the_rows_own_source_prunes,
+        an_unreachable_source_prunes_nothing,
+        a_broken_file_freezes_everything_of_its_source,
+        unassigned_manifests_keep_what_they_tracked,
+        a_host_no_longer_selected_prunes_under_its_guard_word,
+        an_incomplete_observation_creates_and_deletes_nothing,
+        a_focused_observation_creates_updates_restores_and_never_deletes,
+        target_limits_changes_and_deletes,
+        a_target_with_its_group_reaches_what_is_deleted,
+        a_label_reaches_what_its_manifest_no_longer_declares,
+        values_of_others_stay_when_ours_go,
+        our_values_do_not_go_where_the_entry_only_observes,
+        protected_values_of_ours_do_not_go_unasked,
+        a_withdrawn_claim_is_removed_outside_the_guard,
+        a_withdrawn_claim_waits_for_a_complete_observation,
+        in_an_exclusive_scope_what_nobody_declared_is_held,
+        in_an_exclusive_scope_a_broken_file_protects_what_it_may_declare,
+        in_an_exclusive_scope_an_unreachable_source_protects_what_it_may_declare,
+    }
+    reasons {
+        a_new_declaration_is_a_commit,
+        a_change_by_hand_is_drift,
+        what_is_tracked_and_gone_is_restored,
+        a_rotated_secret_is_an_input,
+        a_new_normalizer_that_sees_a_difference_is_an_upgrade_and_held,
+        a_new_normalizer_that_drops_a_resource_is_an_upgrade_and_held,
+        a_new_normalizer_and_a_new_document_is_a_commit,
+        a_claim_is_its_own_reason_and_not_guarded,
+    }
+    drift {
+        drift_warn_reports_and_leaves,
+        drift_ignore_says_nothing_and_remembers_no_version,
+        a_commit_is_applied_whatever_the_drift_mode,
+        the_source_says_where_the_manifest_does_not,
+        after_a_hand_over_the_new_source_says_what_drift_means,
+        ignored_fields_are_no_difference,
+        an_ignored_path_covers_what_is_below_it,
+        ignored_fields_do_not_hide_the_others,
+        what_differs_in_ignored_fields_only_is_adopted,
+        ignoring_everything_leaves_what_exists_as_it_is,
+    }
+    entries {
+        observe_plans_and_writes_nothing,
+        create_only_creates,
+        create_only_finishes_what_it_began_to_create,
+        upsert_only_neither_deletes_nor_replaces,
+        what_the_entry_forbids_is_not_counted,
+        suspend_plans_and_writes_nothing,
+    }
+    edges {
+        what_depends_on_another_waits_for_it,
+        what_depends_on_another_goes_on_once_that_is_ready,
+        an_unknown_output_is_waited_for,
+        an_output_that_became_unknown_changes_nothing,
+        creates_follow_edges_and_deletes_go_in_reverse_and_last,
+        what_another_scope_still_needs_is_not_deleted,
+        a_cname_that_takes_the_place_of_an_address_is_created_after_its_deletion,
+        an_address_that_takes_the_place_of_a_cname_is_created_after_its_deletion,
+        what_makes_room_for_something_that_waits_stays_until_then,
+    }
+    pending {
+        a_pending_resource_waits_until_its_time,
+        a_pending_resource_goes_on_when_its_time_has_come,
+        a_new_declaration_overtakes_a_pending_one_and_is_guarded,
+        a_create_without_an_answer_is_looked_for,
+        a_create_without_an_answer_is_tried_again_once_reads_must_show_it,
+        a_create_that_nothing_can_tell_apart_needs_a_person,
+    }
+    guarding {
+        too_many_deletes_are_held,
+        as_many_deletes_as_the_limit_are_free,
+        a_high_share_of_deletes_is_held,
+        a_share_counts_from_three_on,
+        too_many_updates_are_held,
+        a_high_share_of_updates_is_held,
+        creates_never_count,
+        restores_and_drift_never_count,
+        a_replacement_counts_as_a_delete,
+        a_swap_in_two_transactions_counts_as_a_delete,
+        a_desired_state_that_became_empty_is_held,
+        a_changed_path_is_held_when_something_goes,
+        a_host_is_counted_as_one_domain,
+        a_zone_is_counted_on_its_own,
+        zone_delete_holds_only_when_the_zone_goes,
+        zone_delete_holds_when_the_zone_goes,
+        zone_delete_holds_when_the_zone_is_replaced,
+        apex_ns_holds_also_an_update,
+        apex_ns_holds_the_taking_over,
+        apex_ns_does_not_hold_a_create_or_a_repair,
+        a_word_taken_from_always_holds_nothing,
+        abandoning_is_not_counted,
+    }
+}
+
+#[test]
+fn every_folder_is_a_test() {
+    let mut folders: Vec<String> = std::fs::read_dir(SCENARIOS)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let mut names = NAMES.to_vec();
+    names.sort_unstable();
+    assert_eq!(folders, names);
+}

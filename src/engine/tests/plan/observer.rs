@@ -1,0 +1,107 @@
+//! The reference provider as the planner's pure observer, with what a scenario says differently of it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use reconciled_provider::{
+    Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, Manifest, Merged,
+    Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Tracked, Version,
+    Want, diff_by_compare,
+};
+use reconciled_testkit::{Calm, Reference, Role, World};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Content written `ttl=300;values=x` has those fields; other content has one, `content`.
+#[derive(Debug)]
+pub(crate) struct Spoken {
+    reference: Reference,
+    pub(crate) info: ProviderInfo,
+    pub(crate) words: BTreeMap<ResourceId, &'static str>,
+}
+
+impl Spoken {
+    pub(crate) fn new(role: Role, entry: &str) -> Spoken {
+        let reference = Reference::new(role, entry, "dns1", Arc::new(World::default()), Arc::new(Calm));
+        Spoken { info: reference.info().clone(), reference, words: BTreeMap::new() }
+    }
+}
+
+fn fields(bytes: &[u8]) -> BTreeMap<String, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let pair = |item: &str| match item.split_once('=') {
+        Some((name, value)) => (name.to_string(), value.to_string()),
+        None => ("content".to_string(), item.to_string()),
+    };
+    text.split(';').map(pair).collect()
+}
+
+#[async_trait]
+impl Observer for Spoken {
+    fn info(&self) -> &ProviderInfo {
+        &self.info
+    }
+    async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error> {
+        self.reference.kinds(cx).await
+    }
+    fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        self.reference.normalize(kinds, manifest, inputs)
+    }
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        self.reference.versions(cx, scopes).await
+    }
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        self.reference.observe(cx, want).await
+    }
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        let mut delta = self.reference.compare(desired, observed)?;
+        let (before, after) = (fields(&observed.bytes), fields(desired.spec.bytes().unwrap_or_default()));
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let differs = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+        delta.fields = differs
+            .map(|name| FieldChange::text(name, before.get(name).cloned(), after.get(name).cloned()))
+            .collect();
+        Some(delta)
+    }
+    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        Ok(diff_by_compare(|d, o| self.compare(d, o), want, seen))
+    }
+    async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        self.reference.health(cx, want).await
+    }
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        self.reference.discover(cx, query).await
+    }
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        self.reference.export(found)
+    }
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        self.reference.part(scope, id)
+    }
+    fn slot(&self, id: &ResourceId) -> Option<Arc<str>> {
+        self.reference.slot(id)
+    }
+    fn guard_word(&self, _: &Scope, id: &ResourceId) -> Option<&'static str> {
+        self.words.get(id).copied()
+    }
+    fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        self.reference.show(id, bytes)
+    }
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        self.reference.place(claim, scopes)
+    }
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        self.reference.merge(declared, seen, tracked, claims)
+    }
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        self.reference.hints()
+    }
+}

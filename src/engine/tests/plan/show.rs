@@ -1,0 +1,95 @@
+//! An answer as text: what a scenario expects.
+
+use crate::case::Answer;
+use reconciled_engine::plan::{Change, ScopePlan, Step};
+use reconciled_provider::Shown;
+use std::fmt::Write;
+
+/// The answer, one fact a line. Digests are left out: they are compared, not read.
+pub(crate) fn show(answer: &Answer) -> String {
+    let mut out = String::new();
+    for (plan, known) in answer.plans.iter().zip(&answer.known) {
+        scope(&mut out, plan, *known);
+    }
+    for (name, verdict) in &answer.verdicts {
+        let word = if verdict.is_held() { "held" } else { "free" };
+        let [creates, updates, replaces, deletes] = verdict.counts;
+        writeln!(out, "guard {name}: {word} +{creates} ~{updates} -/+{replaces} -{deletes}").unwrap();
+        for reason in &verdict.reasons {
+            writeln!(out, "  {reason}").unwrap();
+        }
+    }
+    out
+}
+
+fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
+    writeln!(out, "scope {}", plan.scope).unwrap();
+    for step in &plan.steps {
+        line(out, step);
+    }
+    for condition in &plan.conditions {
+        let id = condition.id.as_ref().map_or("-", |id| &id.0);
+        let again = condition.next_try.map(|at| format!(" (again at {})", at.as_secs())).unwrap_or_default();
+        writeln!(out, "  {:?} {} {id}: {}{again}", condition.kind, condition.reason, condition.message)
+            .unwrap();
+        if let Some(hint) = &condition.hint {
+            writeln!(out, "    hint: {hint}").unwrap();
+        }
+    }
+    let ids = |list: Vec<String>| list.join(", ");
+    let rows = |rows: &[reconciled_engine::Row]| rows.iter().map(|r| r.tracked.id.to_string()).collect();
+    let lists: [(&str, Vec<String>); 5] = [
+        ("refreshed", rows(&plan.refreshed)),
+        ("settled", plan.settled.iter().map(ToString::to_string).collect()),
+        ("lapsed", rows(&plan.lapsed)),
+        (
+            "foreign",
+            plan.foreign
+                .iter()
+                .map(|(id, owner)| match owner {
+                    Some(owner) => format!("{id} of {owner}"),
+                    None => id.to_string(),
+                })
+                .collect(),
+        ),
+        ("spent", plan.spent.iter().map(ToString::to_string).collect()),
+    ];
+    for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        writeln!(out, "  {name}: {}", ids(list)).unwrap();
+    }
+    let memory = if known { "version remembered" } else { "version not remembered" };
+    writeln!(out, "  {} in sync, {memory}", plan.in_sync).unwrap();
+}
+
+fn line(out: &mut String, step: &Step) {
+    let symbol = match step.change {
+        Change::Create => "+",
+        Change::Update => "~",
+        Change::Delete => "-",
+        Change::Replace => "-/+",
+        Change::Adopt => "=",
+        Change::Move { .. } => ">",
+        Change::Forget => "forget",
+        Change::Continue => "continue",
+    };
+    write!(out, "  {symbol} {} ({})", step.id, step.reason).unwrap();
+    if let Change::Move { from } = &step.change {
+        write!(out, " from {from}").unwrap();
+    }
+    for field in &step.fields {
+        let side = |shown: &Shown| match shown {
+            Shown::Text(text) => text.clone(),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        write!(out, " {}: {} → {}", field.path, side(&field.before), side(&field.after)).unwrap();
+    }
+    if !step.guard_words.is_empty() {
+        write!(out, " [{}]", step.guard_words.join(", ")).unwrap();
+    }
+    if let Some(blocked) = &step.blocked {
+        let name = format!("{blocked:?}");
+        let word = name.split(['(', ' ']).next().unwrap_or_default();
+        write!(out, " blocked: {word}").unwrap();
+    }
+    out.push('\n');
+}
