@@ -19,11 +19,7 @@ const WAYS: &[(Option<Sample>, Sample)] = &[
 ];
 
 /// Dies on the way and starts anew. False when the way ended before the death.
-async fn survives(
-    play: &Play<'_>,
-    (from, to): (Option<Sample>, Sample),
-    death: Death,
-) -> Result<bool, Stop> {
+async fn survives(play: &Play<'_>, (from, to): (Option<Sample>, Sample), death: Death) -> Result<bool, Stop> {
     let process = play.start().await;
     let desired: Vec<Resource> = play.desired(&process, to).await?;
     if let Some(from) = from {
@@ -60,7 +56,10 @@ pub(super) async fn a_death_at_any_journal_call_is_recovered_from(play: &Play<'_
             survives(play, way, Death::AfterCall(deaths)).await?;
             deaths += 1;
         }
-        ensure!(deaths >= 2, "{way:?} made {deaths} journal calls; at least `started` and `finished` are due");
+        ensure!(
+            deaths >= 2,
+            "{way:?} made {deaths} journal calls; at least `started` and `finished` are due"
+        );
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use super::{
     play::{Stop, ensure},
 };
 use reconciled_provider::{
-    Batch, Cx, Delta, Error, ErrorKind, Focus, Hash, Observation, Op, Outcome, Provider, Resource, ResourceId,
-    Scope, Tracked, Want,
+    Batch, Cx, Delta, Error, ErrorKind, Focus, Hash, Observation, Op, Outcome, Provider, Resource,
+    ResourceId, Scope, Tracked, Want,
 };
 use std::{
     collections::BTreeSet,

@@ -33,7 +33,8 @@ fn manifest(index: usize, document: &yaml::Node, file: &Arc<SourceFile>) -> Resu
     };
     let one = spec.get("provider").into_iter();
     let several = spec.get("providers").into_iter().flat_map(|list| list.elements());
-    let providers: Vec<Arc<str>> = one.chain(several).filter_map(|node| node.as_str().map(Arc::from)).collect();
+    let providers: Vec<Arc<str>> =
+        one.chain(several).filter_map(|node| node.as_str().map(Arc::from)).collect();
     Ok(Manifest {
         index: index as u32,
         key: ManifestKey::new("conformance", api_version.split('/').next().unwrap_or(""), &kind, "", &name),

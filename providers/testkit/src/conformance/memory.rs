@@ -100,10 +100,8 @@ impl Memory {
         let intended = state.open.values().rev().find(|intent| intent.id == *id);
         let tracked = intended.and_then(|intent| intent.tracked.clone());
         state.open.retain(|_, intent| intent.id != *id);
-        let fresh = || Row {
-            tracked: tracked.unwrap_or_else(|| Tracked::new(id.clone(), hash)),
-            pending: None,
-        };
+        let fresh =
+            || Row { tracked: tracked.unwrap_or_else(|| Tracked::new(id.clone(), hash)), pending: None };
         state.rows.entry(id.clone()).or_insert_with(fresh).tracked.applied = hash;
     }
 

@@ -97,8 +97,12 @@ impl<'a> Play<'a> {
     pub(super) fn text(&self, scope: &Scope, sample: Sample) -> Result<String, Stop> {
         match (self.subject.manifests(scope, sample), sample) {
             (Some(text), _) => Ok(text),
-            (None, Sample::Swapped | Sample::Shared) => skip(&format!("the subject has no {sample:?} sample")),
-            (None, _) => Err(Stop::Fail(format!("the subject has no {sample:?} sample, which every one has"))),
+            (None, Sample::Swapped | Sample::Shared) => {
+                skip(&format!("the subject has no {sample:?} sample"))
+            }
+            (None, _) => {
+                Err(Stop::Fail(format!("the subject has no {sample:?} sample, which every one has")))
+            }
         }
     }
 
@@ -127,10 +131,7 @@ impl<'a> Play<'a> {
 }
 
 /// Content of `id` among resources: none when it is not there.
-pub(super) fn content(
-    resources: &[Resource],
-    id: &ResourceId,
-) -> Option<Option<reconciled_provider::Hash>> {
+pub(super) fn content(resources: &[Resource], id: &ResourceId) -> Option<Option<reconciled_provider::Hash>> {
     resources.iter().find(|r| r.id == *id).map(|r| r.spec.hash())
 }
 

@@ -180,6 +180,9 @@ pub(super) async fn no_secret_is_printed(play: &Play<'_>) -> Check {
     let seen = process.observe(&desired).await?;
     let printed = format!("{:?} {seen:?} {:?}", process.provider, process.memory.rows());
     // The secret itself stays out of the message as well.
-    ensure!(!secrets.iter().any(|s| printed.contains(s)), "Debug of the provider or of what it gave prints one");
+    ensure!(
+        !secrets.iter().any(|s| printed.contains(s)),
+        "Debug of the provider or of what it gave prints one"
+    );
     Ok(())
 }

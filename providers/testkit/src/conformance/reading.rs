@@ -117,7 +117,8 @@ pub(super) async fn a_version_stands_while_nothing_changes_and_moves_when_someth
     let absent = play.fresh();
     let (provider, cx, scope) = (&process.provider, &process.cx, &process.scope);
     let many: Vec<Scope> = [scope.clone(), absent.clone()].into_iter().collect();
-    let version = async || provider.versions(cx, &many).await.map(|v| v.get(scope).cloned().unwrap_or_default());
+    let version =
+        async || provider.versions(cx, &many).await.map(|v| v.get(scope).cloned().unwrap_or_default());
     let first = version().await?;
     if first == Version::Unknown {
         let seen = process.observe(&desired).await?;

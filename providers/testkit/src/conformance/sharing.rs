@@ -30,7 +30,10 @@ pub(super) async fn foreign_resources_are_left_alone(play: &Play<'_>) -> Check {
         let is_listed = seen.get(&foreign).is_some();
         ensure!(is_listed == process.provider.info().lists, "{foreign} is foreign; listed: {is_listed}");
         let after = look().await?;
-        ensure!(after == before, "{foreign} is foreign and went from {before:?} to {after:?} with {sample:?}");
+        ensure!(
+            after == before,
+            "{foreign} is foreign and went from {before:?} to {after:?} with {sample:?}"
+        );
     }
     Ok(())
 }

@@ -14,7 +14,11 @@ pub(super) async fn nothing_begins_after_a_wish_to_stop(play: &Play<'_>) -> Chec
     let (before, batch) = process.survey(&mixed).await?;
     process.cx.stop.set();
     let applied = process.apply(&batch).await?;
-    ensure!(applied.seen.started.is_empty(), "after the wish to stop, {:?} was started", applied.seen.started);
+    ensure!(
+        applied.seen.started.is_empty(),
+        "after the wish to stop, {:?} was started",
+        applied.seen.started
+    );
     let process = process.restart(super::INSTANCE).await;
     let after = process.observe(&initial).await?;
     ensure!(before.resources == after.resources, "after the wish to stop, the remote changed");

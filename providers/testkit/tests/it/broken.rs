@@ -180,13 +180,8 @@ impl Provider for Broken {
                 batch.actions.iter_mut().for_each(|a| a.token = format!("{}", a.id.0 + batch_nonce()).into());
             }
             Mistake::DeletesTooMuch => {
-                let want = Want {
-                    scope: &batch.scope,
-                    focus: &Focus::All,
-                    desired: &[],
-                    tracked: &[],
-                    claims: &[],
-                };
+                let want =
+                    Want { scope: &batch.scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
                 let seen = self.inner.observe(&cx, &want).await?;
                 let foreign = seen.resources.into_iter().find(|o| o.owner == Owner::Unmarked);
                 if let (Some(observed), Some(last)) = (foreign, batch.actions.last_mut()) {
