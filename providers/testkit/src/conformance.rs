@@ -5,7 +5,7 @@
 //! fencing, crashes. What a provider's [`ProviderInfo`](reconciled_provider::ProviderInfo) says it cannot do
 //! is skipped, and the report says so: a law is never left out in silence.
 //!
-//! The suite holds the smallest engine that will do ([`driver`], [`memory`]): it observes, asks for the
+//! The suite holds the smallest engine that will do (`driver`, `memory`): it observes, asks for the
 //! differences, plans, applies through a journal that checks its own rules, and survives its own death.
 //! It deliberately does not use the real one, so that a law broken by both would still be seen.
 //!

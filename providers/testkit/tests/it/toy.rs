@@ -38,6 +38,11 @@ const INFO: ProviderInfo = ProviderInfo {
     normalizer: 1,
 };
 
+/// Nothing a manifest says may lead out of the root.
+fn is_file_name(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0'])
+}
+
 impl Notebook {
     fn read(&self, scope: &Scope) -> Result<Vec<Observed>, Error> {
         let failed = |error| Error::unavailable(format!("read {scope}")).caused_by(error);
@@ -51,7 +56,7 @@ impl Notebook {
         for file in list {
             let file = file.map_err(failed)?;
             let name = file.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') {
+            if is_file_name(&name) {
                 notes.push(Observed::new(name.into(), fs::read(file.path()).map_err(failed)?));
             }
         }
@@ -73,6 +78,7 @@ impl Notebook {
         // A reader, or a new process after a crash, sees the old text or the new one.
         let draft = directory.join(format!(".{}", op.id()));
         fs::write(&draft, desired.spec.bytes().unwrap_or_default())?;
+        fs::File::open(&draft)?.sync_all()?;
         fs::rename(draft, path)?;
         Ok(Outcome::Done(Tracked::new(op.id().clone(), desired.spec.hash().unwrap_or_default())))
     }
@@ -86,8 +92,9 @@ impl Observer for Notebook {
     async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
         Ok(Arc::new(Kinds(vec![Kind::of::<NotesSpec>(&["notes/v1"], "Notes", "texts in one directory")])))
     }
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        if &*manifest.kind != "Notes" || !manifest.is_for(&self.entry, inputs.is_sole()) {
+    fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        let is_known = kinds.find(&manifest.api_version, &manifest.kind).is_some();
+        if !is_known || !manifest.is_for(&self.entry, inputs.is_sole()) {
             return Normalized::default();
         }
         let (spec, problems) = manifest.spec::<NotesSpec>();
@@ -95,8 +102,9 @@ impl Observer for Notebook {
         let scope = Arc::new(Scope::new(self.entry.clone(), manifest.name.clone()));
         let policy = inputs.policy(manifest.policy.clone());
         for (name, text) in spec.into_iter().flat_map(|spec| spec.notes) {
-            if name.starts_with('.') || name.contains('/') || name.is_empty() {
-                out.problems.push(manifest.error(manifest.span, format!("`{name}` cannot name a note")));
+            if !is_file_name(&name) || !is_file_name(&manifest.name) {
+                let text = format!("`{}/{name}` cannot name a note", manifest.name);
+                out.problems.push(manifest.error(manifest.span, text));
                 continue;
             }
             let (origin, spec) = (manifest.origin(manifest.span), Spec::known(text.into_bytes()));
