@@ -1,1 +1,215 @@
-//! The conformance suite.
+//! The conformance suite: the laws of the contract as tests that every provider runs against its own remote.
+//!
+//! An author describes the remote once, as a [`Subject`], and calls [`run`]. Laws are tried in the order in
+//! which an author meets them: pure functions, reading, writing, sharing a scope with others, stopping,
+//! fencing, crashes. What a provider's [`ProviderInfo`](reconciled_provider::ProviderInfo) says it cannot do
+//! is skipped, and the report says so: a law is never left out in silence.
+//!
+//! The suite holds the smallest engine that will do (`driver`, `memory`): it observes, asks for the
+//! differences, plans, applies through a journal that checks its own rules, and survives its own death.
+//! It deliberately does not use the real one, so that a law broken by both would still be seen.
+//!
+//! `docs/writing-a-provider.md` leads from an empty crate to a green report.
+
+mod crashing;
+mod driver;
+mod fencing;
+mod manifests;
+mod memory;
+mod play;
+mod pure;
+mod reading;
+mod sharing;
+mod stopping;
+mod writing;
+
+use async_trait::async_trait;
+use futures_util::{FutureExt, future::LocalBoxFuture};
+use play::{Check, Play, Stop};
+use reconciled_provider::{Claim, Cx, Provider, ResourceId, Scope};
+use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
+
+/// The instance whose marks the suite writes.
+pub const INSTANCE: &str = "conformance";
+
+/// A desired state of one scope. The first law checks that the manifests of a subject are what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// At least three resources.
+    Initial,
+    /// The resources of `Initial`; at least one of them has other content, changed in place.
+    Changed,
+    /// Some of the resources of `Initial`, as they were.
+    Shrunk,
+    /// Against `Initial`: one is new, one has other content, one is gone.
+    Mixed,
+    /// Against `Initial`: one is replaced, because it cannot be changed in place or because another resource
+    /// takes its slot. None where there is no such thing.
+    Swapped,
+    /// `Initial` and one more resource whose values can be shared with others. None where nothing is shared.
+    Shared,
+}
+
+/// What an author tells the suite about a provider and its remote.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    /// The scope number `number`: nobody has written to it yet, and no other number gives it again.
+    fn scope(&self, number: usize) -> Scope;
+
+    /// A provider as a process that has just started would have it. All providers of one scope see the same
+    /// remote; `instance` is the name they mark resources with.
+    async fn connect(&self, scope: &Scope, instance: &str) -> Arc<dyn Provider>;
+
+    /// A context for calls, with a wish to stop of its own.
+    fn cx(&self) -> Cx;
+
+    /// The manifests (YAML documents) of `sample` in `scope`. Only [`Sample::Swapped`] and [`Sample::Shared`]
+    /// may be none.
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String>;
+
+    /// Somebody else, past the provider, makes `id` or changes it to content that no sample has. The scope
+    /// exists. A resource made this way carries no mark.
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId);
+
+    /// Somebody else deletes `id`, past the provider.
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId);
+
+    /// A resource that no sample declares and that [`Subject::put_by_hand`] can make.
+    fn foreign(&self, scope: &Scope) -> ResourceId;
+
+    /// What is wrong at the remote and no reader can see, such as two objects for one id; one sentence each.
+    async fn inspect(&self, _scope: &Scope) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Carries out what a resource claims from another provider. Afterwards the claim counts as synced.
+    async fn carry(&self, _claim: &Claim) {}
+
+    /// Makes the remote refuse the next write in `scope`. False where that cannot be arranged.
+    async fn refuse_next(&self, _scope: &Scope) -> bool {
+        false
+    }
+
+    /// True when a resource of ours carries a mark, where the provider marks at all. A container may not.
+    fn is_marked(&self, _id: &ResourceId) -> bool {
+        true
+    }
+
+    /// The clear values of all secrets that this provider is configured with.
+    fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// How one law fared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds.
+    Passed,
+    /// It does not concern this provider; why.
+    Skipped(String),
+    /// It is broken; how.
+    Failed(String),
+}
+
+/// Every law and how it fared, in the order they were tried.
+#[derive(Clone, Debug)]
+pub struct Report(pub Vec<(&'static str, Verdict)>);
+
+impl Report {
+    /// Names of the laws that were skipped.
+    pub fn skipped(&self) -> Vec<&'static str> {
+        let is_skipped = |(_, verdict): &&(&'static str, Verdict)| matches!(verdict, Verdict::Skipped(_));
+        self.0.iter().filter(is_skipped).map(|(name, _)| *name).collect()
+    }
+
+    /// Panics with the whole report when a law is broken, or when the laws skipped are not exactly
+    /// `expected`: what a provider is not tested for is written down in its test.
+    #[track_caller]
+    pub fn assert_holds_but_skips(&self, expected: &[&str]) {
+        let is_failed = |(_, verdict): &(&'static str, Verdict)| matches!(verdict, Verdict::Failed(_));
+        assert!(!self.0.iter().any(is_failed), "a law is broken\n{self}");
+        assert_eq!(self.skipped(), expected, "other laws were skipped than expected\n{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, verdict)| match verdict {
+            Verdict::Passed => writeln!(f, "passed   {name}"),
+            Verdict::Skipped(why) => writeln!(f, "skipped  {name}: {why}"),
+            Verdict::Failed(text) => writeln!(f, "FAILED   {name}: {text}"),
+        })
+    }
+}
+
+type Run = for<'a> fn(&'a Play<'a>) -> LocalBoxFuture<'a, Check>;
+
+macro_rules! laws {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        &[$((stringify!($name), |play| Box::pin($module::$name(play)) as LocalBoxFuture<'_, Check>)),*]
+    };
+}
+
+/// The laws, from easy to hard. The name of a law is the name of its function.
+const LAWS: &[(&str, Run)] = laws![
+    pure::the_samples_are_what_they_should_be,
+    pure::every_kind_of_the_samples_is_known,
+    pure::normalize_is_pure,
+    pure::a_manifest_for_another_entry_is_left_alone,
+    pure::what_is_exported_normalizes_to_the_same,
+    pure::compare_finds_every_difference_and_no_other,
+    pure::naming_and_showing_never_fail,
+    pure::a_claim_nobody_can_carry_is_refused,
+    pure::no_secret_is_printed,
+    reading::a_scope_that_is_absent_is_complete_and_empty,
+    reading::what_was_created_is_observed_as_desired,
+    reading::a_second_pass_does_nothing,
+    reading::what_is_desired_is_observed_though_nothing_is_tracked,
+    reading::a_focus_is_covered,
+    reading::what_was_observed_and_exported_plans_nothing,
+    reading::what_was_created_is_discovered,
+    reading::health_speaks_of_what_was_asked_for,
+    reading::a_version_stands_while_nothing_changes_and_moves_when_something_does,
+    writing::one_batch_creates_updates_and_deletes,
+    writing::one_batch_swaps_what_cannot_coexist,
+    writing::what_was_changed_by_hand_is_restored,
+    writing::everything_created_can_be_deleted,
+    writing::a_batch_that_took_effect_is_done_again_without_harm,
+    writing::a_refused_write_had_no_effect_and_says_so,
+    sharing::foreign_resources_are_left_alone,
+    sharing::marks_say_whose_it_is,
+    sharing::values_of_others_stay_when_ours_leave,
+    stopping::nothing_begins_after_a_wish_to_stop,
+    stopping::a_wish_to_stop_is_heard_between_calls,
+    stopping::nothing_is_sent_that_the_journal_refused,
+    fencing::a_stale_base_writes_nothing,
+    fencing::a_scope_that_came_to_be_meanwhile_is_not_overwritten,
+    crashing::a_death_at_any_journal_call_is_recovered_from,
+    crashing::a_death_at_any_await_is_recovered_from,
+];
+
+/// Tries every law and reports on each.
+pub async fn run(subject: &dyn Subject) -> Report {
+    let play = Play::new(subject);
+    let mut report = Vec::new();
+    for (name, law) in LAWS {
+        let checked = AssertUnwindSafe(async {
+            law(&play).await?;
+            play.inspect_all().await
+        });
+        let verdict = match checked.catch_unwind().await {
+            Ok(Ok(())) => Verdict::Passed,
+            Ok(Err(Stop::Skip(why))) => Verdict::Skipped(why),
+            Ok(Err(Stop::Fail(text))) => Verdict::Failed(text),
+            Err(panic) => Verdict::Failed(format!("panicked: {}", message(&*panic))),
+        };
+        report.push((*name, verdict));
+    }
+    Report(report)
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

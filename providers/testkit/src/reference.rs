@@ -288,8 +288,11 @@ impl Reference {
     }
 
     /// Issuer: a key (durable before anyone hears of it), a challenge elsewhere, then the certificate.
-    async fn apply_in_steps(&self, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+    async fn apply_in_steps(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         for action in &batch.actions {
+            if cx.stop.is_set() {
+                return Ok(());
+            }
             journal.started(&[action.id]).await?;
             let outcome = match &action.op {
                 Op::Delete { .. } => match self.write(&batch.scope, self.edit(action), None).await {
@@ -567,9 +570,11 @@ fn token(contents: &Contents) -> Version {
 impl Provider for Reference {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         match self.role {
+            // One call carries everything, so this is the only moment to hear the wish.
+            Role::Zone if cx.stop.is_set() || batch.actions.is_empty() => Ok(()),
             Role::Zone => self.apply_at_once(batch, journal).await,
             Role::Host | Role::Cloud { .. } => self.apply_one_by_one(cx, batch, journal).await,
-            Role::Issuer => self.apply_in_steps(batch, journal).await,
+            Role::Issuer => self.apply_in_steps(cx, batch, journal).await,
         }
     }
 }

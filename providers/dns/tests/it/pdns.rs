@@ -17,6 +17,9 @@ const SCHEMAS: [&str; 3] = [
     "/usr/share/doc/pdns/schema.sqlite3.sql",
 ];
 
+/// The key of the server's API, long enough to be found where it must not be.
+pub(crate) const KEY: &str = "key-of-the-test-server";
+
 /// A running server.
 pub(crate) struct Pdns {
     child: Child,
@@ -50,7 +53,7 @@ impl Pdns {
         let config = format!(
             "launch=gsqlite3\ngsqlite3-database={0}/pdns.db\ngsqlite3-pragma-synchronous=0\n\
              local-address=127.0.0.1\nlocal-port={dns}\nwebserver=yes\nwebserver-address=127.0.0.1\n\
-             webserver-port={web}\napi=yes\napi-key=key\nsocket-dir={0}\ndaemon=no\nguardian=no\nloglevel=4\n",
+             webserver-port={web}\napi=yes\napi-key={KEY}\nsocket-dir={0}\ndaemon=no\nguardian=no\nloglevel=4\n",
             path.display()
         );
         std::fs::write(path.join("pdns.conf"), config).unwrap();
@@ -89,9 +92,14 @@ impl Pdns {
         connect("test", "dns1", config, SecretRef::Named("key".into())).unwrap()
     }
 
+    /// A provider with the marks of `instance`.
+    pub(crate) fn provider_of(&self, instance: &str) -> Arc<dyn Provider> {
+        connect("test", instance, Config::new(&self.url), SecretRef::Named("key".into())).unwrap()
+    }
+
     /// A context with the right key.
     pub(crate) fn cx(&self) -> Cx {
-        world::cx("key")
+        world::cx(KEY)
     }
 
     /// A call past the provider: somebody else's change. None when the server does not answer.
@@ -100,7 +108,7 @@ impl Pdns {
         reconciled_dns::powerdns::install_crypto();
         let client = reqwest::Client::builder().tls_certs_only([]).no_proxy().build().unwrap();
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let response = client.request(method, url).header("X-API-Key", "key").body(body.to_owned()).send();
+        let response = client.request(method, url).header("X-API-Key", KEY).body(body.to_owned()).send();
         let response = response.await.ok()?;
         let status = response.status().as_u16();
         Some((status, response.text().await.ok()?))

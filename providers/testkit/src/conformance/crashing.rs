@@ -1,0 +1,76 @@
+//! Laws of sudden death: whatever the moment, a new process finds its way.
+
+use super::{
+    INSTANCE, Sample,
+    memory::Death,
+    play::{Check, Play, Stop, ensure, exactly},
+};
+use reconciled_provider::Resource;
+
+/// Most awaits at which a process is killed; a remote behind a socket has hundreds.
+const AWAITS: usize = 24;
+
+/// The ways from one state to another on which a process dies.
+const WAYS: &[(Option<Sample>, Sample)] = &[
+    (None, Sample::Initial),
+    (Some(Sample::Initial), Sample::Mixed),
+    (Some(Sample::Initial), Sample::Swapped),
+    (Some(Sample::Mixed), Sample::Shrunk),
+];
+
+/// Dies on the way and starts anew. False when the way ended before the death.
+async fn survives(play: &Play<'_>, (from, to): (Option<Sample>, Sample), death: Death) -> Result<bool, Stop> {
+    let process = play.start().await;
+    let desired: Vec<Resource> = play.desired(&process, to).await?;
+    if let Some(from) = from {
+        process.converge(&play.desired(&process, from).await?).await?;
+    }
+    process.memory.kill(death);
+    process.run_to_end(&desired).await?;
+    let was_killed = process.memory.is_dead();
+    let process = process.restart(INSTANCE).await;
+    process.cx.clock.sleep(process.provider.info().consistency_window).await;
+    let after = |stop| match stop {
+        Stop::Fail(text) => Stop::Fail(format!("{from:?} to {to:?}, dead {death:?}: {text}")),
+        skip => skip,
+    };
+    let seen = process.converge(&desired).await.map_err(after)?;
+    exactly(&seen, &desired, &[]).map_err(after)?;
+    let (_, batch) = process.survey(&desired).await?;
+    ensure!(batch.actions.is_empty(), "dead {death:?}: the pass after recovery wants {:?}", batch.actions);
+    play.inspect_all().await.map_err(after)?;
+    Ok(was_killed)
+}
+
+/// The ways that the subject has samples for.
+fn ways(play: &Play<'_>) -> impl Iterator<Item = (Option<Sample>, Sample)> {
+    let scope = play.fresh();
+    let has = move |sample: Sample| play.subject.manifests(&scope, sample).is_some();
+    WAYS.iter().copied().filter(move |(_, to)| has(*to))
+}
+
+pub(super) async fn a_death_at_any_journal_call_is_recovered_from(play: &Play<'_>) -> Check {
+    for way in ways(play) {
+        let mut deaths = 0;
+        while survives(play, way, Death::BeforeCall(deaths)).await? {
+            survives(play, way, Death::AfterCall(deaths)).await?;
+            deaths += 1;
+        }
+        ensure!(
+            deaths >= 2,
+            "{way:?} made {deaths} journal calls; at least `started` and `finished` are due"
+        );
+    }
+    Ok(())
+}
+
+pub(super) async fn a_death_at_any_await_is_recovered_from(play: &Play<'_>) -> Check {
+    for way in ways(play) {
+        for nth in 0..AWAITS {
+            if !survives(play, way, Death::AtAwait(nth)).await? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

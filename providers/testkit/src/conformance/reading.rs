@@ -1,0 +1,146 @@
+//! Laws of reading: what exists is seen, and nothing else.
+
+use super::{
+    Sample,
+    play::{Check, Play, ensure, exactly, found, skip},
+    pure::{same, text_of},
+};
+use reconciled_provider::{ErrorKind, Focus, ResourceId, Scope, Tracked, Version, Want};
+use std::collections::BTreeSet;
+
+pub(super) async fn a_scope_that_is_absent_is_complete_and_empty(play: &Play<'_>) -> Check {
+    let process = play.start().await;
+    let desired = play.desired(&process, Sample::Initial).await?;
+    for desired in [&desired[..], &[]] {
+        let seen = process.look(&Focus::All, desired, &[]).await?;
+        ensure!(seen.resources.is_empty(), "an untouched scope holds {:?}", seen.resources);
+    }
+    Ok(())
+}
+
+pub(super) async fn what_was_created_is_observed_as_desired(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    exactly(&process.observe(&desired).await?, &desired, &[])
+}
+
+pub(super) async fn a_second_pass_does_nothing(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let process = process.restart(super::INSTANCE).await;
+    let (seen, batch) = process.survey(&desired).await?;
+    ensure!(batch.actions.is_empty(), "a second pass wants {:?}", batch.actions);
+    let applied = process.apply(&batch).await?;
+    applied.expect(&batch, &[])?;
+    ensure!(applied.seen.started.is_empty(), "an empty batch was started");
+    let after = process.observe(&desired).await?;
+    ensure!(after == seen, "an empty batch changed the remote: {seen:?}, then {after:?}");
+    Ok(())
+}
+
+pub(super) async fn what_is_desired_is_observed_though_nothing_is_tracked(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let seen = process.look(&Focus::All, &desired, &[]).await?;
+    exactly(&seen, &desired, &[])?;
+    for resource in &desired {
+        let focus = Focus::Only([resource.id.clone()].into());
+        let seen = process.look(&focus, &desired, &[]).await?;
+        ensure!(seen.get(&resource.id).is_some(), "{} alone was asked for and not seen", resource.id);
+    }
+    Ok(())
+}
+
+pub(super) async fn a_focus_is_covered(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let tracked: Vec<Tracked> = process.memory.rows().into_values().map(|row| row.tracked).collect();
+    let all = process.observe(&desired).await?;
+    let absent = play.subject.foreign(&process.scope);
+    let ids = |list: &[&ResourceId]| Focus::Only(list.iter().map(|id| (*id).clone()).collect());
+    let (first, last) = (&desired[0].id, &desired[desired.len() - 1].id);
+    for focus in [ids(&[first]), ids(&[last, first]), ids(&[first, &absent]), ids(&[&absent]), ids(&[])] {
+        let seen = process.look(&focus, &desired, &tracked).await?;
+        for id in [first, last, &absent] {
+            if !focus.covers(id) {
+                continue;
+            }
+            let (one, every) = (seen.get(id), all.get(id));
+            ensure!(one == every, "{id} is {one:?} in focus and {every:?} among all");
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn what_was_observed_and_exported_plans_nothing(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let seen = process.observe(&desired).await?;
+    let mut exported = found(&process.scope, &[]);
+    exported.resources = seen.resources.clone();
+    let text = text_of(process.provider.export(&exported)?);
+    let declared = play.declared(&process, &text).await?;
+    same(&desired, &declared, &text)?;
+    let batch = process.plan(&declared, &seen).await?;
+    ensure!(batch.actions.is_empty(), "what was exported wants {:?}\n{text}", batch.actions);
+    Ok(())
+}
+
+pub(super) async fn what_was_created_is_discovered(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let found = match process.provider.discover(&process.cx, &process.scope.name).await {
+        Err(error) if error.kind == ErrorKind::Unsupported => return skip(&error.message),
+        found => found?,
+    };
+    let Some(mine) = found.into_iter().find(|found| found.scope == process.scope) else {
+        ensure!(false, "discover does not find {}", process.scope);
+        return Ok(());
+    };
+    for resource in &desired {
+        let seen = mine.resources.iter().find(|o| o.id == resource.id);
+        let is_same = seen.is_some_and(|o| Some(o.hash) == resource.spec.hash());
+        ensure!(is_same, "{} was created and discovered as {seen:?}", resource.id);
+    }
+    Ok(())
+}
+
+pub(super) async fn health_speaks_of_what_was_asked_for(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let want =
+        Want { scope: &process.scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+    let ids: BTreeSet<&ResourceId> = desired.iter().map(|r| &r.id).collect();
+    for (id, health) in process.provider.health(&process.cx, &want).await? {
+        ensure!(ids.contains(&id), "{id} is {health:?}, and nobody asked");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_version_stands_while_nothing_changes_and_moves_when_something_does(
+    play: &Play<'_>,
+) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let absent = play.fresh();
+    let (provider, cx, scope) = (&process.provider, &process.cx, &process.scope);
+    let many: Vec<Scope> = [scope.clone(), absent.clone()].into_iter().collect();
+    let version =
+        async || provider.versions(cx, &many).await.map(|v| v.get(scope).cloned().unwrap_or_default());
+    let first = version().await?;
+    if first == Version::Unknown {
+        let seen = process.observe(&desired).await?;
+        ensure!(seen.version == Version::Unknown, "observe has a version and versions() has none");
+        return skip("the remote has no change tokens");
+    }
+    ensure!(matches!(first, Version::At(_)), "the version of a scope that exists is {first:?}");
+    ensure!(provider.versions(cx, &[]).await?.is_empty(), "no scopes were asked for and some came back");
+    let of_absent = provider.versions(cx, &many).await?.get(&absent).cloned().unwrap_or_default();
+    ensure!(!matches!(of_absent, Version::At(_)), "the version of an absent scope is {of_absent:?}");
+    let (second, seen) = (version().await?, process.observe(&desired).await?.version);
+    ensure!(first == second, "nothing changed and the version went from {first:?} to {second:?}");
+    ensure!(first == seen, "versions() says {first:?} and observe says {seen:?}");
+    process.converge(&play.desired(&process, Sample::Changed).await?).await?;
+    let ours = version().await?;
+    ensure!(ours != first, "a change of ours left the version at {ours:?}");
+    let (victim, gone) = play.victims(&process).await?;
+    play.subject.put_by_hand(scope, &victim).await;
+    let theirs = version().await?;
+    ensure!(theirs != ours, "a change of somebody else left the version at {theirs:?}");
+    play.subject.delete_by_hand(scope, &gone).await;
+    let last = version().await?;
+    ensure!(last != theirs, "a deletion by somebody else left the version at {last:?}");
+    Ok(())
+}
