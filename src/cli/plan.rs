@@ -7,12 +7,12 @@ use super::{
 use crate::{
     config::Environment,
     render::plan::{Details, Document, Options, TextOptions, markdown, text},
-    session::{Ask, Failure, Outlook, Session},
+    session::{Ask, Failure, Outlook, Session, Snapshot},
 };
 use reconciled_engine::{
-    Desired,
+    Desired, Store,
     plan::Selection,
-    survey::{Survey, SurveyOptions},
+    survey::{Ahead, Glance, Survey, SurveyOptions},
 };
 use reconciled_provider::{Pattern, Problem};
 use serde::{Deserialize, Serialize};
@@ -46,10 +46,10 @@ pub(super) async fn run(
         show(&document, plan, out);
         return Ok(Exit::Good);
     }
-    let outlook = session.load(snapshots, &reader).await?;
-    tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let survey = session.surveyor.survey(&reader, &outlook.desired, &options).await?;
+    let (outlook, glance) = look_and_load(&session, snapshots, &reader, &options).await?;
+    tell_problems(&outlook, out);
+    let survey = session.surveyor.survey_from(&reader, &outlook.desired, glance, &options).await?;
     let details = match plan.output {
         Format::Text if plan.limit > 0 && plan.out.is_none() => Details::First(plan.limit),
         _ => Details::All,
@@ -68,7 +68,19 @@ pub(super) async fn run(
     Ok(exit(&document, &outlook, plan.detailed_exitcode))
 }
 
-fn snapshots_of(snapshots: &[crate::session::Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {
+/// Reads the manifests and glances at the remotes side by side.
+async fn look_and_load(
+    session: &Session,
+    snapshots: Vec<Snapshot>,
+    store: &dyn Store,
+    options: &SurveyOptions,
+) -> Result<(Outlook, Glance), Failure> {
+    let ahead = if options.selection.is_all() { Ahead::Moved } else { Ahead::Nothing };
+    let glance = async { session.surveyor.glance(store, options, ahead).await.map_err(Failure::from) };
+    tokio::try_join!(session.load(snapshots, store), glance)
+}
+
+fn snapshots_of(snapshots: &[Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {
     snapshots.iter().map(|s| (s.name.clone(), s.revision.clone(), s.label.clone())).collect()
 }
 

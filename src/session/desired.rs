@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Cache, Loaded, NoOutputs, SourceRequest},
+    manifest::{self, Cache, Files, Loaded, NoOutputs, SourceRequest},
     registry,
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
@@ -82,7 +82,7 @@ impl Session {
 
     /// Loads the manifests of `snapshots`.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
-        let loaded = self.read(&snapshots);
+        let (snapshots, loaded) = self.read(snapshots).await?;
         if loaded.withheld.is_empty() {
             return self.outlook_of(snapshots, loaded, store).await;
         }
@@ -104,37 +104,43 @@ impl Session {
                 kept.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
             }
         }
-        let loaded = self.read(&kept);
+        let (kept, loaded) = self.read(kept).await?;
         let mut outlook = self.outlook_of(kept, loaded, store).await?;
         outlook.problems = problems;
         outlook.withheld = withheld;
         Ok(outlook)
     }
 
-    fn read(&self, snapshots: &[Snapshot]) -> Loaded {
-        let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
-        let requests: Vec<SourceRequest<'_>> = snapshots
-            .iter()
-            .zip(&files)
-            .map(|(snapshot, files)| SourceRequest {
+    /// Parses and normalizes, away from the tasks: remotes are asked meanwhile.
+    async fn read(&self, snapshots: Vec<Snapshot>) -> Result<(Vec<Snapshot>, Loaded), Failure> {
+        let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
+        blocking(move || {
+            let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
+            let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
                 name: snapshot.name.clone(),
                 revision: snapshot.revision.clone(),
                 label: snapshot.label.clone(),
                 files,
                 prunes: snapshot.prunes,
                 rules: snapshot.rules.clone(),
-            })
-            .collect();
-        let known = registry::kinds();
-        let request = manifest::Request {
-            sources: &requests,
-            entries: &self.views,
-            known: &known,
-            host: &self.config.host,
-            outputs: &NoOutputs,
-            secrets: &*self.secrets,
-        };
-        manifest::load(&request, &mut Cache::default())
+            };
+            let requests: Vec<SourceRequest<'_>> =
+                snapshots.iter().zip(files.iter().map(|f| f as &dyn Files)).map(request).collect();
+            let known = registry::kinds();
+            let request = manifest::Request {
+                sources: &requests,
+                entries: &views,
+                known: &known,
+                host: &config.host,
+                outputs: &NoOutputs,
+                secrets: &*secrets,
+            };
+            let loaded = manifest::load(&request, &mut Cache::default());
+            drop(requests);
+            drop(files);
+            Ok((snapshots, loaded))
+        })
+        .await
     }
 
     async fn outlook_of(

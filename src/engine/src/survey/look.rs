@@ -14,44 +14,15 @@ use futures_util::future::{Either, select};
 use reconciled_provider::{
     Address, ClaimState, Error, Focus, Observation, ResourceId, Scope, Tracked, Version, Want,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
 impl Surveyor {
-    /// Asks each entry once for the versions of the scopes that have one remembered.
-    pub(super) async fn versions(
-        &self,
-        names: &BTreeSet<Scope>,
-        memories: &BTreeMap<Scope, ScopeMemory>,
-        options: &SurveyOptions,
-    ) -> BTreeMap<Scope, Version> {
-        let mut all = BTreeMap::new();
-        if options.refresh {
-            return all;
-        }
-        for (name, entry) in &self.entries {
-            let known = |scope: &&Scope| {
-                scope.provider == *name && memories.get(*scope).is_some_and(|m| m.version.is_some())
-            };
-            let asked: Vec<Scope> = names.iter().filter(known).cloned().collect();
-            if asked.is_empty() {
-                continue;
-            }
-            // Without versions every scope is listed: slower, never wrong.
-            if let Ok(versions) =
-                self.within(entry.observer.versions(&self.cx, &asked), "asking for versions").await
-            {
-                all.extend(versions);
-            }
-        }
-        all
-    }
-
     /// Runs a read, which has an end: `cx.deadline`.
-    async fn within<T>(&self, read: impl Future<Output = Result<T, Error>>, what: &str) -> Result<T, Error> {
+    pub(super) async fn within<T>(
+        &self,
+        read: impl Future<Output = Result<T, Error>>,
+        what: &str,
+    ) -> Result<T, Error> {
         let limit = self.cx.deadline;
         match select(pin!(read), pin!(self.cx.clock.sleep(limit))).await {
             Either::Left((result, _)) => result,
@@ -68,6 +39,7 @@ impl Surveyor {
         scope: &Scope,
         mut memory: ScopeMemory,
         version: Option<&Version>,
+        ahead: Option<Result<Observation, Error>>,
         facts: &ready::Facts,
         moves: &BTreeMap<(Scope, ResourceId), Address>,
         options: &SurveyOptions,
@@ -87,12 +59,10 @@ impl Surveyor {
         let focus = focus::focus(desired, scope, &effective.resources, &memory, version, options);
         let skipped = focus == Focus::Only(Arc::from([]));
         let mut seen = if skipped {
-            Observation {
-                covered: Focus::All,
-                complete: true,
-                version: Version::Unknown,
-                resources: Vec::new(),
-            }
+            let resources = Vec::new();
+            Observation { covered: Focus::All, complete: true, version: Version::Unknown, resources }
+        } else if let Some(seen) = ahead.filter(|_| focus == Focus::All) {
+            seen?
         } else {
             let want = Want {
                 scope,

@@ -5,6 +5,7 @@
 
 mod effective;
 mod focus;
+mod glance;
 mod look;
 mod moves;
 mod recover;
@@ -109,6 +110,8 @@ impl Survey {
     }
 }
 
+pub use glance::{Ahead, Glance};
+
 impl Surveyor {
     /// Surveys all scopes that are desired or remembered.
     ///
@@ -119,7 +122,19 @@ impl Surveyor {
         desired: &Desired,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
-        let mut memories = store.all().await?;
+        let glance = self.glance(store, options, Ahead::Nothing).await?;
+        self.survey_from(store, desired, glance, options).await
+    }
+
+    /// As [`Surveyor::survey`], beginning with a glance that was cast while the desired state was read.
+    pub async fn survey_from(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        glance: Glance,
+        options: &SurveyOptions,
+    ) -> Result<Survey, Error> {
+        let Glance { mut memories, versions, mut seen } = glance;
         let facts = ready::facts(desired, &memories);
         let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
@@ -139,20 +154,21 @@ impl Surveyor {
             }
             options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
         });
-        let versions = self.versions(&names, &memories, options).await;
         let moves = moves::moves(desired, &mut memories);
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {
                 let memory = memories.remove(&scope).unwrap_or_default();
-                (scope, memory)
+                let seen = seen.remove(&scope);
+                (scope, memory, seen)
             })
             .collect();
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
-        let views = stream::iter(jobs).map(|(scope, memory)| {
+        let views = stream::iter(jobs).map(|(scope, memory, seen)| {
             let (versions, facts, moves) = (&versions, &facts, &moves);
             async move {
-                let look = self.look(desired, &scope, memory, versions.get(&scope), facts, moves, options);
+                let look =
+                    self.look(desired, &scope, memory, versions.get(&scope), seen, facts, moves, options);
                 let view = match AssertUnwindSafe(look).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))

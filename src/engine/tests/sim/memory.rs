@@ -53,7 +53,9 @@ impl Disk {
                 for (key, generation) in fence {
                     let now = self.manifests.get(key).map_or(0, |(_, g)| *g);
                     if now != *generation {
-                        return Err(Error::conflict(format!("{key} has generation {now}, planned from {generation}")));
+                        return Err(Error::conflict(format!(
+                            "{key} has generation {now}, planned from {generation}"
+                        )));
                     }
                 }
                 Ok(())
