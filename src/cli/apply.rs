@@ -37,14 +37,13 @@ pub(super) async fn run(
         ));
     }
     let actor = actor(&environment);
-    let session = Session::open(args.config.as_deref(), environment).await?;
+    let session = Session::open_to_write(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
     let selection =
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
     let ask = ask(&selection, false)?;
     let writing = session.writer().await?;
-    // A state made just now has a key that the marks of this session must be made with.
     let outlook = session.outlook(&ask, &*writing.db).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };

@@ -361,6 +361,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             unassigned: keys(source, &Standing::Unassigned),
             unselected: keys(source, &Standing::Unselected),
             path_changed: false,
+            needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,
         };
         (side.request.name.clone(), state)

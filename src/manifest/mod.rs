@@ -35,7 +35,7 @@ mod tests;
 
 pub use cache::Cache;
 
-use crate::config::{Allow, Host, HostSecrets, OnInvalid, SourceConfig, Vars};
+use crate::config::{Allow, ApplyMode, Host, HostSecrets, OnInvalid, SourceConfig, Vars};
 use bytes::Bytes;
 use read::{Loading, read_text};
 use reconciled_engine::Desired;
@@ -114,6 +114,8 @@ pub struct SourceRules {
     pub drift: Option<Drift>,
     /// What the manifests may touch.
     pub allow: Allow,
+    /// Every revision needs a person's consent.
+    pub needs_consent: bool,
 }
 
 impl Default for SourceRules {
@@ -125,6 +127,7 @@ impl Default for SourceRules {
             on_invalid: OnInvalid::Partial,
             drift: None,
             allow: Allow::All,
+            needs_consent: false,
         }
     }
 }
@@ -138,6 +141,7 @@ impl From<&SourceConfig> for SourceRules {
             on_invalid: config.on_invalid,
             drift: Some(config.drift),
             allow: config.allow.clone(),
+            needs_consent: config.apply == ApplyMode::Approve,
         }
     }
 }

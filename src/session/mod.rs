@@ -21,7 +21,7 @@ use crate::{
     layer,
     manifest::EntryView,
     registry,
-    store::{Reader, Seal, StoreError},
+    store::{self, DATABASE, Init, KEY_FILE, Reader, Seal, StoreError},
 };
 use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
@@ -68,6 +68,22 @@ impl Session {
         let config_path = config::locate(argument, &environment)?;
         let (config, problems) = config::read(&config_path, &environment);
         let Some(config) = config else { return Err(Failure::Problems(problems)) };
+        Session::with(config, config_path, problems, environment).await
+    }
+
+    /// As [`Session::open`], for a verb that writes: makes the state where there never was one, so that its key
+    /// is there before anything is marked with it.
+    pub async fn open_to_write(
+        argument: Option<&Path>,
+        environment: Environment,
+    ) -> Result<Session, Failure> {
+        let config_path = config::locate(argument, &environment)?;
+        let (config, problems) = config::read(&config_path, &environment);
+        let Some(config) = config else { return Err(Failure::Problems(problems)) };
+        let is_new = !config.state_dir.join(KEY_FILE).exists() && !config.state_dir.join(DATABASE).exists();
+        if is_new {
+            store::init(&config.state_dir, Init::New, Arc::new(SystemClock)).await?;
+        }
         Session::with(config, config_path, problems, environment).await
     }
 

@@ -1,7 +1,7 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
 use super::{Failure, Session, Snapshot};
-use crate::store::{Db, KEY_FILE, OpenOptions};
+use crate::store::{Db, OpenOptions};
 use reconciled_engine::{Desired, Store, Write, pass::Engine, store::Revision};
 use reconciled_provider::ManifestKey;
 use std::sync::Arc;
@@ -15,12 +15,11 @@ pub struct Writing {
 }
 
 impl Session {
-    /// Opens the state for writing; makes one where there never was one.
+    /// Opens the state for writing.
     ///
     /// Errors: another process has it; it was lost (the key is there, the database is not).
     pub async fn writer(&self) -> Result<Writing, Failure> {
-        let create = !self.config.state_dir.join(KEY_FILE).exists();
-        let options = OpenOptions { create, clock: self.clock.clone() };
+        let options = OpenOptions { create: false, clock: self.clock.clone() };
         let db = Arc::new(Db::open_writer(&self.config.state_dir, options).await?);
         let store: Arc<dyn Store> = db.clone();
         let engine =

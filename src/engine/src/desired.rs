@@ -49,6 +49,8 @@ pub struct SourceState {
     pub unselected: BTreeSet<ManifestKey>,
     /// The configured `path` is not the one the revision in force was read with.
     pub path_changed: bool,
+    /// Every revision needs a person's consent (`apply: approve`).
+    pub needs_consent: bool,
     /// What happens on drift where the manifest does not say.
     pub drift: Option<Drift>,
 }

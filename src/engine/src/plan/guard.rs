@@ -130,6 +130,14 @@ pub fn judge(
     if guarded.iter().any(|s| s.reason == Reason::Upgrade) {
         reasons.push("a new version of reconciled sees differences that no commit made".into());
     }
+    let asks = |step: &&&Step| {
+        let row = step.work.row.as_ref().or(step.work.was.as_ref());
+        row.and_then(|row| desired.sources.get(row.manifest.source()))
+            .is_some_and(|source| source.needs_consent)
+    };
+    if guarded.iter().any(|step| asks(&step)) {
+        reasons.push("the source says `apply: approve`".into());
+    }
     if moved_path && deletes > 0 {
         reasons.push("the source's `path` changed, and with it what is no longer declared".into());
     }
