@@ -6,6 +6,7 @@
 mod case;
 mod digests;
 mod observer;
+mod properties;
 mod show;
 
 use case::Case;
