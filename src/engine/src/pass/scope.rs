@@ -64,8 +64,7 @@ impl Engine {
             .iter()
             .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.is_guarded()))
             .collect();
-        let mut conditions = view.plan.conditions.clone();
-        conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+        let conditions = view.plan.conditions.clone();
         let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);

@@ -3,7 +3,7 @@
 use super::{Change, Reason, ScopePlan, Step, digest::digest};
 use crate::desired::Desired;
 use reconciled_provider::{GuardDomain, Hash, ProviderInfo, Scope};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Limits of one domain. Manifests may tighten them, never loosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,37 +64,48 @@ impl Verdict {
 
 /// Judges the plans of one domain together.
 ///
-/// `moved_path` is set when the source's `path` changed since it was last in force.
+/// `atomic`: a batch of this provider takes effect wholly or not at all, so that what it replaces is never
+/// missing. `slot` is [`reconciled_provider::Observer::slot`].
 pub fn judge(
     limits: &GuardLimits,
     desired: &Desired,
     plans: &[&ScopePlan],
     atomic: bool,
     slot: impl Fn(&Step) -> Option<Arc<str>>,
-    moved_path: bool,
 ) -> Verdict {
-    let guarded: Vec<&Step> = plans.iter().flat_map(|p| &p.steps).filter(|s| s.is_guarded()).collect();
+    let guarded: Vec<(&Scope, &Step)> = plans
+        .iter()
+        .flat_map(|p| p.steps.iter().map(|s| (&p.scope, s)))
+        .filter(|(_, step)| step.is_guarded())
+        .collect();
     let taken = guarded
         .iter()
-        .filter(|s| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
+        .filter(|(_, s)| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
     let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32;
-    let created: Vec<_> =
-        guarded.iter().filter(|s| s.change == Change::Create).filter_map(|s| slot(s)).collect();
+    // Only what comes in the same batch takes a place at once: a create that waits does not.
+    let created: BTreeSet<(&Scope, Arc<str>)> = guarded
+        .iter()
+        .filter(|(_, s)| s.change == Change::Create && s.blocked.is_none())
+        .filter_map(|(scope, s)| Some((*scope, slot(s)?)))
+        .collect();
     let mut counts: Counts = [0; 4];
-    let mut deletes = 0;
-    for step in &guarded {
+    let (mut updates, mut deletes) = (0, 0);
+    for (scope, step) in &guarded {
         match step.change {
             Change::Create => counts[0] += 1,
-            Change::Update | Change::Continue => counts[1] += 1,
+            Change::Update | Change::Continue => {
+                counts[1] += 1;
+                updates += 1;
+            }
+            // One transaction that puts something else in its place is a change, not a loss.
             Change::Replace => {
                 counts[2] += 1;
-                deletes += 1;
+                *(if atomic { &mut updates } else { &mut deletes }) += 1;
             }
             Change::Delete => {
                 counts[3] += 1;
-                // One transaction that puts something else in its place is a replacement, not a loss.
-                let swapped = atomic && slot(step).is_some_and(|s| created.contains(&s));
-                deletes += u32::from(!swapped);
+                let swapped = atomic && slot(step).is_some_and(|s| created.contains(&(*scope, s)));
+                *(if swapped { &mut updates } else { &mut deletes }) += 1;
             }
             _ => {}
         }
@@ -109,7 +120,7 @@ pub fn judge(
         "maxDeletePercent",
     );
     reasons.extend(over(
-        counts[1],
+        updates,
         tracked,
         limits.max_updates,
         limits.max_update_percent,
@@ -117,7 +128,7 @@ pub fn judge(
         "maxUpdates",
         "maxUpdatePercent",
     ));
-    let words: Vec<&'static str> = guarded.iter().flat_map(|s| words(s)).collect();
+    let words: Vec<&'static str> = guarded.iter().flat_map(|(_, s)| words(s)).collect();
     for word in &limits.always {
         let hits = words.iter().filter(|w| **w == &**word).count();
         if hits > 0 {
@@ -127,18 +138,18 @@ pub fn judge(
     if deletes > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
         reasons.push("the desired state became empty".into());
     }
-    if guarded.iter().any(|s| s.reason == Reason::Upgrade) {
+    if guarded.iter().any(|(_, s)| s.reason == Reason::Upgrade) {
         reasons.push("a new version of reconciled sees differences that no commit made".into());
     }
-    let asks = |step: &&&Step| {
-        let row = step.work.row.as_ref().or(step.work.was.as_ref());
-        row.and_then(|row| desired.sources.get(row.manifest.source()))
-            .is_some_and(|source| source.needs_consent)
+    let source = |step: &Step| {
+        let row = step.work.was.as_ref().or(step.work.row.as_ref())?;
+        desired.sources.get(row.manifest.source())
     };
-    if guarded.iter().any(|step| asks(&step)) {
+    if guarded.iter().any(|(_, s)| source(s).is_some_and(|source| source.needs_consent)) {
         reasons.push("the source says `apply: approve`".into());
     }
-    if moved_path && deletes > 0 {
+    let moved = |step: &Step| step.change == Change::Delete && source(step).is_some_and(|s| s.path_changed);
+    if guarded.iter().any(|(_, s)| moved(s)) {
         reasons.push("the source's `path` changed, and with it what is no longer declared".into());
     }
     Verdict { digest: digest(plans.iter().copied()), counts, reasons }

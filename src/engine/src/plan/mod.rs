@@ -188,6 +188,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
             next_try: Some(input.now + INCOMPLETE_AGAIN),
         });
     }
+    out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+    out.spent.sort();
     out
 }
 

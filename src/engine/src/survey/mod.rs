@@ -189,7 +189,6 @@ impl Surveyor {
             let info = self.entries[&scope.provider].observer.info();
             groups.entry(guard::domain(info, scope)).or_default().push(scope);
         }
-        let moved_path = desired.sources.values().any(|s| s.path_changed);
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let plans: Vec<&ScopePlan> = scopes
@@ -202,7 +201,7 @@ impl Surveyor {
             }
             let info = entry.observer.info();
             let slot = |step: &plan::Step| entry.observer.slot(&step.id);
-            let verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot, moved_path);
+            let verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot);
             let approval = match verdict.digest {
                 Some(digest) if verdict.is_held() => store.approval(digest).await?,
                 _ => None,

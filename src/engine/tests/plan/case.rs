@@ -469,9 +469,8 @@ impl Case {
         }
         for (name, plans) in domains {
             let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
-            let moved_path = self.desired.sources.values().any(|s| s.path_changed);
             let atomic = self.observer.info.atomic_batch;
-            let verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot, moved_path);
+            let verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot);
             answer.verdicts.push((name, verdict));
         }
         answer

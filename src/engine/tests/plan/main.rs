@@ -6,6 +6,7 @@
 mod case;
 mod digests;
 mod observer;
+mod properties;
 mod show;
 
 use case::Case;
@@ -154,9 +155,12 @@ scenarios! {
         creates_never_count,
         restores_and_drift_never_count,
         a_replacement_counts_as_a_delete,
+        a_replacement_in_one_transaction_counts_as_an_update,
+        a_swap_in_one_transaction_counts_as_an_update,
         a_swap_in_two_transactions_counts_as_a_delete,
         a_desired_state_that_became_empty_is_held,
         a_changed_path_is_held_when_something_goes,
+        a_changed_path_of_another_source_holds_nothing,
         a_host_is_counted_as_one_domain,
         a_zone_is_counted_on_its_own,
         zone_delete_holds_only_when_the_zone_goes,
