@@ -87,14 +87,14 @@ impl Pdns {
 
     /// A provider whose configuration `change` changes.
     pub(crate) fn provider_with(&self, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
-        let mut config = Config::new(&self.url);
-        change(&mut config);
-        connect("test", "dns1", config, SecretRef::Named("key".into())).unwrap()
+        self.provider_of("dns1", change)
     }
 
     /// A provider with the marks of `instance`.
-    pub(crate) fn provider_of(&self, instance: &str) -> Arc<dyn Provider> {
-        connect("test", instance, Config::new(&self.url), SecretRef::Named("key".into())).unwrap()
+    pub(crate) fn provider_of(&self, instance: &str, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
+        let mut config = Config::new(&self.url);
+        change(&mut config);
+        connect("test", instance, config, SecretRef::Named("key".into())).unwrap()
     }
 
     /// A context with the right key.

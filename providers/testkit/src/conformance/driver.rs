@@ -20,6 +20,9 @@ use std::{
 /// Passes after which a state that is still not reached never will be.
 const PASSES: usize = 16;
 
+/// Reads that may end in a conflict before one must not.
+const CONFLICTS: usize = 3;
+
 /// A running process: a provider, and what it remembers.
 pub(super) struct Process<'a> {
     pub(super) subject: &'a dyn Subject,
@@ -70,7 +73,14 @@ impl<'a> Process<'a> {
     ) -> Result<Observation, Stop> {
         let claims = self.memory.claims();
         let want = Want { scope: &self.scope, focus, desired, tracked, claims: &claims };
-        let seen = self.provider.observe(&self.cx, &want).await?;
+        let mut tries = 0;
+        let seen = loop {
+            match self.provider.observe(&self.cx, &want).await {
+                // A request of a process that died may arrive while its successor reads.
+                Err(error) if error.kind == ErrorKind::Conflict && tries < CONFLICTS => tries += 1,
+                seen => break seen?,
+            }
+        };
         ensure!(seen.complete, "the observation of {} is not complete, though nothing is broken", self.scope);
         for pair in seen.resources.windows(2) {
             let (a, b) = (&pair[0].id, &pair[1].id);
