@@ -149,7 +149,7 @@ impl<'a> ScopeBuilder<'a> {
         told: &HashMap<&ResourceId, &store::Condition>,
         detailed: bool,
     ) -> ResourceChange {
-        let is_guarded = step.change.writes() && step.reason.is_guarded();
+        let is_guarded = step.change.writes() && step.is_guarded();
         let blocked = step.blocked.is_some().then(|| match told.get(&step.id) {
             Some(c) => Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() },
             None => Blocked {
