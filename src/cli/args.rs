@@ -24,6 +24,8 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Take a tour in a scratch directory: no root, no network, no server
+    Demo(super::demo::DemoArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
     /// Make it so

@@ -4,6 +4,7 @@
 
 mod apply;
 mod args;
+mod demo;
 mod out;
 mod plan;
 
@@ -29,13 +30,18 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let environment = Environment::of_process();
     log(&args, &environment);
     let mut out = Out::new(&environment);
-    let result = match &args.command {
-        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
-        Command::Apply(apply) => apply::run(&args, apply, environment, &mut out).await,
-    };
-    match result {
+    match dispatch(&args, environment, &mut out).await {
         Ok(exit) => exit.code(),
         Err(failure) => fail(&failure, &mut out),
+    }
+}
+
+/// Runs one verb.
+async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Apply(apply) => apply::run(args, apply, environment, out).await,
+        Command::Demo(demo) => demo::run(demo, environment, out).await,
+        Command::Plan(plan) => plan::run(args, plan, environment, out).await,
     }
 }
 

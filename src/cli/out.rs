@@ -59,6 +59,8 @@ pub struct Out {
     pub terminal: bool,
     /// A person can be asked.
     pub interactive: bool,
+    /// What was said since recording began; while recording, talk goes to standard output too, in order.
+    recorded: Option<String>,
 }
 
 impl Out {
@@ -67,10 +69,22 @@ impl Out {
         let terminal = std::io::stdout().is_terminal();
         let plain = environment.var("NO_COLOR").is_some() || environment.var("TERM") == Some("dumb");
         let interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        Out { colour: terminal && !plain, terminal, interactive }
+        Out { colour: terminal && !plain, terminal, interactive, recorded: None }
+    }
+    /// Begins to record.
+    pub(super) fn record(&mut self) {
+        self.recorded = Some(String::new());
+    }
+    /// Takes what was said since the last call.
+    pub(super) fn take_recorded(&mut self) -> String {
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
     /// Writes data.
     pub fn data(&mut self, text: &str) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push_str(text);
+            recorded.push('\n');
+        }
         let mut stdout = std::io::stdout().lock();
         let _ = stdout.write_all(text.as_bytes());
         if !text.ends_with('\n') && !text.is_empty() {
@@ -80,6 +94,9 @@ impl Out {
     }
     /// Writes talk.
     pub fn talk(&mut self, text: &str) {
+        if self.recorded.is_some() {
+            return self.data(text);
+        }
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
     /// Asks a yes-or-no question.

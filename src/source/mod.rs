@@ -23,6 +23,7 @@ mod oid;
 mod process;
 mod reference;
 mod remote;
+pub mod scratch;
 mod tree;
 mod url;
 
