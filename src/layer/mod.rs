@@ -45,7 +45,7 @@ macro_rules! forward_observer {
             ) -> Option<std::sync::Arc<str>> {
                 self.inner.part(scope, id)
             }
-            fn slot(&self, id: &reconciled_provider::ResourceId) -> Option<std::sync::Arc<str>> {
+            fn slot(&self, id: &reconciled_provider::ResourceId) -> Option<reconciled_provider::Slot> {
                 self.inner.slot(id)
             }
             fn guard_word(

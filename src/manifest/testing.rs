@@ -11,7 +11,7 @@ use bytes::Bytes;
 use reconciled_provider::{
     At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
     Inputs, Kind, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer, Policy, Problem,
-    ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Spec, Tracked, Value,
+    ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Slot, Spec, Tracked, Value,
     Version, Want, no_hints,
 };
 use serde::Deserialize;
@@ -200,7 +200,7 @@ impl Observer for Fake {
     fn part(&self, _: &Scope, id: &ResourceId) -> Option<Arc<str>> {
         Some(id.0.clone())
     }
-    fn slot(&self, _: &ResourceId) -> Option<Arc<str>> {
+    fn slot(&self, _: &ResourceId) -> Option<Slot> {
         None
     }
     fn guard_word(&self, _: &Scope, _: &ResourceId) -> Option<&'static str> {

@@ -37,7 +37,7 @@ pub use observe::{Focus, Found, Health, Hint, Observation, Observed, Owner, Trac
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
 pub use provider::{
-    Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, no_hints,
+    Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Slot, no_hints,
 };
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
 pub use spec::{Reference, Resource, Spec};

@@ -106,6 +106,34 @@ pub struct Merged {
     pub ours: Sealed,
 }
 
+/// A place that resources take: a DNS name, for CNAME ↔ A.
+///
+/// ```
+/// use reconciled_provider::Slot;
+/// let (a, txt) = (Slot { name: "www".into(), alone: false }, Slot { name: "www".into(), alone: false });
+/// let cname = Slot { name: "www".into(), alone: true };
+/// assert!(cname.clashes_with(&a) && a.clashes_with(&cname) && !a.clashes_with(&txt));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// Name of the place.
+    pub name: Arc<str>,
+    /// This resource tolerates no other in its place (RFC 1034 §3.6.2: a CNAME).
+    pub alone: bool,
+}
+
+impl Slot {
+    /// True when the two cannot both exist.
+    pub fn clashes_with(&self, other: &Slot) -> bool {
+        self.name == other.name && (self.alone || other.alone)
+    }
+    /// The slots that clash with this one, for look-ups.
+    pub fn clashing(&self) -> impl Iterator<Item = Slot> + '_ {
+        let all = [true, false].into_iter().filter(|alone| *alone || self.alone);
+        all.map(|alone| Slot { name: self.name.clone(), alone })
+    }
+}
+
 /// Everything that reads.
 ///
 /// Laws, checked by the conformance suite:
@@ -149,9 +177,9 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>>;
 
-    /// What only one resource can hold at a time: two resources with the same slot cannot both exist, so a
-    /// delete comes before the create that takes its place (a DNS name, for CNAME ↔ A). None: no such thing.
-    fn slot(&self, id: &ResourceId) -> Option<Arc<str>>;
+    /// The place that `id` takes, where resources can be in each other's way: a delete comes before the create
+    /// that takes its place, and both together are a change, not a loss. None: no such thing.
+    fn slot(&self, id: &ResourceId) -> Option<Slot>;
 
     /// The guard word a change of `id` needs consent for, whatever the counts: `zone-delete`, `apex-ns`.
     /// Words ending in `-delete` hold only deletions.

@@ -5,7 +5,7 @@
 //! there. Values never hold a line break: character strings escape it.
 
 use crate::name::{Name, relative};
-use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed};
+use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed, Slot};
 use std::{borrow::Cow, sync::Arc};
 
 /// Canonical bytes of a zone that exists.
@@ -81,6 +81,11 @@ pub fn scope(entry: &str, zone: &Name) -> Scope {
 pub fn part(scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
     let (name, kind) = parts(id)?;
     Some(format!("{}/{kind}", relative(name, &zone_name(scope))).into())
+}
+
+/// The DNS name, which a CNAME takes for itself (RFC 1034 §3.6.2).
+pub fn slot(id: &ResourceId) -> Option<Slot> {
+    parts(id).map(|(name, kind)| Slot { name: name.into(), alone: kind == "CNAME" })
 }
 
 /// The guard word of a resource: deleting a zone and touching its delegation need consent.

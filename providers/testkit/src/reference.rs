@@ -14,7 +14,7 @@ use reconciled_provider::{
     Action, Batch, Claim, Cx, Delta, Deltas, Error, ErrorKind, Fencing, FieldChange, Focus, Found,
     GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Merged,
     Normalized, Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Sealed, Spec, Tracked, Version, Want, diff_by_compare,
+    ProviderInfo, Resource, ResourceId, Scope, Sealed, Slot, Spec, Tracked, Version, Want, diff_by_compare,
     no_hints,
 };
 use std::{
@@ -493,9 +493,9 @@ impl Observer for Reference {
         Some(id.0.clone())
     }
 
-    fn slot(&self, id: &ResourceId) -> Option<Arc<str>> {
-        // `www/A` and `www/CNAME` share `www`; keys without a slash have no slot.
-        id.0.split_once('/').map(|(slot, _)| slot.into())
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        // `www/CNAME` wants `www` for itself; keys without a slash have no slot.
+        id.0.split_once('/').map(|(name, kind)| Slot { name: name.into(), alone: kind == "CNAME" })
     }
 
     fn guard_word(&self, _: &Scope, _: &ResourceId) -> Option<&'static str> {

@@ -25,7 +25,8 @@ use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
     Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Tracked, Version, Want, diff_by_compare, no_hints,
+    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want, diff_by_compare,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -145,8 +146,8 @@ impl Observer for Backend {
         record::part(scope, id)
     }
 
-    fn slot(&self, id: &ResourceId) -> Option<Arc<str>> {
-        record::parts(id).map(|(name, _)| name.into())
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        record::slot(id)
     }
 
     fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {

@@ -143,7 +143,10 @@ impl<'a> Process<'a> {
                 self.memory.forget(id);
                 continue;
             };
-            let makes_room = self.provider.slot(id).is_some_and(|slot| slots.contains(&slot));
+            let makes_room = self
+                .provider
+                .slot(id)
+                .is_some_and(|slot| slot.clashing().any(|other| slots.contains(&other)));
             let list = if makes_room { &mut first } else { &mut last };
             list.push(Op::Delete { observed, tracked: Some(row.tracked.clone()) });
         }

@@ -39,7 +39,8 @@ pub(super) async fn one_batch_swaps_what_cannot_coexist(play: &Play<'_>) -> Chec
         let of_word = batch.actions.iter().filter(move |action| action.op.word() == word);
         of_word.filter_map(|action| process.provider.slot(action.op.id())).collect::<Vec<_>>()
     };
-    let shares_a_slot = slots("delete").iter().any(|slot| slots("create").contains(slot));
+    let shares_a_slot =
+        slots("delete").iter().any(|slot| slots("create").iter().any(|other| slot.clashes_with(other)));
     ensure!(replaces || shares_a_slot, "Swapped swaps nothing: {:?}", batch.actions);
     in_one_batch(&process, &swapped, &[]).await?;
     in_one_batch(&process, &initial, &[]).await

@@ -138,7 +138,7 @@ impl Observer for Broken {
         assert!(self.mistake != Mistake::PanicsOnStrangers || id.0.is_ascii(), "what is {id}?");
         self.inner.part(scope, id)
     }
-    fn slot(&self, id: &ResourceId) -> Option<Arc<str>> {
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
         self.inner.slot(id)
     }
     fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {

@@ -146,7 +146,7 @@ impl Observer for Notebook {
     fn part(&self, _: &Scope, id: &ResourceId) -> Option<Arc<str>> {
         Some(id.0.clone())
     }
-    fn slot(&self, _: &ResourceId) -> Option<Arc<str>> {
+    fn slot(&self, _: &ResourceId) -> Option<Slot> {
         None
     }
     fn guard_word(&self, _: &Scope, _: &ResourceId) -> Option<&'static str> {

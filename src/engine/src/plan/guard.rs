@@ -2,7 +2,7 @@
 
 use super::{Change, Reason, ScopePlan, Step, digest::digest};
 use crate::desired::Desired;
-use reconciled_provider::{GuardDomain, Hash, ProviderInfo, Scope};
+use reconciled_provider::{GuardDomain, Hash, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Limits of one domain. Manifests may tighten them, never loosen.
@@ -71,7 +71,7 @@ pub fn judge(
     desired: &Desired,
     plans: &[&ScopePlan],
     atomic: bool,
-    slot: impl Fn(&Step) -> Option<Arc<str>>,
+    slot: impl Fn(&Step) -> Option<Slot>,
 ) -> Verdict {
     let guarded: Vec<(&Scope, &Step)> = plans
         .iter()
@@ -83,7 +83,7 @@ pub fn judge(
         .filter(|(_, s)| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
     let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32;
     // Only what comes in the same batch takes a place at once: a create that waits does not.
-    let created: BTreeSet<(&Scope, Arc<str>)> = guarded
+    let created: BTreeSet<(&Scope, Slot)> = guarded
         .iter()
         .filter(|(_, s)| s.change == Change::Create && s.blocked.is_none())
         .filter_map(|(scope, s)| Some((*scope, slot(s)?)))
@@ -104,7 +104,9 @@ pub fn judge(
             }
             Change::Delete => {
                 counts[3] += 1;
-                let swapped = atomic && slot(step).is_some_and(|s| created.contains(&(*scope, s)));
+                let swapped = atomic
+                    && slot(step)
+                        .is_some_and(|s| s.clashing().any(|other| created.contains(&(*scope, other))));
                 *(if swapped { &mut updates } else { &mut deletes }) += 1;
             }
             _ => {}

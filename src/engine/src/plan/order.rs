@@ -3,11 +3,8 @@
 
 use super::{Blocked, Change, ScopeInput, Step};
 use crate::store::Condition;
-use reconciled_provider::ManifestKey;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use reconciled_provider::{ManifestKey, Slot};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sorts `steps`.
 ///
@@ -16,7 +13,7 @@ use std::{
 pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
     let slot = |step: &Step| input.provider.slot(&step.id);
     let deletes = steps.iter().any(|s| s.change == Change::Delete);
-    let wanted: BTreeSet<Arc<str>> = if deletes {
+    let wanted: BTreeSet<Slot> = if deletes {
         steps
             .iter()
             .filter(|s| matches!(s.change, Change::Create | Change::Update))
@@ -28,7 +25,8 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
     let edges = steps.iter().any(|s| !after(s).is_empty());
     let depth = if edges { depths(steps) } else { BTreeMap::new() };
     let rank = |step: &Step| {
-        let makes_room = step.change == Change::Delete && slot(step).is_some_and(|s| wanted.contains(&s));
+        let makes_room = step.change == Change::Delete
+            && slot(step).is_some_and(|s| s.clashing().any(|other| wanted.contains(&other)));
         let depth = step.work.row.as_ref().and_then(|r| depth.get(&r.manifest)).copied().unwrap_or(0);
         match step.change {
             Change::Move { .. } | Change::Adopt | Change::Forget => (0, 0),
@@ -47,7 +45,7 @@ pub(super) fn wait_for_successors(
     conditions: &mut Vec<Condition>,
 ) {
     let waits = |step: &&Step| matches!(step.blocked, Some(Blocked::Reference(_) | Blocked::Dependency(_)));
-    let waiting: BTreeMap<Arc<str>, Blocked> = steps
+    let waiting: BTreeMap<Slot, Blocked> = steps
         .iter()
         .filter(|s| s.change == Change::Create)
         .filter(waits)
@@ -57,7 +55,11 @@ pub(super) fn wait_for_successors(
         return;
     }
     for step in steps.iter_mut().filter(|s| s.change == Change::Delete && s.blocked.is_none()) {
-        let Some(blocked) = input.provider.slot(&step.id).and_then(|slot| waiting.get(&slot)) else {
+        let Some(blocked) = input
+            .provider
+            .slot(&step.id)
+            .and_then(|slot| slot.clashing().find_map(|other| waiting.get(&other)))
+        else {
             continue;
         };
         step.blocked = Some(blocked.clone());

@@ -345,6 +345,7 @@ impl Case {
             broken: line.list("broken").map(Arc::from).collect(),
             unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
+            needs_consent: false,
             path_changed: line.has("path-changed"),
             drift: line.get("drift").map(drift),
         };

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use reconciled_provider::{
     Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, Manifest, Merged,
-    Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Tracked, Version,
-    Want, diff_by_compare,
+    Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked,
+    Version, Want, diff_by_compare,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{
@@ -80,7 +80,7 @@ impl Observer for Spoken {
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
         self.reference.part(scope, id)
     }
-    fn slot(&self, id: &ResourceId) -> Option<Arc<str>> {
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
         self.reference.slot(id)
     }
     fn guard_word(&self, _: &Scope, id: &ResourceId) -> Option<&'static str> {
