@@ -24,10 +24,22 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Carry out what `plan` shows
+    Apply(ApplyArgs),
+    /// Check the configuration, credentials, sources, providers and the state
+    Check(super::check::CheckArgs),
+    /// Print the completions of a shell
+    Completions(super::completions::CompletionsArgs),
+    /// Describe a kind of manifest, or say why an address is not in sync
+    Explain(super::explain::ExplainArgs),
+    /// Write manifests of what a provider holds already
+    Import(super::import::ImportArgs),
+    /// Write the manual pages
+    Man(super::man::ManArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
-    /// Make it so
-    Apply(ApplyArgs),
+    /// Check manifests without a configuration
+    Validate(super::validate::ValidateArgs),
 }
 
 /// Form of output.

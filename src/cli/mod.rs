@@ -4,8 +4,14 @@
 
 mod apply;
 mod args;
+mod check;
+mod completions;
+mod explain;
+mod import;
+mod man;
 mod out;
 mod plan;
+mod validate;
 
 pub use args::{Args, Command};
 pub use out::{Exit, Out};
@@ -30,8 +36,14 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     log(&args, &environment);
     let mut out = Out::new(&environment);
     let result = match &args.command {
-        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
         Command::Apply(apply) => apply::run(&args, apply, environment, &mut out).await,
+        Command::Check(check) => check::run(&args, check, environment, &mut out).await,
+        Command::Completions(completions) => completions::run(completions, &mut out),
+        Command::Explain(explain) => explain::run(&args, explain, environment, &mut out).await,
+        Command::Import(import) => import::run(&args, import, environment, &mut out).await,
+        Command::Man(man) => man::run(man, &mut out),
+        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
+        Command::Validate(validate) => validate::run(validate, &mut out),
     };
     match result {
         Ok(exit) => exit.code(),

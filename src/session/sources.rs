@@ -53,7 +53,11 @@ pub struct Known {
 }
 
 /// Opens the mirror of a configured source.
-pub(super) fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Result<Mirror, Failure> {
+pub(super) fn mirror(
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+) -> Result<Mirror, Failure> {
     let urls = source
         .urls
         .iter()
@@ -176,7 +180,7 @@ pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot
 }
 
 /// A tree as the manifest loader reads it.
-pub(super) struct TreeFiles<'a>(pub &'a dyn Tree);
+pub struct TreeFiles<'a>(pub &'a dyn Tree);
 
 impl Files for TreeFiles<'_> {
     fn entries(&self) -> Vec<(Arc<str>, [u8; 20])> {
