@@ -24,12 +24,24 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Carry out what `plan` shows
+    Apply(ApplyArgs),
+    /// Check the configuration, credentials, sources, providers and the state
+    Check(super::check::CheckArgs),
+    /// Print the completions of a shell
+    Completions(super::completions::CompletionsArgs),
     /// Take a tour in a scratch directory: no root, no network, no server
     Demo(super::demo::DemoArgs),
+    /// Describe a kind of manifest, or say why an address is not in sync
+    Explain(super::explain::ExplainArgs),
+    /// Write manifests of what a provider holds already
+    Import(super::import::ImportArgs),
+    /// Write the manual pages
+    Man(super::man::ManArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
-    /// Make it so
-    Apply(ApplyArgs),
+    /// Check manifests without a configuration
+    Validate(super::validate::ValidateArgs),
 }
 
 /// Form of output.

@@ -4,9 +4,15 @@
 
 mod apply;
 mod args;
+mod check;
+mod completions;
 mod demo;
+mod explain;
+mod import;
+mod man;
 mod out;
 mod plan;
+mod validate;
 
 pub use args::{Args, Command};
 pub use out::{Exit, Out};
@@ -40,8 +46,14 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
     match &args.command {
         Command::Apply(apply) => apply::run(args, apply, environment, out).await,
+        Command::Check(check) => check::run(args, check, environment, out).await,
+        Command::Completions(completions) => completions::run(completions, out),
         Command::Demo(demo) => demo::run(demo, environment, out).await,
+        Command::Explain(explain) => explain::run(args, explain, environment, out).await,
+        Command::Import(import) => import::run(args, import, environment, out).await,
+        Command::Man(man) => man::run(man, out),
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
+        Command::Validate(validate) => validate::run(validate, out),
     }
 }
 

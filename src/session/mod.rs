@@ -12,7 +12,7 @@ mod writer;
 pub use desired::{Ask, Outlook, SourceAsk};
 pub use error::{Failure, Kind};
 pub use fast::Standing;
-pub use sources::Snapshot;
+pub use sources::{Snapshot, TreeFiles};
 pub use writer::Writing;
 
 use crate::{

@@ -180,7 +180,7 @@ pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot
 }
 
 /// A tree as the manifest loader reads it.
-pub(super) struct TreeFiles<'a>(pub &'a dyn Tree);
+pub struct TreeFiles<'a>(pub &'a dyn Tree);
 
 impl Files for TreeFiles<'_> {
     fn entries(&self) -> Vec<(Arc<str>, [u8; 20])> {

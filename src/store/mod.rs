@@ -31,7 +31,7 @@ pub use entry::{
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
-pub use open::DATABASE;
+pub use open::{DATABASE, Holder, holder};
 pub use seal::{KEY_FILE, Seal};
 pub use write::APPROVAL_LIFE;
 
@@ -228,6 +228,14 @@ impl Reader {
         drop(conn);
         let seal = Seal::load(dir)?.map(Arc::new);
         Ok(Reader { pool, seal, clock, epoch, file })
+    }
+
+    /// Reads the whole file and looks for damage.
+    ///
+    /// Errors: `Damaged`, and what SQLite cannot read.
+    pub async fn quick_check(&self) -> Result<()> {
+        let mut conn = self.conn().await?;
+        open::check(&mut conn, &self.file, "PRAGMA quick_check(1)").await
     }
 
     /// A state in which nothing was ever written, for planning where there is none yet.

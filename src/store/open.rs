@@ -74,6 +74,33 @@ impl Lock {
     }
 }
 
+/// Who has a state directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// A process; its number where it left one.
+    Process(Option<u32>),
+}
+
+/// Says who has the state in `dir`. Takes nothing and makes nothing.
+pub fn holder(dir: &Path) -> Result<Holder> {
+    let path = dir.join("lock");
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(error) => return Err(StoreError::file("open the lock", &path)(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Holder::Nobody),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            Ok(Holder::Process(file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())))
+        }
+        Err(TryLockError::Error(error)) => Err(StoreError::file("look at the lock", &path)(error)),
+    }
+}
+
 /// Makes the state directory, for its owner only; one that is there keeps its mode.
 pub(super) fn make_dir(dir: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::file("create", dir))

@@ -68,7 +68,7 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
     if spec.exclusive {
         out.exclusive.push((*scope).clone());
     }
-    let ttl = valid_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
+    let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
     let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: spec.apex };
     records(&context, &spec.records, &mut out);
     out
@@ -106,7 +106,7 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         return out;
     }
     let inherited = declared.unwrap_or_default();
-    let own = valid_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
+    let own = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
     let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: inherited.has_apex };
@@ -371,6 +371,17 @@ fn cname_conflicts(cx: &Context<'_>, good: &[Good], problems: &mut Vec<Problem>)
         );
     }
     refused
+}
+
+/// The TTL of all records of a manifest. It cannot wait for an output: every record would have to wait too.
+fn common_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Problem>) -> Option<u32> {
+    let ttl = ttl?;
+    if !ttl.unknown.is_empty() {
+        let problem = manifest.error(ttl.span, "the ttl of all records is an output that is not known yet");
+        problems.push(problem.hint("write the number, or put the reference into `ttl` of single records"));
+        return None;
+    }
+    valid_ttl(manifest, Some(ttl), problems)
 }
 
 fn valid_ttl(manifest: &Manifest, ttl: Option<&At<u32>>, problems: &mut Vec<Problem>) -> Option<u32> {

@@ -63,7 +63,7 @@ fn row(id: &str) -> Row {
         drift: Drift::Heal,
         merge: false,
         state: RowState::Settled,
-        written_at: std::time::Duration::ZERO,
+        written_at: Duration::ZERO,
         revision: "abc1234".into(),
     }
 }

@@ -238,9 +238,12 @@ impl<'a> Decoder<'a> {
 
     fn number<T: std::str::FromStr>(self) -> Result<T, DecodeError> {
         let text = self.text().ok_or_else(|| self.wrong("a number"))?;
-        if let NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) = self.node.value {
-            return Err(self.wrong("a number"));
-        }
+        let text = match &self.node.value {
+            NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) => return Err(self.wrong("a number")),
+            // Any number will do: [`At::unknown`] says that it is not the value.
+            NodeValue::Scalar(_, ScalarKind::Unknown(_)) => "0",
+            _ => text,
+        };
         text.parse().map_err(|_| self.wrong("a number in range"))
     }
 }
@@ -451,7 +454,8 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     }
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
         let node = self.value.take().expect("serde asks for a value only after its key");
-        seed.deserialize(self.decoder.of(node))
+        // What a type refuses after it read a text (a duration, a pattern) points at that text.
+        seed.deserialize(self.decoder.of(node)).map_err(|error| error.or_at(node.span))
     }
 }
 
@@ -550,6 +554,45 @@ mod tests {
         );
         assert_eq!(check("zone: a\nttl: '60'\n").1, "z.yaml:2:6: expected a number, found `60`");
         assert_eq!(check("zone: a\nttl: -1\n").1, "z.yaml:2:6: expected a number in range, found `-1`");
+    }
+
+    #[test]
+    fn a_number_that_is_not_known_yet_notes_what_it_waits_for() {
+        #[derive(serde::Deserialize)]
+        struct Timed {
+            ttl: At<u32>,
+        }
+        let file = SourceFile::new("z.yaml", "ttl: 0\n");
+        let mut node = parse(&file, Limits::default()).unwrap().remove(0);
+        let target = crate::ManifestKey("s/aws/Queue//jobs".into());
+        let reference = Reference { target, path: "status.ttl".into() };
+        let NodeValue::Map(entries) = &mut node.value else { panic!("a mapping") };
+        let unknown = ScalarKind::Unknown([reference.clone()].into());
+        entries[0].1.value = NodeValue::Scalar("${Queue/jobs:status.ttl}".into(), unknown);
+        let (timed, problems) = node.decode::<Timed>(&file);
+        assert_eq!(problems, []);
+        assert_eq!(timed.unwrap().ttl.unknown, [reference]);
+    }
+
+    #[test]
+    fn what_a_type_refuses_points_at_the_value_and_not_at_the_mapping_around_it() {
+        #[derive(serde::Deserialize)]
+        #[expect(dead_code, reason = "only the problem counts")]
+        struct Timed {
+            name: String,
+            every: Seconds,
+        }
+        struct Seconds;
+        impl<'de> Deserialize<'de> for Seconds {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seconds, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Err(de::Error::custom(format!("`{text}` is no duration")))
+            }
+        }
+        let file = SourceFile::new("z.yaml", "name: a\nevery: often\n");
+        let node = parse(&file, Limits::default()).unwrap().remove(0);
+        let place = node.decode::<Timed>(&file).1.remove(0).place.unwrap();
+        assert_eq!((place.line, place.column), (2, 8));
     }
 
     #[test]

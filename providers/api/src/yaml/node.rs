@@ -1,7 +1,7 @@
 //! The positioned tree.
 
 use crate::spec::Reference;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A position: line and column from 1, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -19,16 +19,23 @@ pub struct SourceFile {
     pub path: Arc<str>,
     /// The whole text.
     pub text: Arc<str>,
+    /// Where each line begins: found out for the first problem, so that thousands of them cost one scan.
+    starts: OnceLock<Vec<usize>>,
 }
 
 impl SourceFile {
     /// Wraps `text` read from `path`.
     pub fn new(path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceFile {
-        SourceFile { path: path.into(), text: text.into() }
+        SourceFile { path: path.into(), text: text.into(), starts: OnceLock::new() }
     }
     /// Line `number`, counted from 1.
     pub fn line(&self, number: u32) -> Option<&str> {
-        self.text.lines().nth((number as usize).checked_sub(1)?)
+        let starts = self.starts.get_or_init(|| {
+            let after = self.text.match_indices('\n').map(|(index, _)| index + 1);
+            std::iter::once(0).chain(after).filter(|start| *start < self.text.len()).collect()
+        });
+        let start = *starts.get((number as usize).checked_sub(1)?)?;
+        self.text[start..].lines().next()
     }
 }
 
@@ -124,6 +131,21 @@ impl Node {
             NodeValue::Map(entries) => {
                 entries.iter_mut().for_each(|(_, node)| node.for_each_scalar_mut(change))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod line_tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_by_its_number_whatever_ends_it() {
+        for text in ["", "a", "a\n", "a\r\nb", "\n\nb\n", "é\n\n"] {
+            let file = SourceFile::new("f", text);
+            let lines: Vec<_> = (1..=9).map_while(|number| file.line(number)).collect();
+            assert_eq!(lines, text.lines().collect::<Vec<_>>(), "{text:?}");
+            assert_eq!(file.line(0), None);
         }
     }
 }

@@ -1,0 +1,305 @@
+//! `check`: everything an invocation needs, looked at one by one. Writes nothing but the mirrors of sources,
+//! and never shows a secret.
+
+use super::{Args, Exit, Out};
+use crate::{
+    config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
+    session::{Ask, Failure, Session},
+    store::{Holder, Reader, StoreError, holder},
+};
+use clap::Args as ClapArgs;
+use reconciled_provider::{Clock, Problem, SecretRef, Secrets};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// Arguments of `check`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CheckArgs {
+    /// How long each source and provider may take
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    timeout: config::Period,
+}
+
+/// How one check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// The lines printed so far.
+struct Report<'a> {
+    out: &'a mut Out,
+    failures: usize,
+    warnings: usize,
+}
+
+impl Report<'_> {
+    fn say(&mut self, verdict: Verdict, what: &str, text: &str, hint: Option<&str>) {
+        let word = match verdict {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        };
+        self.warnings += usize::from(verdict == Verdict::Warn);
+        self.failures += usize::from(verdict == Verdict::Fail);
+        // An error from a remote may have several lines.
+        let text = text.replace('\n', "\n        ");
+        self.out.data(&format!("{word:<4}  {what}: {text}"));
+        if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
+            self.out.data(&format!("      hint: {hint}"));
+        }
+    }
+    fn ok(&mut self, what: &str, text: &str) {
+        self.say(Verdict::Ok, what, text, None);
+    }
+    fn failure(&mut self, what: &str, failure: &Failure) {
+        self.say(Verdict::Fail, what, &failure.to_string(), failure.hint().as_deref());
+    }
+    fn problem(&mut self, problem: &Problem) {
+        let verdict = if problem.is_error() { Verdict::Fail } else { Verdict::Warn };
+        let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        self.say(verdict, "config", &format!("{place}{}", problem.message), problem.hint.as_deref());
+    }
+}
+
+/// Runs the verb.
+pub(super) async fn run(
+    args: &Args,
+    check: &CheckArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let mut report = Report { out, failures: 0, warnings: 0 };
+    let path = config::locate(args.config.as_deref(), &environment)?;
+    let (config, problems) = config::read(&path, &environment);
+    problems.iter().for_each(|problem| report.problem(problem));
+    let Some(config) = config else { return Ok(end(&mut report)) };
+    let counts = format!(
+        "{}: {} sources, {} providers, instance {}",
+        path.display(),
+        config.sources.len(),
+        config.providers.len(),
+        config.instance
+    );
+    report.ok("config", &counts);
+    writable_by_others(&path, &mut report);
+    credentials(&config, &environment, &mut report);
+    let clock = crate::clock::SystemClock;
+    state(&config.state_dir, std::sync::Arc::new(clock), &mut report).await;
+    match Session::open(args.config.as_deref(), environment).await {
+        Ok(session) => {
+            providers(&session, check.timeout.0, &mut report).await;
+            sources(&session, check.timeout.0, &mut report).await;
+        }
+        Err(Failure::Problems(problems)) => problems.iter().for_each(|problem| report.problem(problem)),
+        // Said in the check of the state already.
+        Err(Failure::Store(_)) => {}
+        Err(failure) => report.failure("config", &failure),
+    }
+    Ok(end(&mut report))
+}
+
+fn end(report: &mut Report<'_>) -> Exit {
+    let (failures, warnings) = (report.failures, report.warnings);
+    report.out.talk(&match (failures, warnings) {
+        (0, 0) => "all is well".to_string(),
+        (failures, warnings) => format!("{failures} failed, {warnings} to look at"),
+    });
+    if failures > 0 { Exit::Error } else { Exit::Good }
+}
+
+/// Whoever can write the configuration decides which commands run and where credentials go.
+fn writable_by_others(path: &Path, report: &mut Report<'_>) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    if metadata.permissions().mode() & 0o002 != 0 {
+        let text = format!("{} can be written by everyone", path.display());
+        report.say(Verdict::Warn, "config", &text, Some(&format!("chmod o-w {}", path.display())));
+    }
+}
+
+fn credentials(config: &Config, environment: &Environment, report: &mut Report<'_>) {
+    // Marks are not made here, so the key does not matter.
+    let secrets = HostSecrets::new([0; 32], environment.clone(), config.secrets.clone());
+    for (what, reference) in references(config) {
+        let place = describe_secret(&reference);
+        match secrets.reveal(&reference) {
+            Err(error) => {
+                report.say(Verdict::Fail, &what, &error.chain(), error.hint.as_deref());
+            }
+            Ok(_) => match secrets.warning(&reference) {
+                Some(warning) => {
+                    let (text, hint) = warning.split_once(": ").unwrap_or((&warning, ""));
+                    report.say(Verdict::Warn, &what, text, Some(hint));
+                }
+                None => report.ok(&what, &format!("{place} can be read")),
+            },
+        }
+    }
+}
+
+/// Every secret the configuration names, by where it is used.
+fn references(config: &Config) -> BTreeMap<String, SecretRef> {
+    let mut all = BTreeMap::new();
+    for (name, declared) in &config.secrets {
+        all.insert(format!("secret {name}"), declared.place.clone());
+    }
+    for source in &config.sources {
+        let named = [("token", &source.token), ("ssh passphrase", &source.ssh_passphrase)];
+        for (word, reference) in named {
+            if let Some(reference) = reference {
+                all.insert(format!("source {} {word}", source.name), reference.clone());
+            }
+        }
+    }
+    for entry in &config.providers {
+        all.extend(secrets_of(entry));
+    }
+    all
+}
+
+/// What only a backend understands is a secret where it is written like one.
+fn secrets_of(entry: &ProviderEntry) -> Vec<(String, SecretRef)> {
+    let is_place = |word: &str| matches!(word, "file" | "env" | "credential");
+    let mut found = Vec::new();
+    for (key, value) in entry.rest.entries() {
+        let fields = value.entries();
+        let looks_like = fields.len() == 1 && fields[0].0.as_str().is_some_and(is_place);
+        let (Some(key), true) = (key.as_str(), looks_like) else { continue };
+        if let (Some(SecretPlace(reference)), _) = value.decode::<SecretPlace>(&entry.file) {
+            found.push((format!("provider {} {key}", entry.name), reference));
+        }
+    }
+    found
+}
+
+async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report<'_>) {
+    let shown = dir.display();
+    match fs::metadata(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return report.ok("state", &format!("{shown} is not there yet; the first `apply` makes it"));
+        }
+        Err(error) => {
+            let hint = "let the service's user reach it, or change `stateDir`";
+            return report.say(Verdict::Fail, "state", &format!("read {shown}: {error}"), Some(hint));
+        }
+        Ok(metadata) => {
+            if metadata.permissions().mode() & 0o007 != 0 {
+                let hint = format!("chmod 700 {shown}");
+                report.say(Verdict::Warn, "state", &format!("{shown} is open to everyone"), Some(&hint));
+            }
+        }
+    }
+    match tempfile::tempfile_in(dir) {
+        Ok(_) => report.ok("state", &format!("{shown} can be written")),
+        Err(error) => {
+            let hint = format!("let the service's user write it: chown USER {shown}");
+            report.say(Verdict::Fail, "state", &format!("write to {shown}: {error}"), Some(&hint));
+        }
+    }
+    match holder(dir) {
+        Ok(Holder::Nobody) => report.ok("lock", "free"),
+        Ok(Holder::Process(pid)) => {
+            let pid = pid.map_or("another process".to_string(), |pid| format!("process {pid}"));
+            report.ok("lock", &format!("held by {pid}"));
+        }
+        Err(error) => report.failure("lock", &error.into()),
+    }
+    let checked = match Reader::open(dir, clock).await {
+        Ok(reader) => reader.quick_check().await,
+        Err(error) => Err(error),
+    };
+    match checked {
+        Ok(()) => report.ok("database", "sound, schema of this version"),
+        Err(StoreError::NotThere(_)) => report.ok("database", "none yet; the first `apply` makes it"),
+        Err(error @ StoreError::OlderSchema { .. }) => {
+            let failure = Failure::from(error);
+            report.say(Verdict::Warn, "database", &failure.to_string(), failure.hint().as_deref());
+        }
+        Err(error) => report.failure("database", &error.into()),
+    }
+}
+
+async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) {
+    for (name, entry) in &session.surveyor.entries {
+        let what = format!("provider {name}");
+        let begun = Instant::now();
+        // Versions of nothing: the cheapest call that reaches the remote with its credentials.
+        let call = entry.observer.versions(&session.surveyor.cx, &[]);
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(_)) => report.ok(&what, &format!("answers in {} ms", begun.elapsed().as_millis())),
+            Ok(Err(error)) => report.failure(&what, &error.into()),
+            Err(_) => late(&what, limit, report),
+        }
+    }
+}
+
+async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) {
+    let Ok(reader) = session.reader().await else { return };
+    for source in &session.config.sources {
+        let what = format!("source {}", source.name);
+        let ask = Ask { source: Some(source.name.to_string()), ..Ask::default() };
+        match tokio::time::timeout(limit, session.snapshots(&ask, &reader)).await {
+            Err(_) => late(&what, limit, report),
+            Ok(Err(failure)) => report.failure(&what, &failure),
+            Ok(Ok(snapshots)) => {
+                for snapshot in &snapshots {
+                    match &snapshot.behind {
+                        Some(error) => {
+                            let failure = Failure::Other(error.to_string(), Some(error.hint()));
+                            report.failure(&what, &failure);
+                        }
+                        None => report.ok(&what, &format!("at {}", snapshot.label)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn late(what: &str, limit: Duration, report: &mut Report<'_>) {
+    let text = format!("no answer within {}", crate::render::time::span(limit));
+    report.say(
+        Verdict::Fail,
+        what,
+        &text,
+        Some("check the address and the firewall, or allow more: --timeout 60s"),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_secret_that_the_configuration_names_is_looked_at() {
+        let text = concat!(
+            "secrets: {db: {env: DB}}\n",
+            "sources: [{name: infra, url: /srv/infra.git, token: {credential: t}}]\n",
+            "providers:\n",
+            "  - {name: pdns, type: powerdns, url: 'http://127.0.0.1:1', apiKey: {file: /key}}\n",
+            "  - {name: zones, type: zonefile, directory: /zones}\n",
+        );
+        let file = reconciled_provider::SourceFile::new("c.yaml", text);
+        let (config, problems) = config::parse(file.into(), &Environment::default());
+        assert_eq!(problems, []);
+        let found: Vec<String> = references(&config.unwrap())
+            .into_iter()
+            .map(|(what, reference)| format!("{what}: {}", describe_secret(&reference)))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "provider pdns apiKey: file /key",
+                "secret db: environment variable DB",
+                "source infra token: credential t",
+            ]
+        );
+    }
+}

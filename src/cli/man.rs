@@ -1,0 +1,47 @@
+//! `man`: one manual page for each verb. Needs no configuration.
+
+use super::{Args, Exit, Out};
+use crate::session::Failure;
+use clap::{Args as ClapArgs, CommandFactory as _};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Arguments of `man`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ManArgs {
+    /// Where the pages go; made if it is not there
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Runs the verb.
+pub(super) fn run(man: &ManArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let shown = man.dir.display();
+    write(&man.dir).map_err(|error| Failure::plain(format!("write manual pages to {shown}: {error}")))?;
+    out.talk(&format!("manual pages written to {shown}; to read one: man {shown}/reconciled.1"));
+    Ok(Exit::Good)
+}
+
+fn write(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    clap_mangen::generate_to(Args::command(), dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_page_for_each_verb() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        let page = fs::read_to_string(folder.path().join("reconciled.1")).unwrap();
+        for verb in Args::command().get_subcommands().map(clap::Command::get_name) {
+            let file = format!("reconciled-{verb}.1");
+            assert!(folder.path().join(&file).exists(), "{file}");
+            assert!(page.contains(verb), "{verb}");
+        }
+    }
+}

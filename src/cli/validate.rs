@@ -1,0 +1,199 @@
+//! `validate`: checks manifests without a configuration, for editors and pipelines.
+
+use super::{Exit, Out};
+use crate::{
+    manifest::{self, EntryView, Loaded},
+    registry,
+    render::problems,
+    session::{Failure, TreeFiles},
+    source::{FolderTree, Limits, Paths, Tree},
+};
+use clap::{Args as ClapArgs, ValueEnum};
+use reconciled_provider::Problem;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `validate`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ValidateArgs {
+    /// The folder; `-` reads manifests from standard input
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+}
+
+/// What problems are written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// Annotations of GitHub Actions
+    Github,
+    /// A Code Quality report of GitLab
+    Gitlab,
+    /// SARIF 2.1.0
+    Sarif,
+}
+
+/// Runs the verb.
+pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let is_stream = validate.dir == Path::new("-");
+    let tree = if is_stream {
+        FolderTree::from_stream(std::io::stdin().lock(), Limits::default())?
+    } else {
+        FolderTree::open(&validate.dir, &Paths::all(), Limits::default())?
+    };
+    let loaded = check(&tree);
+    let found: Vec<Problem> = loaded.problems.iter().map(|reported| reported.problem.clone()).collect();
+    let base = if is_stream { String::new() } else { validate.dir.display().to_string() };
+    out.data(&match validate.output {
+        Form::Text => problems::text(&found),
+        Form::Json => problems::json(&found, &base),
+        Form::Github => problems::github(&found, &base),
+        Form::Gitlab => problems::gitlab(&found, &base),
+        Form::Sarif => problems::sarif(&found, &base),
+    });
+    out.talk(&summary(&loaded));
+    if loaded.counts.manifests == 0 && !loaded.has_errors() {
+        out.talk("hint: manifests are *.yaml and *.yml files with `apiVersion` and `kind`");
+    }
+    Ok(if loaded.has_errors() { Exit::Error } else { Exit::Good })
+}
+
+fn check(tree: &dyn Tree) -> Loaded {
+    let types = registry::types();
+    let view = |(name, observer): (&'static str, _)| {
+        let kinds = types.iter().find(|known| known.name == name)?.kinds.clone();
+        Some(EntryView { name: name.into(), observer, kinds })
+    };
+    let views: Vec<EntryView> = registry::samples().into_iter().filter_map(view).collect();
+    manifest::validate(&TreeFiles(tree), &views)
+}
+
+fn summary(loaded: &Loaded) -> String {
+    let count = |n: usize, word: &str| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
+    let counts = &loaded.counts;
+    let what = format!("{} in {}", count(counts.manifests, "manifest"), count(counts.files, "file"));
+    let mut text = match (loaded.has_errors(), counts.manifests) {
+        (true, _) => format!("{what} checked, with errors"),
+        (false, 0) => "no manifests found".to_string(),
+        (false, 1) => format!("{what} is valid"),
+        (false, _) => format!("{what} are valid"),
+    };
+    if counts.skipped_documents > 0 {
+        text += &format!(" · {} skipped: no manifest", count(counts.skipped_documents, "document"));
+    }
+    if counts.excluded_files > 0 {
+        text += &format!(" · {} excluded", count(counts.excluded_files, "file"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::{self, Config, Environment},
+        manifest::SourceRules,
+    };
+    use std::{fs, sync::Arc};
+
+    fn examples() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")
+    }
+
+    fn checked(dir: &Path) -> Loaded {
+        check(&FolderTree::open(dir, &Paths::all(), Limits::default()).unwrap())
+    }
+
+    #[test]
+    fn every_folder_of_the_examples_is_valid_without_a_configuration() {
+        for name in ["dns-homelab", "dns-company/common", "dns-company/env/prod", "dns-company/env/lab"] {
+            let loaded = checked(&examples().join(name));
+            assert_eq!(loaded.problems, [], "{name}");
+            assert!(loaded.counts.manifests > 0, "{name}");
+        }
+    }
+
+    fn example_config() -> Config {
+        let (config, problems) = config::read(&examples().join("config.yaml"), &Environment::default());
+        assert_eq!(problems, [], "nothing in it is wrong or without effect");
+        config.unwrap()
+    }
+
+    fn desired(config: &Config, example: &str, rules: SourceRules) -> Loaded {
+        let kinds = Arc::new(registry::kinds());
+        let view = |entry: &config::ProviderEntry| {
+            let observer = registry::build(entry, "test").unwrap();
+            EntryView { name: entry.name.clone(), observer, kinds: kinds.clone() }
+        };
+        let views: Vec<EntryView> = config.providers.iter().map(view).collect();
+        let tree = FolderTree::open(&examples().join(example), &Paths::all(), Limits::default()).unwrap();
+        let files = TreeFiles(&tree);
+        let source = manifest::SourceRequest {
+            name: "infra".into(),
+            revision: "".into(),
+            label: "".into(),
+            files: &files,
+            prunes: true,
+            rules,
+        };
+        let request = manifest::Request {
+            sources: &[source],
+            entries: &views,
+            known: &kinds,
+            host: &config.host,
+            outputs: &manifest::NoOutputs,
+            secrets: &config::HostSecrets::new([0; 32], Environment::default(), Default::default()),
+        };
+        manifest::load(&request, &mut manifest::Cache::default())
+    }
+
+    fn count(loaded: &Loaded, scope: &str) -> usize {
+        let found = loaded.desired.scopes.iter().find(|(name, _)| name.to_string() == scope);
+        found.map_or(0, |(_, resources)| resources.len())
+    }
+
+    #[test]
+    fn the_company_example_loads_with_the_example_configuration() {
+        let config = example_config();
+        let loaded = desired(&config, "dns-company", SourceRules::from(&config.sources[0]));
+        assert_eq!(loaded.problems, []);
+        // The zone, ten record sets of common/ (the texts of two teams are one of them), shop.
+        assert_eq!(count(&loaded, "pdns/example.com"), 11);
+        assert_eq!(count(&loaded, "pdns/2.0.192.in-addr.arpa"), 3);
+        assert_eq!(count(&loaded, "zones/2.0.192.in-addr.arpa"), 3);
+    }
+
+    #[test]
+    fn the_homelab_example_loads_with_its_variables() {
+        let mut config = example_config();
+        config.providers.retain(|entry| &*entry.name == "zones");
+        let vars = config::Vars::Files(vec!["vars.yaml".into()]);
+        let loaded = desired(&config, "dns-homelab", SourceRules { vars, ..SourceRules::default() });
+        assert_eq!(loaded.problems, []);
+        assert_eq!(count(&loaded, "zones/home.example"), 11);
+    }
+
+    #[test]
+    fn ignored_files_are_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("good.yaml", "apiVersion: dns/v1\nkind: Zone\nmetadata: {name: example.com}\nspec: {}\n");
+        write("bad.yaml", "apiVersion: dns/v1\nkind: Zoen\nmetadata: {name: example.com}\n");
+        write("values.yaml", "replicas: 3\n");
+        let loaded = checked(folder.path());
+        assert!(loaded.has_errors());
+        assert!(summary(&loaded).contains("with errors"), "{}", summary(&loaded));
+        write(".reconciledignore", "bad.yaml\n");
+        let loaded = checked(folder.path());
+        assert_eq!(
+            summary(&loaded),
+            "1 manifest in 2 files is valid · 1 document skipped: no manifest · 1 file excluded"
+        );
+    }
+}
