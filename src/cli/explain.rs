@@ -251,7 +251,7 @@ mod tests {
     fn schemas_are_written_with_that_of_the_plan() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("schemas");
-        write_schemas(&dir, &mut Out::new(&crate::config::Environment::default())).unwrap();
+        write_schemas(&dir, &mut Out::new(&Environment::default())).unwrap();
         for name in ["all.json", "plan.json", "zone-dns-v1.json", "recordset-dns-v1.json"] {
             let text = fs::read_to_string(dir.join(name)).unwrap();
             assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap().is_object(), "{name}");
