@@ -56,6 +56,9 @@ pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Tak
             job.is_fresh = true;
         }
     }
+    if loading.mode == Mode::Anywhere {
+        settle_stand_ins(loading, &mut jobs);
+    }
     loading.counts.normalized = jobs.iter().filter(|job| job.is_fresh).count();
     loading.counts.kept = jobs.len() - loading.counts.normalized;
     cache.outcomes = HashMap::new();
@@ -72,6 +75,22 @@ pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Tak
     }
     cache.policies = policies.into_inner();
     taken
+}
+
+/// What contributes to the scope of a named entry does not miss that scope at the stand-in for unnamed ones.
+fn settle_stand_ins(loading: &Loading<'_>, jobs: &mut [Job]) {
+    let is_stand_in = |job: &Job| &*loading.entries[job.entry].name == standing::ANY;
+    let says_something = |job: &&Job| !job.outcome.product.is_empty();
+    let settled: BTreeSet<usize> =
+        jobs.iter().filter(|job| !is_stand_in(job)).filter(says_something).map(|job| job.unit).collect();
+    for job in jobs.iter_mut().filter(|job| is_stand_in(job) && settled.contains(&job.unit)) {
+        let product = &job.outcome.product;
+        let declares = !product.resources.is_empty() || !product.exclusive.is_empty();
+        if job.outcome.uses.scopes.is_some() && !declares {
+            let nothing = Product { resources: Vec::new(), exclusive: Vec::new(), problems: Vec::new() };
+            job.outcome.product = Arc::new(nothing);
+        }
+    }
 }
 
 fn key(loading: &Loading<'_>, unit: usize, entry: usize) -> OutcomeKey {

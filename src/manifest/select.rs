@@ -80,7 +80,7 @@ fn is_under(path: &str, folder: &str) -> bool {
 }
 
 fn is_yaml(path: &str) -> bool {
-    path.ends_with(".yaml") || path.ends_with(".yml")
+    path.ends_with(".yaml") || path.ends_with(".yml") || path == crate::source::STDIN
 }
 
 fn is_hidden(path: &str) -> bool {

@@ -29,7 +29,7 @@ pub(super) enum Standing {
 }
 
 /// Name of the stand-in entry for manifests that name none, when no configuration is at hand.
-const ANY: &str = "any";
+pub(super) const ANY: &str = "any";
 
 /// Decides for every manifest, and numbers those that are desired.
 pub(super) fn settle(loading: &mut Loading<'_>) {
