@@ -93,7 +93,8 @@ impl Tour<'_> {
         scratch::create(&self.git())?;
         let config = format!(
             "instance: demo\nstateDir: {root}/state\nsources:\n  - {{name: infra, url: {root}/infra.git}}\n\
-             providers:\n  - {{name: zones, type: zonefile, directory: {root}/zones, nameservers: [ns1.example.com]}}\n",
+             providers:\n  - name: zones\n    type: zonefile\n    directory: {root}/zones\n    \
+             nameservers: [ns1.example.com]\n",
             root = self.root.display()
         );
         self.write(&self.config(), &config)?;
