@@ -93,7 +93,8 @@ impl Tour<'_> {
         scratch::create(&self.git())?;
         let config = format!(
             "instance: demo\nstateDir: {root}/state\nsources:\n  - {{name: infra, url: {root}/infra.git}}\n\
-             providers:\n  - {{name: zones, type: zonefile, directory: {root}/zones, nameservers: [ns1.example.com]}}\n",
+             providers:\n  - name: zones\n    type: zonefile\n    directory: {root}/zones\n    \
+             nameservers: [ns1.example.com]\n",
             root = self.root.display()
         );
         self.write(&self.config(), &config)?;
@@ -280,15 +281,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_tour_comes_out_as_it_is_told() {
-        let scratch = tempfile::tempdir().unwrap();
+        // Kept: libgit2's options are those of the first state directory of a process, for all its tests.
+        let scratch = tempfile::tempdir().unwrap().keep();
         let environment = Environment::of([]);
         let mut out = Out::new(&environment);
-        let demo = DemoArgs { dir: Some(scratch.path().join("tour")) };
+        let demo = DemoArgs { dir: Some(scratch.join("tour")) };
         let exit = run(&demo, environment, &mut out).await.unwrap();
         assert_eq!(exit, Exit::Good);
         let said = out.take_recorded();
         assert!(said.contains("git clone infra.git work"), "{said}");
-        let zone = fs::read_to_string(scratch.path().join("tour/zones/example.com.zone")).unwrap();
+        let zone = fs::read_to_string(scratch.join("tour/zones/example.com.zone")).unwrap();
         assert!(zone.contains("192.0.2.1") && !zone.contains(SOUND), "{zone}");
     }
 

@@ -4,6 +4,8 @@
 //! or migrate anything.
 
 mod desired;
+#[cfg(test)]
+mod docs;
 mod error;
 mod fast;
 mod sources;
