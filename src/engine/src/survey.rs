@@ -303,6 +303,7 @@ impl Surveyor {
             groups.entry(guard::domain(info, scope)).or_default().push(scope);
         }
         let moved_path = desired.sources.values().any(|s| s.path_changed);
+        let recovering = store.is_recovering().await?;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let plans: Vec<&ScopePlan> = scopes
@@ -315,7 +316,11 @@ impl Surveyor {
             }
             let info = entry.observer.info();
             let slot = |step: &plan::Step| entry.observer.slot(&step.id);
-            let verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot, moved_path);
+            let mut verdict =
+                guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot, moved_path);
+            if recovering {
+                verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+            }
             let approval = match verdict.digest {
                 Some(digest) if verdict.is_held() => store.approval(digest).await?,
                 _ => None,
