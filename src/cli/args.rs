@@ -1,5 +1,14 @@
 //! The arguments.
 
+use super::{
+    adopt::AdoptArgs,
+    approve::ApproveArgs,
+    backup::{BackupArgs, RestoreArgs, StateArgs},
+    forget::ForgetArgs,
+    history::{ApprovalsArgs, EventsArgs, HistoryArgs},
+    status::StatusArgs,
+    sync::SyncArgs,
+};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -24,10 +33,32 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what would change, without changing anything
-    Plan(PlanArgs),
+    /// Take over what exists and differs from its manifest
+    Adopt(AdoptArgs),
     /// Make it so
     Apply(ApplyArgs),
+    /// List what is held and what was approved
+    Approvals(ApprovalsArgs),
+    /// Consent to a held plan
+    Approve(ApproveArgs),
+    /// Write the state to a file
+    Backup(BackupArgs),
+    /// List the audit trail
+    Events(EventsArgs),
+    /// Let go of what is tracked, without changing it
+    Forget(ForgetArgs),
+    /// List what happened
+    History(HistoryArgs),
+    /// Show what would change, without changing anything
+    Plan(PlanArgs),
+    /// Bring back a state from a backup
+    Restore(RestoreArgs),
+    /// Make a new state
+    State(StateArgs),
+    /// Show how it stands
+    Status(StatusArgs),
+    /// Bring a revision into force that needs consent
+    Sync(SyncArgs),
 }
 
 /// Form of output.

@@ -2,10 +2,18 @@
 //!
 //! Data goes to standard output, talk to standard error. Every verb ends in an [`Exit`].
 
+mod adopt;
 mod apply;
+mod approve;
 mod args;
+mod backup;
+mod forget;
+mod history;
+mod list;
 mod out;
 mod plan;
+mod status;
+mod sync;
 
 pub use args::{Args, Command};
 pub use out::{Exit, Out};
@@ -30,8 +38,19 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     log(&args, &environment);
     let mut out = Out::new(&environment);
     let result = match &args.command {
-        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
+        Command::Adopt(adopt) => adopt::run(&args, adopt, environment, &mut out).await,
         Command::Apply(apply) => apply::run(&args, apply, environment, &mut out).await,
+        Command::Approvals(list) => history::approvals(&args, list, environment, &mut out).await,
+        Command::Approve(approve) => approve::run(&args, approve, environment, &mut out).await,
+        Command::Backup(backup) => backup::run(&args, backup, environment, &mut out).await,
+        Command::Events(events) => history::events(&args, events, environment, &mut out).await,
+        Command::Forget(forget) => forget::run(&args, forget, environment, &mut out).await,
+        Command::History(history) => history::run(&args, history, environment, &mut out).await,
+        Command::Plan(plan) => plan::run(&args, plan, environment, &mut out).await,
+        Command::Restore(restore) => backup::restore(&args, restore, environment, &mut out).await,
+        Command::State(state) => backup::state(&args, state, environment, &mut out).await,
+        Command::Status(status) => status::run(&args, status, environment, &mut out).await,
+        Command::Sync(sync) => sync::run(&args, sync, environment, &mut out).await,
     };
     match result {
         Ok(exit) => exit.code(),

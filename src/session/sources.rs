@@ -53,7 +53,11 @@ pub struct Known {
 }
 
 /// Opens the mirror of a configured source.
-pub(super) fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Result<Mirror, Failure> {
+pub(super) fn mirror(
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+) -> Result<Mirror, Failure> {
     let urls = source
         .urls
         .iter()

@@ -124,7 +124,9 @@ pub enum SourceError {
         #[source]
         cause: Cause,
     },
-    #[error("{reference} of source {name} was rewound: {offered} does not descend from {in_force}, which is in force")]
+    #[error(
+        "{reference} of source {name} was rewound: {offered} does not descend from {in_force}, which is in force"
+    )]
     Rewound { name: String, reference: String, in_force: Oid, offered: Oid },
     #[error("the mirror {path} is damaged", path = path.display())]
     Corrupt {
