@@ -111,7 +111,7 @@ mod tests {
             id: "www".into(),
             scope: zone.clone().into(),
             spec: Spec::known(b"1".to_vec()),
-            origin: Origin::default(),
+            origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId::default(),
         };
         let desired =
