@@ -87,8 +87,15 @@ async fn carry_out(
     let converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
     let whole = options.selection.is_all()
         && !outlook.problems.iter().any(Problem::is_error)
-        && outlook.withheld.is_empty();
+        && outlook.withheld.is_empty()
+        && outlook.desired.sources.values().all(|source| source.prunes);
     let configured = outlook.snapshots.len() == session.config.sources.len();
+    if whole && configured {
+        writing.lift_bars(&outlook.desired).await?;
+    }
+    if whole && configured && converge.round.is_in_sync() {
+        writing.end_recovery().await?;
+    }
     if whole && configured && converge.round.is_in_sync() && all_versioned(writing, &converge).await? {
         for converged in session.converged(&outlook.snapshots) {
             writing.engine.converged(converged).await?;

@@ -1,5 +1,14 @@
 //! The arguments.
 
+use super::{
+    adopt::AdoptArgs,
+    approve::ApproveArgs,
+    backup::{BackupArgs, RestoreArgs, StateArgs},
+    forget::ForgetArgs,
+    history::{ApprovalsArgs, EventsArgs, HistoryArgs},
+    status::StatusArgs,
+    sync::SyncArgs,
+};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -24,22 +33,44 @@ pub struct Args {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Take over what exists and differs from its manifest
+    Adopt(AdoptArgs),
     /// Carry out what `plan` shows
     Apply(ApplyArgs),
+    /// List what is held and what was approved
+    Approvals(ApprovalsArgs),
+    /// Consent to a held plan
+    Approve(ApproveArgs),
+    /// Write the state to a file
+    Backup(BackupArgs),
     /// Check the configuration, credentials, sources, providers and the state
     Check(super::check::CheckArgs),
     /// Print the completions of a shell
     Completions(super::completions::CompletionsArgs),
     /// Take a tour in a scratch directory: no root, no network, no server
     Demo(super::demo::DemoArgs),
+    /// List the audit trail
+    Events(EventsArgs),
     /// Describe a kind of manifest, or say why an address is not in sync
     Explain(super::explain::ExplainArgs),
+    /// Let go of what is tracked, without changing it
+    Forget(ForgetArgs),
+    /// List what happened
+    History(HistoryArgs),
     /// Write manifests of what a provider holds already
     Import(super::import::ImportArgs),
     /// Write the manual pages
     Man(super::man::ManArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
+    /// Bring back a state from a backup
+    Restore(RestoreArgs),
+    /// Make a new state
+    State(StateArgs),
+    /// Show how it stands
+    Status(StatusArgs),
+    /// Bring a revision into force that needs consent
+    Sync(SyncArgs),
     /// Check manifests without a configuration
     Validate(super::validate::ValidateArgs),
 }

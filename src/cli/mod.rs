@@ -2,16 +2,24 @@
 //!
 //! Data goes to standard output, talk to standard error. Every verb ends in an [`Exit`].
 
+mod adopt;
 mod apply;
+mod approve;
 mod args;
+mod backup;
 mod check;
 mod completions;
 mod demo;
 mod explain;
+mod forget;
+mod history;
 mod import;
+mod list;
 mod man;
 mod out;
 mod plan;
+mod status;
+mod sync;
 mod validate;
 
 pub use args::{Args, Command};
@@ -45,14 +53,25 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 /// Runs one verb.
 async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
     match &args.command {
+        Command::Adopt(adopt) => adopt::run(args, adopt, environment, out).await,
         Command::Apply(apply) => apply::run(args, apply, environment, out).await,
+        Command::Approvals(list) => history::approvals(args, list, environment, out).await,
+        Command::Approve(approve) => approve::run(args, approve, environment, out).await,
+        Command::Backup(backup) => backup::run(args, backup, environment, out).await,
         Command::Check(check) => check::run(args, check, environment, out).await,
         Command::Completions(completions) => completions::run(completions, out),
         Command::Demo(demo) => demo::run(demo, environment, out).await,
+        Command::Events(events) => history::events(args, events, environment, out).await,
         Command::Explain(explain) => explain::run(args, explain, environment, out).await,
+        Command::Forget(forget) => forget::run(args, forget, environment, out).await,
+        Command::History(history) => history::run(args, history, environment, out).await,
         Command::Import(import) => import::run(args, import, environment, out).await,
         Command::Man(man) => man::run(man, out),
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
+        Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
+        Command::State(state) => backup::state(args, state, environment, out).await,
+        Command::Status(status) => status::run(args, status, environment, out).await,
+        Command::Sync(sync) => sync::run(args, sync, environment, out).await,
         Command::Validate(validate) => validate::run(validate, out),
     }
 }

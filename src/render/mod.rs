@@ -3,8 +3,10 @@
 //! Guarantees: same input, same bytes; nothing from a repository or a remote can steer a terminal or a page
 //! ([`clean`]); colour never alone carries meaning. Nothing here decides, reads a clock or does I/O.
 
+pub mod audit;
 pub mod plan;
 pub mod problems;
+pub mod status;
 pub mod table;
 pub mod time;
 

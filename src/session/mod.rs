@@ -9,12 +9,14 @@ mod docs;
 mod error;
 mod fast;
 mod sources;
+mod state;
 mod writer;
 
 pub use desired::{Ask, Outlook, SourceAsk};
 pub use error::{Failure, Kind};
 pub use fast::Standing;
 pub use sources::{Snapshot, TreeFiles};
+pub use state::HostState;
 pub use writer::Writing;
 
 use crate::{

@@ -3,7 +3,7 @@
 use super::{Failure, Session, Snapshot};
 use crate::store::{Db, OpenOptions};
 use reconciled_engine::{Desired, Store, Write, pass::Engine, store::Revision};
-use reconciled_provider::ManifestKey;
+use reconciled_provider::{ManifestKey, ResourceId, Scope};
 use std::sync::Arc;
 
 /// A session that may write.
@@ -29,6 +29,27 @@ impl Session {
 }
 
 impl Writing {
+    /// Lifts the bars of identities that nothing declares any more.
+    ///
+    /// `desired` must be whole: every source, nothing invalid, nothing selected. A bar is what keeps a forgotten
+    /// resource from being adopted, so it stays where its manifest may only be out of sight.
+    pub async fn lift_bars(&self, desired: &Desired) -> Result<(), Failure> {
+        let bars = self.db.reader().bars().await?;
+        let writes = lifted(bars, desired, |entry| self.engine.surveyor.entries.contains_key(entry));
+        if !writes.is_empty() {
+            self.db.commit(writes).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a recovery, if there is one: everything was found in sync.
+    pub async fn end_recovery(&self) -> Result<(), Failure> {
+        if self.db.is_recovering().await? {
+            self.db.recovered().await?;
+        }
+        Ok(())
+    }
+
     /// Brings the revisions of `snapshots` into force: from here on an older plan writes nothing.
     pub async fn bring_into_force(&self, snapshots: &[Snapshot], desired: &Desired) -> Result<(), Failure> {
         let mut writes = Vec::new();
@@ -62,5 +83,45 @@ impl Writing {
             self.db.commit(writes).await?;
         }
         Ok(())
+    }
+}
+
+fn lifted(
+    bars: Vec<(Scope, ResourceId)>,
+    desired: &Desired,
+    is_configured: impl Fn(&str) -> bool,
+) -> Vec<Write> {
+    let is_gone = |(scope, id): &(Scope, ResourceId)| {
+        is_configured(&scope.provider)
+            && desired.in_scope(scope).binary_search_by(|resource| resource.id.cmp(id)).is_err()
+    };
+    bars.into_iter().filter(is_gone).map(|(scope, id)| Write::ConsentSpent(scope, id)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{Origin, PolicyId, Resource, Spec};
+
+    #[test]
+    fn a_bar_is_lifted_once_nothing_declares_its_identity() {
+        let (zone, elsewhere) = (Scope::new("pdns", "a"), Scope::new("gone", "a"));
+        let declared = Resource {
+            id: "www".into(),
+            scope: zone.clone().into(),
+            spec: Spec::known(b"1".to_vec()),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId::default(),
+        };
+        let desired =
+            Desired { scopes: [(zone.clone(), vec![declared])].into_iter().collect(), ..Desired::default() };
+        let bars = vec![
+            (zone.clone(), "old".into()),
+            (zone.clone(), "www".into()),
+            // Its provider is not configured here, so nothing can be said about its manifest.
+            (elsewhere, "old".into()),
+        ];
+        let writes = lifted(bars, &desired, |entry| entry == "pdns");
+        assert_eq!(writes, [Write::ConsentSpent(zone, "old".into())]);
     }
 }

@@ -124,8 +124,10 @@ pub enum SourceError {
         #[source]
         cause: Cause,
     },
-    #[error("{reference} was rewound: {offered} does not descend from {in_force}, which is in force")]
-    Rewound { reference: String, in_force: Oid, offered: Oid },
+    #[error(
+        "{reference} of source {name} was rewound: {offered} does not descend from {in_force}, which is in force"
+    )]
+    Rewound { name: String, reference: String, in_force: Oid, offered: Oid },
     #[error("the mirror {path} is damaged", path = path.display())]
     Corrupt {
         path: PathBuf,
@@ -241,8 +243,8 @@ impl SourceError {
             }
             Self::CommitNotFound { .. } => "push the commit on a branch or tag of the source".into(),
             Self::RevisionNotFound { .. } => "write a branch, a tag or a commit of the source".into(),
-            Self::Rewound { offered, .. } => format!(
-                "if the history was rewritten on purpose: reconciled sync --accept-rewind {offered}"
+            Self::Rewound { name, offered, .. } => format!(
+                "if the history was rewritten on purpose: reconciled sync --source {name} --accept-rewind {offered}"
             ),
             Self::Corrupt { .. } => "nothing: the next poll clones it again".into(),
             Self::PathNotFound { .. } => {

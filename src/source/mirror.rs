@@ -246,6 +246,7 @@ impl Mirror {
             && !descends(&repository, in_force, to.oid)?
         {
             return Err(SourceError::Rewound {
+                name: self.spec.name.clone(),
                 reference: self.spec.reference.to_string(),
                 in_force,
                 offered: to.oid,

@@ -216,7 +216,7 @@ mod polls {
             match mirror.poll(Some(in_force), consent) {
                 Err(error @ SourceError::Rewound { in_force: from, offered: to, .. }) => {
                     assert_eq!((from, to), (in_force, offered));
-                    assert!(error.hint().ends_with(&format!("sync --accept-rewind {offered}")));
+                    assert!(error.hint().ends_with(&format!(" --accept-rewind {offered}")));
                 }
                 other => panic!("{other:?}"),
             }

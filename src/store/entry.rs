@@ -38,6 +38,8 @@ pub struct Status {
     pub conditions: Vec<ConditionEntry>,
     /// What waits for consent.
     pub holds: Vec<HoldEntry>,
+    /// Tracked resources that are as desired, as far as is known.
+    pub well: u64,
     /// Actions that were sent and have no answer yet.
     pub open: u64,
 }

@@ -319,6 +319,9 @@ impl Store for Reader {
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         read!(self, conn, conn => memory::approval(&mut conn, digest, self.clock.now()))
     }
+    async fn is_recovering(&self) -> Result<bool, Error> {
+        Ok(Reader::is_recovering(self).await?)
+    }
 }
 
 #[async_trait]
@@ -364,5 +367,8 @@ impl Store for Db {
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         self.reader.approval(digest).await
+    }
+    async fn is_recovering(&self) -> Result<bool, Error> {
+        Store::is_recovering(&self.reader).await
     }
 }

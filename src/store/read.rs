@@ -14,7 +14,7 @@ use super::{
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
-use reconciled_provider::{Address, ManifestKey, Pattern};
+use reconciled_provider::{Address, ManifestKey, Pattern, ResourceId, Scope};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
 /// Events that say what the journal and the revisions say better.
@@ -55,6 +55,14 @@ impl Reader {
         let mut tx = self.snapshot().await?;
         events::verify(&mut tx).await.map_err(|error| error.of(&self.file))
     }
+    /// Identities that were forgotten and must not be adopted, by scope and id.
+    pub async fn bars(&self) -> Result<Vec<(Scope, ResourceId)>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_as("SELECT scope, id FROM consent WHERE word = 'barred' ORDER BY scope, id");
+        let found: Vec<(String, String)> =
+            found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
+        found.iter().map(|(scope, id)| Ok((rows::scope(scope)?, ResourceId::from(id.as_str())))).collect()
+    }
     /// Holds and consents.
     pub async fn approvals(&self) -> Result<Approvals> {
         let mut tx = self.snapshot().await?;
@@ -68,6 +76,12 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
         scopes: scopes(conn).await?,
         conditions: conditions(conn).await?,
         holds: holds(conn).await?,
+        well: sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
+                 (SELECT scope, id FROM condition WHERE id IS NOT NULL)",
+        )
+        .fetch_one(&mut *conn)
+        .await? as u64,
         open: sqlx::query_scalar::<_, i64>(
             "SELECT coalesce(sum(total - ended), 0) FROM journal WHERE ended < total",
         )

@@ -361,4 +361,6 @@ pub trait Store: Send + Sync {
     async fn holds(&self) -> Result<Vec<Hold>, Error>;
     /// The unused, unexpired approval of a digest.
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error>;
+    /// True while a lost memory is being made anew: what it does not know may have been ours.
+    async fn is_recovering(&self) -> Result<bool, Error>;
 }

@@ -2,7 +2,7 @@
 
 use super::{Change, Reason, ScopePlan, Step, digest::digest};
 use crate::desired::Desired;
-use reconciled_provider::{GuardDomain, Hash, ProviderInfo, Scope, Slot};
+use reconciled_provider::{GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Limits of one domain. Manifests may tighten them, never loosen.
@@ -155,6 +155,18 @@ pub fn judge(
         reasons.push("the source's `path` changed, and with it what is no longer declared".into());
     }
     Verdict { digest: digest(plans.iter().copied()), counts, reasons }
+}
+
+/// Why a plan made from a recovered memory needs consent: what it does not remember may be needed, or there
+/// already.
+pub fn recovering(counts: &Counts, info: &ProviderInfo) -> Option<Arc<str>> {
+    let [creates, _, replaces, deletes] = *counts;
+    let assigned = matches!(info.identity, Identity::Assigned { .. });
+    if replaces + deletes > 0 {
+        return Some("the state was recovered: deletions need consent".into());
+    }
+    (assigned && creates > 0)
+        .then(|| "the state was recovered: what would be created may be there already".into())
 }
 
 /// The guard words that count for this change: `…-delete` only when something goes.

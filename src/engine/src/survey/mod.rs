@@ -189,6 +189,7 @@ impl Surveyor {
             let info = self.entries[&scope.provider].observer.info();
             groups.entry(guard::domain(info, scope)).or_default().push(scope);
         }
+        let recovering = store.is_recovering().await?;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let plans: Vec<&ScopePlan> = scopes
@@ -201,7 +202,10 @@ impl Surveyor {
             }
             let info = entry.observer.info();
             let slot = |step: &plan::Step| entry.observer.slot(&step.id);
-            let verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot);
+            let mut verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot);
+            if recovering {
+                verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+            }
             let approval = match verdict.digest {
                 Some(digest) if verdict.is_held() => store.approval(digest).await?,
                 _ => None,

@@ -228,6 +228,9 @@ impl Store for Memory {
     async fn holds(&self) -> Result<Vec<Hold>, Error> {
         Ok(self.disk.lock().unwrap().holds.values().cloned().collect())
     }
+    async fn is_recovering(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         let disk = self.disk.lock().unwrap();
         Ok(disk.approvals.iter().find(|a| a.digest == digest && a.used_at.is_none()).cloned())

@@ -1,0 +1,129 @@
+//! `backup`, `restore`, `state init`: the state as a file.
+
+use super::{Args, Exit, Out};
+use crate::{
+    config::Environment,
+    session::{Failure, HostState},
+    store::{self, DATABASE, Init, KEY_FILE, StoreError},
+};
+use clap::{Args as ClapArgs, Subcommand};
+use std::path::PathBuf;
+
+/// Arguments of `backup`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct BackupArgs {
+    /// Where to write it; a file of that name is replaced
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Arguments of `restore`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct RestoreArgs {
+    /// A file written by `backup`
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Arguments of `state`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct StateArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: StateVerb,
+}
+
+/// What `state` does.
+#[derive(Clone, Debug, Subcommand)]
+pub enum StateVerb {
+    /// Make a new state
+    Init {
+        /// Put a lost or damaged state aside; deletions are held until all was found in sync
+        #[arg(long)]
+        recover: bool,
+    },
+}
+
+/// Runs `backup`.
+pub(super) async fn run(
+    args: &Args,
+    backup: &BackupArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let dir = &state.config.state_dir;
+    let reader = state.reader().await?.ok_or_else(|| StoreError::NotThere(dir.clone()))?;
+    reader.backup(&backup.file).await?;
+    out.talk(&format!("state of {} written to {}", dir.display(), backup.file.display()));
+    out.talk(&format!(
+        "hint: keep {} too, and elsewhere: it is not in the backup",
+        dir.join(KEY_FILE).display()
+    ));
+    Ok(Exit::Good)
+}
+
+/// Runs `restore`.
+pub(super) async fn restore(
+    args: &Args,
+    restore: &RestoreArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let dir = &state.config.state_dir;
+    let question = format!("Replace {} by {}?", dir.join(DATABASE).display(), restore.file.display());
+    if !consent(restore.yes, &question, "reconciled restore FILE --yes", out)? {
+        return Ok(Exit::Error);
+    }
+    let restored = store::restore(dir, &restore.file, &*state.clock).await?;
+    if let Some(replaced) = &restored.replaced {
+        out.talk(&format!("the state it replaced is {}", replaced.display()));
+    }
+    out.data(&format!("restored: {} tracked resources", restored.tracked));
+    out.talk("hint: to see what changed since the backup: reconciled plan");
+    Ok(Exit::Good)
+}
+
+/// Runs `state`.
+pub(super) async fn state(
+    args: &Args,
+    arguments: &StateArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let StateVerb::Init { recover } = arguments.verb;
+    let how = if recover { Init::Recover } else { Init::New };
+    let dir = &state.config.state_dir;
+    if let Some(aside) = store::init(dir, how, state.clock.clone()).await? {
+        out.talk(&format!("the old state was put aside as {}", aside.display()));
+    }
+    out.data(&format!("new state in {}", dir.display()));
+    if recover {
+        out.talk("deletions are held until everything was found in sync");
+    }
+    out.talk("now: reconciled plan");
+    Ok(Exit::Good)
+}
+
+/// Asks unless told not to; false when the answer is no.
+pub(super) fn consent(yes: bool, question: &str, without: &str, out: &mut Out) -> Result<bool, Failure> {
+    if yes {
+        return Ok(true);
+    }
+    if !out.interactive {
+        return Err(Failure::hinted(
+            "there is nobody to ask: no terminal",
+            format!("to do it without asking: {without}"),
+        ));
+    }
+    let agreed = out.ask(question);
+    if !agreed {
+        out.talk("nothing was changed");
+    }
+    Ok(agreed)
+}

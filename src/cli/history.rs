@@ -1,0 +1,117 @@
+//! `history`, `events`, `approvals`: what happened and what was consented to, from the state alone.
+
+use super::{
+    Args, Exit, Out,
+    list::{self, ListFormat},
+};
+use crate::{
+    config::Environment,
+    render::audit,
+    session::{Failure, HostState},
+    store::{Approvals, EventFilter, HistoryFilter},
+};
+use clap::Args as ClapArgs;
+
+/// Arguments of `history`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct HistoryArgs {
+    /// Only what concerns this address; `*` and `?` are wild
+    #[arg(value_name = "ADDRESS")]
+    pub address: Option<String>,
+    /// Only the last while, such as 30d
+    #[arg(long, value_name = "DURATION")]
+    pub since: Option<String>,
+    /// Only what this one did
+    #[arg(long, value_name = "NAME")]
+    pub actor: Option<String>,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: ListFormat,
+}
+
+/// Arguments of `events`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct EventsArgs {
+    /// Check that no event was changed, removed or put in between
+    #[arg(long)]
+    pub verify: bool,
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: ListFormat,
+}
+
+/// Arguments of `approvals`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct ApprovalsArgs {
+    /// Form of output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: ListFormat,
+}
+
+/// Runs `history`.
+pub(super) async fn run(
+    args: &Args,
+    history: &HistoryArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let filter = HistoryFilter {
+        address: history.address.as_deref().map(list::pattern).transpose()?,
+        since: list::since(history.since.as_deref(), state.clock.now())?,
+        actor: history.actor.clone(),
+    };
+    let entries = match state.reader().await? {
+        Some(reader) => reader.history(&filter).await?,
+        None => Vec::new(),
+    };
+    list::show(out, history.output, &entries, || audit::history(&entries))?;
+    Ok(Exit::Good)
+}
+
+/// Runs `events`.
+pub(super) async fn events(
+    args: &Args,
+    events: &EventsArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let reader = state.reader().await?;
+    if !events.verify {
+        let found = match &reader {
+            Some(reader) => reader.events(&EventFilter::default(), 0, usize::MAX).await?,
+            None => Vec::new(),
+        };
+        list::show(out, events.output, &found, || audit::events(&found))?;
+        return Ok(Exit::Good);
+    }
+    let Some(reader) = reader else {
+        out.talk("there is no state yet, so there is nothing to check");
+        return Ok(Exit::Good);
+    };
+    let found = reader.verify_events().await?;
+    list::show(out, events.output, &found, || match &found.broken {
+        None => format!("{} events, none was changed, removed or put in between", found.checked),
+        Some(broken) => {
+            format!("{} events are in order; number {}: {}", found.checked, broken.number, broken.why)
+        }
+    })?;
+    Ok(if found.broken.is_some() { Exit::Error } else { Exit::Good })
+}
+
+/// Runs `approvals`.
+pub(super) async fn approvals(
+    args: &Args,
+    approvals: &ApprovalsArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let found = match state.reader().await? {
+        Some(reader) => reader.approvals().await?,
+        None => Approvals::default(),
+    };
+    list::show(out, approvals.output, &found, || audit::approvals(&found, state.clock.now()))?;
+    Ok(Exit::Good)
+}

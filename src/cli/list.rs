@@ -1,0 +1,56 @@
+//! Lists: the forms every listing verb has.
+
+use super::Out;
+use crate::{config::Period, session::Failure};
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// Form of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// For people
+    #[default]
+    Table,
+    /// For people with wide screens
+    Wide,
+    /// For programs
+    Json,
+    /// For programs, and people
+    Yaml,
+}
+
+/// Writes `value` for programs, or what `table` makes of it for people.
+pub(super) fn show(
+    out: &mut Out,
+    format: ListFormat,
+    value: &impl Serialize,
+    table: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let unwritable =
+        |error: &dyn std::fmt::Display| Failure::plain(format!("this cannot be written: {error}"));
+    let text = match format {
+        ListFormat::Table | ListFormat::Wide => table(),
+        ListFormat::Json => serde_json::to_string_pretty(value).map_err(|e| unwritable(&e))?,
+        ListFormat::Yaml => serde_saphyr::to_string(value).map_err(|e| unwritable(&e))?,
+    };
+    out.data(&text);
+    Ok(())
+}
+
+/// The beginning of `--since`.
+pub(super) fn since(
+    period: Option<&str>,
+    now: std::time::Duration,
+) -> Result<Option<std::time::Duration>, Failure> {
+    let Some(text) = period else { return Ok(None) };
+    let period: Period = text
+        .parse()
+        .map_err(|_| Failure::hinted(format!("`{text}` is no duration"), "write 90s, 12h or 30d"))?;
+    Ok(Some(now.saturating_sub(period.0)))
+}
+
+/// An address pattern, as typed.
+pub(super) fn pattern(text: &str) -> Result<reconciled_provider::Pattern, Failure> {
+    text.parse()
+        .map_err(|error: reconciled_provider::address::AddressError| Failure::plain(error.to_string()))
+}

@@ -1,0 +1,99 @@
+//! What happened and what was consented to, as tables.
+
+use super::{
+    status,
+    table::Table,
+    time::{age, rfc3339},
+};
+use crate::store::{Approvals, EventEntry, HistoryEntry};
+use std::time::Duration;
+
+/// History, one line a row.
+pub fn history(entries: &[HistoryEntry]) -> String {
+    let mut table =
+        Table::new(["AT", "KIND", "ADDRESS", "REVISION", "ACTOR", "REASON", "OUTCOME", "MESSAGE"]);
+    for entry in entries {
+        table.row([
+            rfc3339(entry.at.0).as_str(),
+            &entry.kind,
+            entry.address.as_deref().or(entry.scope.as_deref()).unwrap_or(""),
+            &entry.revision,
+            &entry.actor,
+            &entry.reason,
+            entry.outcome.as_deref().unwrap_or(""),
+            &entry.message,
+        ]);
+    }
+    table.render(None)
+}
+
+/// The audit trail, one event a row.
+pub fn events(entries: &[EventEntry]) -> String {
+    let mut table = Table::new(["NUMBER", "AT", "KIND", "ADDRESS", "REVISION", "ACTOR", "REASON", "MESSAGE"]);
+    for entry in entries {
+        table.row([
+            entry.number.to_string().as_str(),
+            &rfc3339(entry.at.0),
+            &entry.kind,
+            entry.address.as_deref().or(entry.scope.as_deref()).unwrap_or(""),
+            &entry.revision,
+            &entry.actor,
+            &entry.reason,
+            &entry.message,
+        ]);
+    }
+    table.render(None)
+}
+
+/// Holds with the line that consents, then consents that have not expired.
+pub fn approvals(found: &Approvals, now: Duration) -> String {
+    let mut parts = Vec::new();
+    if !found.holds.is_empty() {
+        parts.push(status::problems(&[], &found.holds, now));
+    }
+    let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
+    for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {
+        table.row([
+            status::short(&approval.digest),
+            &approval.actor,
+            &age(now, approval.at.0),
+            &age(now, approval.expires_at.0),
+            &approval.used_at.map_or_else(|| "no".into(), |at| age(now, at.0)),
+            &approval.reason,
+        ]);
+    }
+    if !table.is_empty() {
+        parts.push(table.render(None));
+    }
+    if parts.is_empty() {
+        return "nothing is held, nothing was approved in the last 24 hours\n".into();
+    }
+    parts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ApprovalEntry, Stamp};
+    use insta::assert_snapshot;
+
+    #[test]
+    fn consents_that_have_expired_are_not_shown() {
+        let now = Duration::from_secs(1_000_000);
+        let approval = |digest: &str, at: u64| ApprovalEntry {
+            digest: digest.repeat(4),
+            reason: "planned".into(),
+            actor: "ada".into(),
+            at: Stamp(Duration::from_secs(at)),
+            expires_at: Stamp(Duration::from_secs(at + 86_400)),
+            used_at: None,
+        };
+        let found =
+            Approvals { holds: Vec::new(), approvals: vec![approval("aaaa", 999_000), approval("bbbb", 1)] };
+        assert_snapshot!(approvals(&found, now), @"
+        DIGEST    BY   GIVEN  EXPIRES  USED  REASON
+        aaaaaaaa  ada  16m    in 23h   no    planned
+        ");
+        assert!(approvals(&Approvals::default(), now).starts_with("nothing is held"));
+    }
+}

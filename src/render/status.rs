@@ -1,0 +1,254 @@
+//! `status`: one header, then what is not in sync, grouped by what it needs.
+
+use super::{
+    clean,
+    table::Table,
+    time::{age, rfc3339, span},
+};
+use crate::store::{ConditionEntry, HoldEntry, Status, TrackedEntry};
+use std::{fmt::Write as _, time::Duration};
+
+/// Characters of a digest that people type.
+const DIGEST: usize = 8;
+
+/// The whole of it.
+pub fn status(instance: &str, status: &Status, now: Duration) -> String {
+    let mut out = header(instance, status, now);
+    out.push('\n');
+    let problems = problems(&status.conditions, &status.holds, now);
+    if !problems.is_empty() {
+        let _ = write!(out, "\n{problems}");
+    }
+    let _ = write!(out, "\n{} well", status.well);
+    let pending: u64 = status.scopes.iter().map(|s| s.pending).sum();
+    let applied: u64 = status.scopes.iter().map(|s| s.applied).sum();
+    for (count, what) in [
+        (pending, "on their way"),
+        (applied, "written and not yet seen"),
+        (status.open, "sent without an answer"),
+    ] {
+        if count > 0 {
+            let _ = write!(out, " · {count} {what}");
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn header(instance: &str, status: &Status, now: Duration) -> String {
+    let mut parts = vec![format!("instance {}", clean(instance))];
+    for source in &status.sources {
+        let label = if source.label.is_empty() { &source.commit } else { &source.label };
+        parts.push(format!(
+            "source {} at {} (in force for {})",
+            clean(&source.source),
+            clean(label),
+            span(now.saturating_sub(source.since.0)),
+        ));
+    }
+    if status.sources.is_empty() {
+        parts.push("no revision in force yet".into());
+    }
+    let tracked: u64 = status.scopes.iter().map(|s| s.tracked).sum();
+    let scopes = status.scopes.len();
+    parts.push(format!("{tracked} tracked in {scopes} scope{}", if scopes == 1 { "" } else { "s" }));
+    let foreign: u64 = status.scopes.iter().filter_map(|s| s.foreign).sum();
+    if foreign > 0 {
+        parts.push(format!("{foreign} foreign"));
+    }
+    parts.join(" · ")
+}
+
+/// What is not in sync, grouped by what it needs; empty when there is nothing.
+pub fn problems(conditions: &[ConditionEntry], holds: &[HoldEntry], now: Duration) -> String {
+    let mut groups = Vec::new();
+    let of = |kind: &str| -> Vec<String> {
+        conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
+    };
+    groups.push(("NEEDS A PERSON", of("stalled")));
+    let mut held: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
+    held.extend(of("held"));
+    groups.push(("HELD", held));
+    groups.push(("WAITING", of("waiting")));
+    groups.push(("SUSPENDED", of("suspended")));
+    let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
+    shown
+        .map(|(name, entries)| format!("{name} ({})\n{}", entries.len(), entries.concat()))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn condition(condition: &ConditionEntry, now: Duration) -> String {
+    let place = condition.address.as_deref().unwrap_or(&condition.scope);
+    let mut out = format!("  {}  {}  {}", clean(place), condition.reason, age(now, condition.since.0));
+    if let Some(next) = condition.next_try {
+        let _ = match next.0.checked_sub(now) {
+            Some(wait) if !wait.is_zero() => write!(out, ", next try in {}", span(wait)),
+            _ => write!(out, ", next try is due"),
+        };
+    }
+    let _ = writeln!(out, "\n    {}", clean(&condition.message));
+    if let Some(hint) = &condition.hint {
+        let _ = writeln!(out, "    hint: {}", clean(hint));
+    }
+    out
+}
+
+/// One hold with its digest, reasons and the line that consents.
+pub fn hold(hold: &HoldEntry, now: Duration) -> String {
+    let counts = [
+        ("create", hold.creates),
+        ("update", hold.updates),
+        ("replace", hold.replaces),
+        ("delete", hold.deletes),
+    ];
+    let counts: Vec<String> =
+        counts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} to {what}")).collect();
+    let mut out = format!(
+        "  {}  {}  {}  {}  digest {}\n",
+        clean(&hold.domain),
+        age(now, hold.since.0),
+        clean(&hold.revision),
+        counts.join(", "),
+        short(&hold.digest)
+    );
+    for reason in &hold.reasons {
+        let _ = writeln!(out, "    {}", clean(reason));
+    }
+    let _ = writeln!(out, "    hint: to consent: reconciled approve {} --reason \"…\"", short(&hold.digest));
+    out
+}
+
+/// The part of a digest that people type.
+pub fn short(digest: &str) -> &str {
+    digest.get(..DIGEST).unwrap_or(digest)
+}
+
+/// Tracked resources, one a row. A resource that is not in sync shows what its condition is.
+pub fn tracked(rows: &[TrackedEntry], conditions: &[ConditionEntry], wide: bool) -> String {
+    let mut table = Table::new(["ADDRESS", "SCOPE", "STATE", "REVISION"]);
+    if wide {
+        table = Table::new([
+            "ADDRESS", "SCOPE", "STATE", "REVISION", "ID", "FILE", "DELETION", "DRIFT", "WRITTEN",
+        ]);
+    }
+    for row in rows {
+        let matter = conditions.iter().find(|c| c.scope == row.scope && c.id.as_ref() == Some(&row.id));
+        let state = match (matter, row.state.as_str()) {
+            (Some(condition), _) => condition.kind.as_str(),
+            (None, "settled") => "in sync",
+            (None, state) => state,
+        };
+        let mut cells = vec![row.address.clone(), row.scope.clone(), state.into(), row.revision.clone()];
+        if wide {
+            let written = row.written_at.map_or_else(|| "never".into(), |at| rfc3339(at.0));
+            cells.extend([
+                row.id.clone(),
+                row.file.clone(),
+                row.deletion.clone(),
+                row.drift.clone(),
+                written,
+            ]);
+        }
+        table.row(cells);
+    }
+    table.render(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ScopeStatus, SourceStatus, Stamp};
+    use insta::assert_snapshot;
+
+    const NOW: Duration = Duration::from_secs(10_000);
+
+    fn before(seconds: u64) -> Stamp {
+        Stamp(NOW - Duration::from_secs(seconds))
+    }
+
+    fn matter(kind: &str, reason: &str, message: &str, hint: Option<&str>) -> ConditionEntry {
+        ConditionEntry {
+            scope: "pdns/example.com".into(),
+            id: Some("www.example.com./A".into()),
+            address: Some("Zone/example.com#www/A".into()),
+            kind: kind.into(),
+            reason: reason.into(),
+            message: message.into(),
+            hint: hint.map(str::to_string),
+            since: before(180),
+            next_try: (kind == "waiting").then(|| Stamp(NOW + Duration::from_secs(30))),
+        }
+    }
+
+    fn example() -> Status {
+        Status {
+            sources: vec![SourceStatus {
+                source: "infra".into(),
+                commit: "9f2c1ab0".repeat(5),
+                label: "9f2c1ab".into(),
+                author: "ada".into(),
+                subject: "more".into(),
+                since: before(7_200),
+                manifests: 3,
+                converged: false,
+            }],
+            scopes: vec![ScopeStatus {
+                scope: "pdns/example.com".into(),
+                tracked: 12,
+                applied: 1,
+                pending: 0,
+                foreign: Some(148),
+            }],
+            conditions: vec![
+                matter("waiting", "Unavailable", "reading pdns/example.com: connection refused", None),
+                matter("stalled", "Conflict", "it exists and differs", Some("reconciled adopt X")),
+            ],
+            holds: vec![HoldEntry {
+                domain: "pdns/example.com".into(),
+                digest: "7f3a91127f3a9112".into(),
+                reasons: vec!["12 deletes, limit 5 (guard.maxDeletes)".into()],
+                creates: 0,
+                updates: 1,
+                replaces: 0,
+                deletes: 12,
+                revision: "9f2c1ab".into(),
+                since: before(300),
+            }],
+            well: 10,
+            open: 0,
+        }
+    }
+
+    #[test]
+    fn problems_are_grouped_by_what_they_need() {
+        assert_snapshot!(status("dns1", &example(), NOW), @r#"
+        instance dns1 · source infra at 9f2c1ab (in force for 2h) · 12 tracked in 1 scope · 148 foreign
+
+        NEEDS A PERSON (1)
+          Zone/example.com#www/A  Conflict  3m
+            it exists and differs
+            hint: reconciled adopt X
+
+        HELD (1)
+          pdns/example.com  5m  9f2c1ab  1 to update, 12 to delete  digest 7f3a9112
+            12 deletes, limit 5 (guard.maxDeletes)
+            hint: to consent: reconciled approve 7f3a9112 --reason "…"
+
+        WAITING (1)
+          Zone/example.com#www/A  Unavailable  3m, next try in 30s
+            reading pdns/example.com: connection refused
+
+        10 well · 1 written and not yet seen
+        "#);
+    }
+
+    #[test]
+    fn a_state_in_which_nothing_happened_has_no_groups() {
+        assert_snapshot!(status("dns1", &Status::default(), NOW), @"
+        instance dns1 · no revision in force yet · 0 tracked in 0 scopes
+
+        0 well
+        ");
+    }
+}
