@@ -11,4 +11,5 @@ mod loop_;
 mod pdns;
 mod proxy;
 mod remote;
+mod secrets;
 mod tidy;
