@@ -76,7 +76,7 @@ impl Problem {
     /// Puts the problem at `span` of `file` and keeps the line for the caret.
     pub fn at(mut self, file: &SourceFile, span: Span) -> Problem {
         self.place = Some(Place { file: file.path.clone(), line: span.line, column: span.column });
-        self.source_line = file.line(span.line).map(Arc::from);
+        self.source_line = file.line(span.line).map(|line| without_userinfo(line).into());
         self
     }
     /// Puts the problem at a file as a whole.
@@ -126,6 +126,28 @@ impl fmt::Display for Problem {
         }
         Ok(())
     }
+}
+
+/// `line` with a star for each character of the user and password of every address in it: an excerpt of a file
+/// must not repeat a secret that was written in the wrong place.
+fn without_userinfo(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out += before;
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | ','));
+        let (authority, next) = after.split_at(end.unwrap_or(after.len()));
+        match authority.rfind('@') {
+            Some(at) => {
+                out.extend(authority[..at].chars().map(|_| '*'));
+                out += &authority[at..];
+            }
+            None => out += authority,
+        }
+        rest = next;
+    }
+    out + rest
 }
 
 /// Cuts a long line around `column`; returns the excerpt and the caret's offset in it.
@@ -180,6 +202,14 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_repeats_no_password_of_an_address() {
+        let check = |line: &str, expect: &str| assert_eq!(without_userinfo(line), expect);
+        check("{url: \"http://me:pw@a.example/x\", n: 1}", "{url: \"http://*****@a.example/x\", n: 1}");
+        check("[ssh://git@b/x, https://c.example]", "[ssh://***@b/x, https://c.example]");
+        check("plain: me@example.com", "plain: me@example.com");
+    }
 
     #[test]
     fn a_problem_shows_place_line_caret_and_hint() {

@@ -1,0 +1,89 @@
+//! Repositories that are gone, empty, rewound or hold what is refused: the last good revision stays in force.
+
+use crate::env::{Env, rrsets, zone};
+use std::{fs, os::unix::fs::symlink};
+
+const ZONE: &str = "example.com";
+
+fn www(value: &str) -> String {
+    zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")])
+}
+
+fn applied() -> Env {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &www("192.0.2.1"));
+    env.apply();
+    env
+}
+
+#[test]
+fn a_forced_push_is_refused_and_the_last_revision_stays_in_force() {
+    let env = applied();
+    env.write("work/zone.yaml", &www("192.0.2.66"));
+    env.git(&["commit", "-q", "-a", "--amend", "-m", "rewritten"]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    let offered = env.git(&["rev-parse", "HEAD"]);
+    env.run(&["apply", "--yes"]).exits(1).says(&["rewound", "--accept-rewind", &offered, "stays in force"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn with_the_remote_gone_the_last_revision_still_heals() {
+    let env = applied();
+    fs::rename(env.path("repo.git"), env.path("away.git")).unwrap();
+    let file = env.path("zones/example.com.zone");
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("192.0.2.1", "203.0.113.9")).unwrap();
+    env.run(&["plan", "--detailed-exitcode"]).exits(1).says(&[
+        "repo.git",
+        "hint:",
+        "stays in force",
+        "drift",
+    ]);
+    env.run(&["apply", "--yes"]).exits(1).says(&["hint:"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn a_missing_branch_is_named_beside_those_that_are_there() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &www("192.0.2.1"));
+    let entry = format!("  - {{name: zones, type: zonefile, directory: {}}}", env.path("zones").display());
+    env.config_with("it", &entry, ", branch: mian");
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "no branch mian",
+        "it has main",
+        "hint: did you mean main?",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
+}
+
+#[test]
+fn an_empty_repository_is_told_to_get_a_first_commit() {
+    let env = Env::zonefile();
+    env.run(&["plan"]).exits(1).says(&["repo.git has no commit yet", "hint: push a first commit"]);
+}
+
+#[test]
+fn a_missing_repository_is_named_with_a_way_out() {
+    let env = Env::zonefile();
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["apply", "--yes"]).exits(1).says(&["repo.git", "hint:"]);
+}
+
+#[test]
+fn a_symbolic_link_is_refused_by_name_and_nothing_is_pruned() {
+    let env = applied();
+    symlink("zone.yaml", env.path("work/link.yaml")).unwrap();
+    env.push("zone.yaml", &www("192.0.2.2"));
+    env.run(&["plan"]).exits(1).says(&["link.yaml"]);
+}
+
+#[test]
+fn a_submodule_is_refused_by_name_and_nothing_is_pruned() {
+    let env = applied();
+    let head = env.git(&["rev-parse", "HEAD"]);
+    env.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},vendored")]);
+    env.git(&["commit", "-q", "-m", "submodule"]);
+    env.git(&["push", "-q", "origin", "HEAD:main"]);
+    env.run(&["plan"]).exits(1).says(&["vendored"]);
+}

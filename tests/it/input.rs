@@ -1,0 +1,180 @@
+//! Bad input: one clear error with place and remedy, the right exit code, nothing changed.
+
+use crate::env::{Env, Output, rrsets, zone};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+
+const ZONE: &str = "example.com";
+
+/// Applies one manifest file that must be refused.
+#[track_caller]
+fn refused(text: &str, words: &[&str]) -> Output {
+    let env = Env::zonefile();
+    env.push("zone.yaml", text);
+    let output = env.run(&["apply", "--yes"]).exits(1).says(words);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]), "something of an invalid file was applied");
+    output
+}
+
+#[test]
+fn unreadable_yaml_is_told_with_its_place() {
+    refused("apiVersion: dns/v1\nkind: [Zone\n", &["error:", "zone.yaml:"]);
+}
+
+#[test]
+fn yaml_bombs_end_within_a_small_memory() {
+    let mut exponential = "a0: &a0 [x]\n".to_owned();
+    for n in 1..40 {
+        exponential += &format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1);
+    }
+    let quadratic = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(20_000), "*a,".repeat(20_000));
+    let deep = "[".repeat(200_000);
+    for bomb in [exponential, quadratic, deep] {
+        let env = Env::zonefile();
+        env.push(
+            "bomb.yaml",
+            &format!(
+                "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: a}}\nspec:\n{}",
+                bomb.replace("\na", "\n  a")
+            ),
+        );
+        let mut command = Command::new("prlimit");
+        let config = env.path("config.yaml");
+        command
+            .env_clear()
+            .env("HOME", env.dir.path())
+            .current_dir(env.dir.path())
+            .args(["--as=2000000000", "--cpu=60", env!("CARGO_BIN_EXE_reconciled"), "--config"])
+            .arg(config)
+            .args(["apply", "--yes"]);
+        env.finish(command).exits(1).says(&["error:", "bomb.yaml"]);
+    }
+}
+
+#[test]
+fn an_unknown_field_kind_or_provider_is_told_with_what_was_meant() {
+    refused(
+        &zone(ZONE, "zones", &["{name: www, type: A, valeus: [192.0.2.1]}"]),
+        &["zone.yaml:8:28", "valeus", "values"],
+    );
+    refused(&zone(ZONE, "zones", &[]).replace("kind: Zone", "kind: Zoen"), &["zone.yaml:2:", "Zoen", "Zone"]);
+    refused(
+        &zone(ZONE, "zoness", &["{name: www, type: A, values: [192.0.2.1]}"]),
+        &["zone.yaml:5:", "zoness", "zones"],
+    );
+}
+
+#[test]
+fn a_record_that_cannot_be_is_told_with_its_place() {
+    let www = "{name: www, type: A, values: [192.0.2.1]}";
+    for (record, words) in [
+        ("{name: www, type: A, values: [192.0.2.256]}", &["zone.yaml:9:", "192.0.2.256"][..]),
+        ("{name: www.example.org., type: A, values: [192.0.2.1]}", &["zone.yaml:9:", "www.example.org."]),
+        ("{name: www, type: CNAME, values: [www.example.net.]}", &["zone.yaml:", "CNAME"]),
+        ("{name: www, type: A, values: [192.0.2.3]}", &["zone.yaml:8:", "zone.yaml:9:"]),
+    ] {
+        let env = Env::zonefile();
+        env.push("zone.yaml", &zone(ZONE, "zones", &[www, record]));
+        env.run(&["apply", "--yes"]).exits(1).says(&["error:"]).says(words);
+    }
+}
+
+#[test]
+fn one_resource_in_two_files_names_both_places() {
+    let env = Env::zonefile();
+    env.write("work/a.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let second = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.2]}"]);
+    env.push(
+        "b.yaml",
+        &second
+            .replace("metadata: {name: example.com}", "metadata: {name: other}")
+            .replace("spec:", "spec:\n  zone: example.com"),
+    );
+    env.run(&["apply", "--yes"]).exits(1).says(&["a.yaml:", "b.yaml:"]);
+}
+
+#[test]
+fn without_a_configuration_all_four_places_are_named() {
+    let env = Env::new();
+    let output = env.finish(env.command(&["plan"])).exits(1);
+    output.says(&[
+        "--config",
+        "$RECONCILED_CONFIG",
+        "DIR/.config/reconciled/config.yaml",
+        "/etc/reconciled/config.yaml",
+        "sources:",
+    ]);
+    env.run(&["plan"]).exits(1).says(&["DIR/config.yaml", "--config"]);
+}
+
+#[test]
+fn a_bad_configuration_is_told_with_its_place_and_what_was_meant() {
+    let env = Env::new();
+    env.config("  - {name: zones, type: zonfile, directory: /zones}");
+    env.run(&["plan"]).exits(1).says(&["config.yaml:6:", "zonfile", "zonefile"]);
+    env.write("config.yaml", "instnace: x\n");
+    env.run(&["plan"]).exits(1).says(&["config.yaml:1:", "instnace", "instance"]);
+    env.write("config.yaml", "sources: [\n");
+    env.run(&["plan"]).exits(1).says(&["config.yaml:"]);
+}
+
+fn applied() -> Env {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.apply();
+    env
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_named() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    // Permissions do not stop root, a file where a directory belongs does.
+    env.write("state", "");
+    env.run(&["apply", "--yes"]).exits(1).says(&["DIR/state", "error:"]);
+    fs::remove_file(env.path("state")).unwrap();
+    fs::create_dir(env.path("state")).unwrap();
+    fs::set_permissions(env.path("state"), fs::Permissions::from_mode(0o500)).unwrap();
+    let probe = fs::write(env.path("state/probe"), "");
+    if probe.is_err() {
+        env.run(&["apply", "--yes"]).exits(1).says(&["DIR/state", "hint: run as the user that owns"]);
+    }
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
+}
+
+#[test]
+fn a_second_instance_names_the_first() {
+    let env = applied();
+    let lock = fs::OpenOptions::new().read(true).write(true).open(env.path("state/lock")).unwrap();
+    lock.try_lock().unwrap();
+    let pid = fs::read_to_string(env.path("state/lock")).unwrap();
+    env.run(&["apply", "--yes"]).exits(1).says(&["in use by process", pid.trim(), "hint:", "stop it first"]);
+    // Looking is allowed.
+    env.run(&["plan"]).exits(0);
+    drop(lock);
+    env.apply();
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let env = applied();
+    env.sql("PRAGMA user_version = 999");
+    for verb in [&["plan"][..], &["apply", "--yes"]] {
+        env.run(verb).exits(1).says(&["state.db has schema 999", "hint:"]);
+    }
+}
+
+#[test]
+fn a_damaged_database_is_told_with_two_ways_out() {
+    let env = applied();
+    let text = "this is no database, it is a text that is longer than the hundred bytes that a header of SQLite has, and then some";
+    for name in ["state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(env.path(&format!("state/{name}")));
+    }
+    env.write("state/state.db", text);
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "state.db",
+        "reconciled restore",
+        "reconciled state init --recover",
+    ]);
+    assert_eq!(fs::read_to_string(env.path("state/state.db")).unwrap(), text);
+}

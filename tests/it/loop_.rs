@@ -1,0 +1,256 @@
+//! The loop as an operator lives it: Git, plan, apply, drift, heal, prune, and what is never touched.
+
+use crate::{
+    env::{Env, WIDE_GUARD, rrsets, zone},
+    pdns::Pdns,
+};
+use std::fs;
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+const TEXT: &str = "{name: text, type: TXT, values: [\"v=spf1 -all\"]}";
+
+#[test]
+fn a_zone_goes_from_git_to_the_server_and_is_kept_so() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, TEXT]));
+
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["+", "www/A", "mail/A", "text/TXT"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[]), "a plan changed the server");
+    assert!(!env.path("state/state.db").exists(), "a plan made a database");
+
+    let all = rrsets(&[
+        ("www A", "300 192.0.2.1"),
+        ("mail A", "300 192.0.2.2"),
+        ("text TXT", "300 \"v=spf1 -all\""),
+    ]);
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), all);
+    env.in_sync();
+
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    server.set(ZONE, "foreign", "A", "198.51.100.1");
+    env.run(&["plan", "--detailed-exitcode"])
+        .exits(2)
+        .says(&["~", "www/A", "drift", "1 foreign"])
+        .hides(&["mail/A"]);
+    env.apply();
+    let mut with_foreign = all.clone();
+    with_foreign.insert("foreign A".into(), "300 198.51.100.1".into());
+    assert_eq!(server.rrsets(ZONE), with_foreign);
+
+    server.unset(ZONE, "mail", "A");
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), with_foreign);
+
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, TEXT]));
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["-", "mail/A"]);
+    env.apply();
+    with_foreign.remove("mail A");
+    assert_eq!(server.rrsets(ZONE), with_foreign);
+    env.in_sync();
+}
+
+#[test]
+fn a_second_apply_writes_nothing_to_server_or_database() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    // The pass after a write settles what it wrote.
+    env.apply();
+    let writes = server.writes();
+    assert!(writes > 0, "the server's log does not show its requests");
+    // Opening for writing raises the epoch, and that is all.
+    let dump = || {
+        let dump = env.sql(".dump");
+        assert!(dump.contains("INTO epoch"), "{dump}");
+        dump.lines().filter(|line| !line.starts_with("INSERT INTO epoch")).collect::<Vec<_>>().join(
+            "
+",
+        )
+    };
+    let before = dump();
+    env.apply();
+    assert_eq!(server.writes(), writes);
+    assert_eq!(dump(), before);
+}
+
+#[test]
+fn what_is_equal_is_adopted_and_what_differs_is_a_conflict() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    server.create(ZONE);
+    server.set(ZONE, "www", "A", "192.0.2.1");
+    server.set(ZONE, "mail", "A", "203.0.113.5");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.run(&["plan", "--detailed-exitcode"]).exits(3).says(&["=", "www/A", "mail/A", "hint:"]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["mail/A", "reconciled adopt"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 203.0.113.5")]));
+}
+
+#[test]
+fn a_mass_deletion_is_held_and_nothing_of_it_happens() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&server.url, ""));
+    let records: Vec<String> =
+        (0..10).map(|n| format!("{{name: h{n}, type: A, values: [192.0.2.{n}]}}")).collect();
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &records));
+    env.apply();
+    let before = server.rrsets(ZONE);
+    assert_eq!(before.len(), 10);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &records[..2]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["held", "reconciled approve"]);
+    assert_eq!(server.rrsets(ZONE), before);
+    env.push_without("zone.yaml");
+    env.run(&["apply", "--yes"]).exits(3);
+    assert_eq!(server.rrsets(ZONE), before);
+}
+
+#[test]
+fn a_plan_file_consents_to_itself_and_to_nothing_else() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&server.url, "guard: {maxDeletes: 0}"));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, TEXT]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, TEXT]));
+    let file = env.path("plan.json");
+    let file = file.to_str().unwrap();
+    env.run(&["plan", "--out", file]).exits(3);
+    server.set(ZONE, "mail", "A", "203.0.113.9");
+    env.run(&["apply", file]).exits(1).says(&["the plan no longer holds", "hint:"]);
+    assert!(server.rrsets(ZONE).contains_key("mail A"));
+    env.run(&["plan", "--out", file]).exits(3);
+    env.run(&["apply", file]).exits(0);
+    assert_eq!(
+        server.rrsets(ZONE),
+        rrsets(&[("www A", "300 192.0.2.1"), ("text TXT", "300 \"v=spf1 -all\"")])
+    );
+}
+
+#[test]
+fn a_folder_without_a_source_prunes_nothing() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.write("folder/zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes", "--dir", "folder"]);
+    assert!(server.rrsets(ZONE).contains_key("mail A"));
+    env.run(&["plan", "--dir", "folder"]).hides(&["- ", "delete"]);
+}
+
+#[test]
+fn a_target_limits_deletions_too() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL, TEXT]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes", "--target", "Zone/example.com#mail/A"]).exits(0);
+    let now = server.rrsets(ZONE);
+    assert!(!now.contains_key("mail A") && now.contains_key("text TXT"), "{now:?}");
+}
+
+#[test]
+fn beside_an_invalid_file_the_rest_is_applied_and_nothing_pruned() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.write("work/zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.push("other.yaml", &zone("example.org", "pdns", &[WWW]));
+    env.apply();
+    env.write("work/zone.yaml", &zone(ZONE, "pdns", &["{name: www, type: A, values: [192.0.2.77]}"]));
+    env.push("other.yaml", "apiVersion: dns/v1\nkind: Zone\n  metadata: [");
+    env.run(&["apply", "--yes"]).exits(1).says(&["other.yaml:"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.77"), ("mail A", "300 192.0.2.2")]));
+    assert_eq!(server.rrsets("example.org"), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn a_record_set_contributes_to_a_zone_and_leaves_with_its_file() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.write("work/zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.push("app.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: app}\nspec: {zone: example.com, records: [{name: app, type: A, values: [192.0.2.7]}]}\n");
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("app A", "300 192.0.2.7")]));
+    env.push_without("app.yaml");
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
+fn a_cname_and_an_address_take_each_others_place() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let cname = "{name: alias, type: CNAME, values: [www.example.net.]}";
+    let address = "{name: alias, type: A, values: [192.0.2.3]}";
+    for (record, expect) in [
+        (cname, ("alias CNAME", "300 www.example.net.")),
+        (address, ("alias A", "300 192.0.2.3")),
+        (cname, ("alias CNAME", "300 www.example.net.")),
+    ] {
+        env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, record]));
+        env.apply();
+        assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), expect]));
+        env.in_sync();
+    }
+}
+
+#[test]
+fn a_protected_record_survives_the_removal_of_its_own_protection() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push(
+        "zone.yaml",
+        &zone(ZONE, "pdns", &[MAIL, "{name: www, type: A, values: [192.0.2.1], protect: true}"]),
+    );
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[MAIL]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["protected"]);
+    assert!(server.rrsets(ZONE).contains_key("www A"));
+}
+
+#[test]
+fn a_mark_of_another_instance_is_a_management_conflict() {
+    let server = Pdns::start();
+    let (ours, theirs) = (Env::pdns(&server), Env::pdns(&server));
+    theirs.config_with("theirs", &theirs.pdns_entry(&server.url, WIDE_GUARD), "");
+    theirs.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    theirs.apply();
+    ours.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    ours.run(&["apply", "--yes"]).exits(3).says(&["ManagementConflict", "theirs", "--from-instance"]);
+    theirs.in_sync();
+}
+
+#[test]
+fn zone_files_go_through_the_same_loop() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL, TEXT]));
+    env.run(&["plan", "--detailed-exitcode"]).exits(2);
+    env.apply();
+    env.in_sync();
+    let all = rrsets(&[
+        ("www A", "300 192.0.2.1"),
+        ("mail A", "300 192.0.2.2"),
+        ("text TXT", "300 \"v=spf1 -all\""),
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), all);
+    let file = env.path("zones/example.com.zone");
+    let damaged = fs::read_to_string(&file).unwrap().replace("192.0.2.1", "203.0.113.9");
+    fs::write(&file, damaged).unwrap();
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["drift", "www/A"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), all);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    let before = fs::read(&file).unwrap();
+    env.apply();
+    assert_eq!(fs::read(&file).unwrap(), before);
+}

@@ -1,0 +1,17 @@
+//! The real binary against real servers: a real PowerDNS, real zone files, real Git repositories, real SQLite.
+//!
+//! Nothing here looks inside the program: a test writes what an operator writes, runs what an operator runs and
+//! reads what the servers then say.
+
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+
+mod crash;
+mod env;
+mod git;
+mod input;
+mod loop_;
+mod pdns;
+mod proxy;
+mod remote;
+mod secrets;
+mod tidy;

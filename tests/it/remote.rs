@@ -1,0 +1,137 @@
+//! A server that is down, refuses, limits, fails or loses its answers: one clear error, nothing deleted, and the
+//! next apply puts everything right.
+
+use crate::{
+    env::{Env, WIDE_GUARD, rrsets, zone},
+    pdns::Pdns,
+    proxy::{Damage, Proxy},
+};
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+const NEW: &str = "{name: new, type: A, values: [192.0.2.3]}";
+
+/// A desk whose server is behind a proxy, with `www` and `mail` applied and a commit that replaces `mail` by `new`.
+fn behind_proxy(server: &Pdns) -> (Env, Proxy) {
+    let proxy = Proxy::start(server.address());
+    let env = Env::pdns(server);
+    env.config(&env.pdns_entry(&proxy.url, &format!("timeout: 2s, {WIDE_GUARD}")));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, NEW]));
+    (env, proxy)
+}
+
+/// An apply while `damage` lasts: it names the server, deletes nothing, and the next one converges.
+#[track_caller]
+fn spoilt(method: &'static str, damage: Damage, codes: &[i32], words: &[&str]) {
+    let server = Pdns::start();
+    let (env, proxy) = behind_proxy(&server);
+    let before = server.rrsets(ZONE);
+    proxy.spoil(method, "/zones", damage);
+    let output = env.run(&["apply", "--yes", "--timeout", "2s"]);
+    assert!(proxy.spoilt() > 0, "no request was spoilt: {}", output.all());
+    assert!(output.code.is_some_and(|code| codes.contains(&code)), "{:?}: {}", output.code, output.all());
+    output.says(words).says(&["pdns/example.com", &proxy.url]);
+    if method == "GET" {
+        assert_eq!(server.rrsets(ZONE), before, "something was written though nothing could be read");
+    }
+    proxy.heal();
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("new A", "300 192.0.2.3")]));
+    assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0");
+    env.in_sync();
+}
+
+#[test]
+fn a_server_that_is_down_is_named_with_a_hint() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    // Port 1 is reserved and nobody listens there.
+    env.config(&env.pdns_entry("http://127.0.0.1:1", WIDE_GUARD));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["plan"]).exits(1).says(&["http://127.0.0.1:1", "no connection", "hint: is the server running"]);
+    env.run(&["apply", "--yes", "--timeout", "2s"])
+        .exits(1)
+        .says(&["no connection", "hint: is the server running"]);
+}
+
+#[test]
+fn a_wrong_key_is_named_with_a_hint_and_stalls() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.write("key", "wrong");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(1).says(&["answered 401", "hint: compare the key"]);
+    assert!(server.rrsets(ZONE).contains_key("mail A"));
+}
+
+#[test]
+fn one_refused_record_does_not_keep_the_good_ones() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    server.create(ZONE);
+    // A foreign alias, beside which the server accepts nothing.
+    server.set(ZONE, "web", "CNAME", "www.example.net.");
+    let web = "{name: web, type: A, values: [192.0.2.9]}";
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, web, MAIL]));
+    env.run(&["apply", "--yes"])
+        .exits(3)
+        .says(&["Zone/example.com#web/A: "])
+        .hides(&["#www/A: ", "#mail/A: "]);
+    assert_eq!(
+        server.rrsets(ZONE),
+        rrsets(&[
+            ("www A", "300 192.0.2.1"),
+            ("mail A", "300 192.0.2.2"),
+            ("web CNAME", "300 www.example.net.")
+        ])
+    );
+}
+
+#[test]
+fn while_reading_fails_nothing_is_written() {
+    spoilt("GET", Damage::Instead("500 Internal Server Error\r\n"), &[1, 4], &["answered 500"]);
+    spoilt("GET", Damage::Instead("401 Unauthorized\r\n"), &[1], &["answered 401", "hint: compare the key"]);
+    spoilt("GET", Damage::Instead("404 Not Found\r\n"), &[1, 4], &["answered 404"]);
+}
+
+#[test]
+fn a_rate_limit_is_waited_for_as_told() {
+    spoilt(
+        "GET",
+        Damage::Instead("429 Too Many Requests\r\nRetry-After: 3600\r\n"),
+        &[1, 4],
+        &["answered 429"],
+    );
+}
+
+#[test]
+fn an_answer_that_never_comes_or_breaks_off_is_no_empty_zone() {
+    spoilt("GET", Damage::Silence, &[1, 4], &["no answer in time", "hint:"]);
+    spoilt("GET", Damage::Truncated, &[1, 4], &[]);
+    spoilt("GET", Damage::CutAfter, &[1, 4], &["the connection broke"]);
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_found_out_and_not_doubled() {
+    let server = Pdns::start();
+    let (env, proxy) = behind_proxy(&server);
+    proxy.spoil("PATCH", "/zones", Damage::CutAfter);
+    // The server did it: looking again says so, and that is no error.
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(proxy.spoilt(), 1, "the write was sent again");
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("new A", "300 192.0.2.3")]));
+    assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0");
+    proxy.heal();
+    env.in_sync();
+}
+
+#[test]
+fn a_write_that_fails_is_done_again() {
+    spoilt("PATCH", Damage::Instead("503 Service Unavailable\r\n"), &[1, 4], &["answered 503"]);
+    spoilt("PATCH", Damage::Silence, &[1, 4], &["no answer in time"]);
+}

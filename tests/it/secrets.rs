@@ -1,0 +1,126 @@
+//! Canaries: a key and a token that must be found nowhere but where they were put.
+
+use crate::{
+    env::{Env, WIDE_GUARD, zone},
+    pdns::Pdns,
+};
+use std::{fs, path::Path};
+
+/// A key and a token that occur nowhere else.
+const KEY: &str = "canary?key/of=the+server";
+const TOKEN: &str = "canary?token/of=the+forge";
+
+/// A secret and its other spellings: base64 (without padding), hexadecimal, percent-encoded.
+fn spellings(secret: &str) -> Vec<String> {
+    const TABLE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    // Whole groups of three bytes only, so that what follows does not change the text.
+    let whole = secret.as_bytes().chunks_exact(3).flat_map(|group| {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        [18, 12, 6, 0].map(|shift| char::from(TABLE[(bits >> shift) as usize & 63]))
+    });
+    let hexadecimal = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let encoded = secret.bytes().map(|byte| match byte {
+        b'a'..=b'z' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    vec![secret.to_owned(), whole.collect(), hexadecimal, encoded.collect()]
+}
+
+#[track_caller]
+fn search(place: &str, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).to_lowercase();
+    for word in [KEY, TOKEN].iter().flat_map(|secret| spellings(secret)) {
+        assert!(!text.contains(&word.to_lowercase()), "{place} holds a secret as {word}");
+    }
+}
+
+fn search_folder(folder: &Path) -> usize {
+    let mut files = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files += search_folder(&path);
+        } else {
+            search(&path.display().to_string(), &fs::read(&path).unwrap());
+            files += 1;
+        }
+    }
+    files
+}
+
+/// Runs verbs at the loudest and looks through all they leave behind.
+fn run(env: &Env, variables: &[(&str, &str)]) {
+    let file = env.path("plan.json");
+    for args in [
+        &["plan", "-vvv", "-o", "json"][..],
+        &["plan", "-vvv", "--out", file.to_str().unwrap()],
+        &["apply", "-vvv", "--yes", "--timeout", "2s"],
+    ] {
+        let output = env.run_with(args, variables);
+        assert!(output.stderr.len() > 20, "nothing was said at -vvv: {}", output.all());
+        search(&format!("{args:?} stdout"), output.stdout.as_bytes());
+        search(&format!("{args:?} stderr"), output.stderr.as_bytes());
+    }
+    if file.exists() {
+        search("the plan file", &fs::read(&file).unwrap());
+        fs::remove_file(&file).unwrap();
+    }
+    if env.path("state").exists() {
+        search_folder(&env.path("state"));
+    }
+}
+
+#[test]
+fn the_search_finds_a_secret_in_each_spelling() {
+    for word in spellings(KEY) {
+        let found = std::panic::catch_unwind(|| search("here", format!("x{word}x").as_bytes()));
+        assert!(found.is_err(), "{word}");
+    }
+}
+
+#[test]
+fn a_key_stays_in_its_file_whatever_the_server_says() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.apply();
+    assert!(search_folder(&env.path("state")) > 1);
+    // Refused: the key is wrong. Not there at all: nobody listens on port 1.
+    env.write("key", KEY);
+    run(&env, &[]);
+    env.config(&env.pdns_entry("http://127.0.0.1:1", WIDE_GUARD));
+    run(&env, &[]);
+    // A key that cannot be sent.
+    env.write("key", &format!("{KEY}\u{7}"));
+    run(&env, &[]);
+}
+
+#[test]
+fn a_key_in_the_environment_stays_there() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.config(&format!(
+        "  - {{name: pdns, type: powerdns, url: \"{}\", apiKey: {{env: PDNS_KEY}}}}",
+        server.url
+    ));
+    run(&env, &[("PDNS_KEY", KEY)]);
+}
+
+#[test]
+fn a_password_in_an_address_is_not_repeated() {
+    let env = Env::zonefile();
+    let encoded = &spellings(TOKEN)[3];
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let repository = env.path("repo.git");
+    for url in
+        [format!("https://user:{encoded}@127.0.0.1:1/repo.git"), format!("ftp://user:{encoded}@127.0.0.1/x")]
+    {
+        env.write("config.yaml", &config.replace(repository.to_str().unwrap(), &format!("\"{url}\"")));
+        run(&env, &[]);
+    }
+    env.config(&format!(
+        "  - {{name: pdns, type: powerdns, url: \"http://user:{encoded}@127.0.0.1:1\", apiKey: {{env: K}}}}"
+    ));
+    run(&env, &[("K", KEY)]);
+}
