@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     config::{Environment, Period},
-    render::plan::{Details, Document, TextOptions, text},
+    render::plan::{Details, Document, State, TextOptions, text},
     session::{Failure, Outlook, Session, Writing},
 };
 use reconciled_engine::{
@@ -17,7 +17,7 @@ use reconciled_engine::{
     survey::{Survey, SurveyOptions},
 };
 use reconciled_provider::Problem;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -47,16 +47,15 @@ pub(super) async fn run(
     let outlook = session.outlook(&ask, &*writing.db).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let survey = session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?;
-    let plan = document(&session, &survey, &outlook.desired, &outlook.problems, false, Details::First(200));
-    let survey = match &planfile {
-        Some(file) => {
-            same(&file.plan, &plan)?;
-            approve(&session, &writing, &survey, &actor).await?;
-            session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?
-        }
-        None => survey,
-    };
+    let mut survey = session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?;
+    // As text, problems were told above, with their lines.
+    let problems = if apply.output == Format::Json { &outlook.problems[..] } else { &[] };
+    let details = if planfile.is_some() { Details::All } else { Details::First(200) };
+    let plan = document(&session, &survey, &outlook.desired, problems, false, details);
+    if let Some(file) = &planfile {
+        same(&file.plan, &plan)?;
+        approve(&session, &writing, &mut survey, &actor).await?;
+    }
     if apply.output == Format::Text {
         out.data(&text(
             &plan,
@@ -68,10 +67,12 @@ pub(super) async fn run(
         writing.db.close().await;
         return Ok(Exit::Error);
     }
+    // Where something could not even be read there is an error to report, not progress to wait for.
+    let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
     let result = carry_out(&session, &writing, &outlook, survey, &options, timeout).await;
     writing.db.close().await;
     let converge = result?;
-    report(&session, &plan, &outlook, &converge, apply.output, out)
+    report(&plan, &outlook, &converge, apply.output, out)
 }
 
 async fn carry_out(
@@ -110,41 +111,48 @@ async fn all_versioned(writing: &Writing, converge: &Converge) -> Result<bool, F
     Ok(converge.round.scopes.keys().all(|scope| versions.contains(scope)))
 }
 
-/// A plan file is carried out only if planning again comes to the same.
+/// A plan file is carried out only if planning again comes to the same: the same guarded changes, by digest, and
+/// the same repairs and bookkeeping, which no digest covers.
 fn same(before: &Document, now: &Document) -> Result<(), Failure> {
-    let key = |d: &Document| -> BTreeSet<_> {
-        d.domains.iter().filter_map(|g| Some((g.name.clone(), g.digest.clone()?))).collect()
-    };
-    let (old, new) = (key(before), key(now));
+    let (old, new) = (essence(before), essence(now));
     if old == new {
         return Ok(());
     }
-    let moved: Vec<_> = old
-        .symmetric_difference(&new)
-        .map(|(name, _)| name.to_string())
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    let moved: BTreeSet<String> = old.symmetric_difference(&new).map(|(what, _)| what.clone()).collect();
+    let shown: Vec<String> = moved.iter().take(5).cloned().collect();
+    let more = if moved.len() > shown.len() { ", …" } else { "" };
     Err(Failure::hinted(
-        format!("the plan no longer holds: {} changed since it was made", moved.join(", ")),
+        format!("the plan no longer holds: {}{more} changed since it was made", shown.join(", ")),
         "look again: reconciled plan --out FILE",
     ))
 }
 
+/// What a plan comes to: each domain with its digest, each change with what it does.
+fn essence(plan: &Document) -> BTreeSet<(String, String)> {
+    let domains =
+        plan.domains.iter().filter_map(|g| Some((g.name.to_string(), g.digest.as_ref()?.to_string())));
+    let changes = plan.resource_changes.iter();
+    let changes =
+        changes.map(|c| (c.address.to_string(), format!("{} {} {:?}", c.scope, c.id, c.change.actions)));
+    domains.chain(changes).collect()
+}
+
 /// Applying a plan file is consent to what it shows.
-async fn approve(session: &Session, writing: &Writing, survey: &Survey, actor: &str) -> Result<(), Failure> {
+async fn approve(
+    session: &Session,
+    writing: &Writing,
+    survey: &mut Survey,
+    actor: &str,
+) -> Result<(), Failure> {
     let at = session.clock.now();
-    let held = survey.domains.values().filter(|d| d.is_held()).filter_map(|d| d.verdict.digest);
-    let consent = |digest| {
-        Write::Approve(Approval {
-            digest,
-            reason: "plan file".into(),
-            actor: actor.into(),
-            at,
-            used_at: None,
-        })
-    };
-    let writes: Vec<Write> = held.map(consent).collect();
+    let mut writes = Vec::new();
+    for domain in survey.domains.values_mut().filter(|d| d.is_held()) {
+        let Some(digest) = domain.verdict.digest else { continue };
+        let approval =
+            Approval { digest, reason: "plan file".into(), actor: actor.into(), at, used_at: None };
+        writes.push(Write::Approve(approval.clone()));
+        domain.approval = Some(approval);
+    }
     if !writes.is_empty() {
         writing.db.commit(writes).await?;
     }
@@ -161,24 +169,30 @@ pub(super) fn actor(environment: &Environment) -> String {
 }
 
 fn report(
-    session: &Session,
     plan: &Document,
     outlook: &Outlook,
     converge: &Converge,
     format: Format,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let _ = session;
     let mut exit = Exit::Good;
     let mut lines = Vec::new();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
-            let place = condition.address.as_ref().map_or_else(|| scope.to_string(), ToString::to_string);
-            lines.push(format!("{place}: {}", condition.message));
-            lines.extend(condition.hint.iter().map(|hint| format!("hint: {hint}")));
             if condition.kind == ConditionKind::Stalled {
                 exit = exit.worst(Exit::Person);
             }
+            // What the plan said above is not said again.
+            let told = plan
+                .conditions
+                .iter()
+                .any(|c| c.message == condition.message && *c.scope == *scope.to_string());
+            if told && format == Format::Text {
+                continue;
+            }
+            let place = condition.address.as_ref().map_or_else(|| scope.to_string(), ToString::to_string);
+            lines.push(format!("{place}: {}", condition.message));
+            lines.extend(condition.hint.iter().map(|hint| format!("hint: {hint}")));
         }
         if matches!(report.state, ScopeState::DueAt(_) | ScopeState::DueNow) {
             exit = exit.worst(Exit::Late);
@@ -187,6 +201,11 @@ fn report(
     for domain in &converge.round.held {
         exit = exit.worst(Exit::Person);
         let digest = domain.verdict.digest.map(|d| d.to_string()).unwrap_or_default();
+        let told = plan.domains.iter().any(|d| d.name == domain.name && d.state == State::Held);
+        if told && format == Format::Text {
+            lines.push(format!("held: {}; nothing of it was changed", domain.name));
+            continue;
+        }
         lines.push(format!("held: {}: {}", domain.name, domain.verdict.reasons.join("; ")));
         lines.push(format!(
             "hint: to consent: reconciled approve {} --reason \"…\"",

@@ -54,8 +54,10 @@ pub(super) async fn run(
         Format::Text if plan.limit > 0 && plan.out.is_none() => Details::First(plan.limit),
         _ => Details::All,
     };
-    let document =
-        document(&session, &survey, &outlook.desired, &outlook.problems, plan.show_foreign, details);
+    // As text, problems were told above, with their lines.
+    let problems =
+        if plan.output == Format::Text && plan.out.is_none() { &[] } else { &outlook.problems[..] };
+    let document = document(&session, &survey, &outlook.desired, problems, plan.show_foreign, details);
     if let Some(path) = &plan.out {
         PlanFile { selection: Saved::of(&plan.selection), plan: document.clone() }.write(path)?;
         out.talk(&format!(

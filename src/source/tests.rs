@@ -618,7 +618,9 @@ mod remotes {
     #[test]
     fn a_trusted_certificate_is_accepted_for_its_own_name_only() {
         const PORTS: &str = "RECONCILED_TEST_HTTPS_PORTS";
-        if let Ok(ports) = std::env::var(PORTS) {
+        #[expect(clippy::disallowed_methods, reason = "the child of this test is told by the environment")]
+        let ports = std::env::var(PORTS);
+        if let Ok(ports) = ports {
             let (right, wrong) = ports.split_once(' ').unwrap();
             let error = fails(&format!("https://localhost:{right}/infra.git"));
             assert!(matches!(error, SourceError::RepositoryNotFound { .. }), "{error:?}");
