@@ -11,7 +11,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{Problem, SecretRef, Secrets};
-use std::{path::Path, sync::Arc};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
 use zeroize::Zeroizing;
 
 /// One source at the revision that is looked at.
@@ -58,6 +58,13 @@ pub(super) fn mirror(
     source: &SourceConfig,
     secrets: &Arc<HostSecrets>,
 ) -> Result<Mirror, Failure> {
+    // Whoever comes first makes the state directory, and makes it private.
+    if !config.state_dir.exists() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.state_dir);
+        made.map_err(|e| {
+            Failure::plain(format!("make the state directory {}: {e}", config.state_dir.display()))
+        })?;
+    }
     let urls = source
         .urls
         .iter()
