@@ -51,10 +51,11 @@ pub(super) async fn run(
     // As text, problems were told above, with their lines.
     let problems = if apply.output == Format::Json { &outlook.problems[..] } else { &[] };
     let details = if planfile.is_some() { Details::All } else { Details::First(200) };
-    let plan = document(&session, &survey, &outlook.desired, problems, false, details);
+    let mut plan = document(&session, &survey, &outlook.desired, problems, false, details);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
+        plan = document(&session, &survey, &outlook.desired, problems, false, details);
     }
     if apply.output == Format::Text {
         out.data(&text(

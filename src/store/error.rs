@@ -207,7 +207,7 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             StoreError::NotThere(_) => {
-                "create it with `reconciled state init`, or bring back a backup with `reconciled restore FILE`"
+                "bring back a backup with `reconciled restore FILE`; without one, `reconciled state init --recover` takes what is out there into account (`state init` is for a first start)"
             }
             StoreError::AlreadyThere(_) => {
                 "use it as it is, or start over with `reconciled state init --recover`"
