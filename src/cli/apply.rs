@@ -84,13 +84,17 @@ async fn carry_out(
     options: &SurveyOptions,
     timeout: Period,
 ) -> Result<Converge, Failure> {
-    writing.bring_into_force(&outlook.snapshots, &outlook.desired).await?;
+    writing.bring_into_force(&outlook.snapshots, &outlook.desired, false).await?;
     let until = session.clock.now() + timeout.0;
     let converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
     let whole = options.selection.is_all()
         && !outlook.problems.iter().any(Problem::is_error)
         && outlook.withheld.is_empty()
         && outlook.desired.sources.values().all(|source| source.prunes);
+    let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
+    if whole && path_changed && converge.round.held.is_empty() && !converge.timed_out {
+        writing.bring_into_force(&outlook.snapshots, &outlook.desired, true).await?;
+    }
     let configured = outlook.snapshots.len() == session.config.sources.len();
     if whole && configured {
         writing.lift_bars(&outlook.desired).await?;

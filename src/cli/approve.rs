@@ -10,6 +10,7 @@ use reconciled_engine::{
     Store, Write,
     store::{Approval, Event, Hold},
 };
+use reconciled_provider::Hash;
 
 /// Fewest digits of a digest.
 const FEWEST: usize = 6;
@@ -37,7 +38,12 @@ pub(super) async fn run(
     let db = state.writer().await?;
     let result = async {
         let holds = db.holds().await?;
-        let hold = find(&holds, &approve.digest)?;
+        let hold = match (find(&holds, &approve.digest), Hash::from_hex(&approve.digest.to_lowercase())) {
+            (Ok(hold), _) => hold.clone(),
+            // A whole digest is what a plan made elsewhere showed, and binds as much as a recorded hold.
+            (Err(_), Some(digest)) => unrecorded(digest),
+            (Err(failure), None) => return Err(failure),
+        };
         let at = state.clock.now();
         let event = Event {
             at,
@@ -64,6 +70,19 @@ pub(super) async fn run(
     .await;
     db.close().await;
     result
+}
+
+/// A plan that was shown and never applied has left no hold.
+fn unrecorded(digest: Hash) -> Hold {
+    let reasons = vec!["as planned".into()];
+    Hold {
+        domain: format!("plan {digest}").into(),
+        digest,
+        reasons,
+        counts: [0; 4],
+        revision: "".into(),
+        since: Default::default(),
+    }
 }
 
 /// The hold that `text` means.

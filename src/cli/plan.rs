@@ -178,7 +178,7 @@ pub(super) fn ask(selection: &SelectionArgs, refresh: bool) -> Result<Ask, Failu
         source: selection.source.clone(),
         dir: selection.dir.clone(),
         rev: selection.rev.clone(),
-        selection: Selection { targets, labels },
+        selection: Selection { targets, labels, source: selection.source.as_deref().map(Arc::from) },
         refresh: refresh || selection.refresh,
         accept_rewind: None,
     })

@@ -65,7 +65,7 @@ async fn accept(
     if invalid || outlook.snapshots.iter().any(|snapshot| snapshot.behind.is_some()) {
         return Ok(Exit::Error);
     }
-    writing.bring_into_force(&outlook.snapshots, &outlook.desired).await?;
+    writing.bring_into_force(&outlook.snapshots, &outlook.desired, false).await?;
     for snapshot in &outlook.snapshots {
         let event = Event {
             at: session.clock.now(),

@@ -50,26 +50,47 @@ impl Session {
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
         let named = self.named(ask)?;
         if let Some(dir) = &ask.dir {
-            let (dir, named) = (dir.clone(), named.first().cloned());
-            let named = named.filter(|_| ask.source.is_some());
-            return Ok(vec![blocking(move || sources::folder(&dir, named.as_ref())).await?]);
+            let (dir, stands_for) = (dir.clone(), named.clone());
+            let folder = blocking(move || sources::folder(&dir, stands_for.as_ref())).await?;
+            let Some(named) = named else { return Ok(vec![folder]) };
+            // What other sources declare is no prune of this one.
+            let mut snapshots = vec![folder];
+            for source in self.config.sources.iter().filter(|s| s.name != named.name) {
+                snapshots.extend(self.snapshot(source, ask, store, false).await?);
+            }
+            return Ok(snapshots);
         }
-        if named.is_empty() {
+        if self.config.sources.is_empty() {
             return Err(Failure::hinted(
                 format!("{} names no source", self.config_path.display()),
                 "add one under `sources:`, or name a folder: reconciled plan --dir DIR",
             ));
         }
         let mut snapshots = Vec::new();
-        for source in named {
-            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
-            let accept_rewind =
-                ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name).map(|(_, c)| c.clone());
-            let known = Known { in_force, accept_rewind, rev: ask.rev.clone() };
-            let (config, secrets) = (self.config.clone(), self.secrets.clone());
-            snapshots.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
+        for source in &self.config.sources {
+            let is_meant = named.as_ref().is_none_or(|named| named.name == source.name);
+            snapshots.extend(self.snapshot(source, ask, store, is_meant).await?);
         }
         Ok(snapshots)
+    }
+
+    /// Polls one source. One that is not meant is read for what it declares; where it was never had, it declared
+    /// nothing yet.
+    async fn snapshot(
+        &self,
+        source: &SourceConfig,
+        ask: &Ask,
+        store: &dyn Store,
+        is_meant: bool,
+    ) -> Result<Option<Snapshot>, Failure> {
+        let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+        let accept = ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name);
+        let never = in_force.is_none();
+        let rev = ask.rev.clone().filter(|_| is_meant);
+        let known = Known { in_force, accept_rewind: accept.map(|(_, commit)| commit.clone()), rev };
+        let (config, secrets, source) = (self.config.clone(), self.secrets.clone(), source.clone());
+        let polled = blocking(move || sources::poll(&config, &source, &secrets, &known)).await;
+        if never && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
     }
 
     /// Polls and loads.
@@ -160,11 +181,10 @@ impl Session {
         Ok(Outlook { snapshots, desired: loaded.desired, problems, withheld: Vec::new() })
     }
 
-    fn named(&self, ask: &Ask) -> Result<Vec<SourceConfig>, Failure> {
-        let Some(name) = &ask.source else { return Ok(self.config.sources.clone()) };
-        let found: Vec<SourceConfig> =
-            self.config.sources.iter().filter(|s| *s.name == **name).cloned().collect();
-        if found.is_empty() {
+    fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {
+        let Some(name) = &ask.source else { return Ok(None) };
+        let found = self.config.sources.iter().find(|s| *s.name == **name).cloned();
+        if found.is_none() {
             let names: BTreeMap<&str, ()> = self.config.sources.iter().map(|s| (&*s.name, ())).collect();
             let near = reconciled_provider::problem::did_you_mean(name, names.keys().copied());
             let hint = match near {

@@ -53,7 +53,13 @@ impl Session {
             if scopes.is_empty() {
                 continue;
             }
-            let Ok(now) = entry.observer.versions(&self.surveyor.cx, &scopes).await else { return Ok(None) };
+            let Ok(now) = self
+                .surveyor
+                .within(entry.observer.versions(&self.surveyor.cx, &scopes), "asking for versions")
+                .await
+            else {
+                return Ok(None);
+            };
             let stands = |scope| {
                 matches!(now.get(scope), Some(Version::At(_)))
                     && now.get(scope) == known.get(scope).map(|k| &k.version)

@@ -51,7 +51,14 @@ impl Writing {
     }
 
     /// Brings the revisions of `snapshots` into force: from here on an older plan writes nothing.
-    pub async fn bring_into_force(&self, snapshots: &[Snapshot], desired: &Desired) -> Result<(), Failure> {
+    ///
+    /// `confirm_path` takes a changed `path` as consented to.
+    pub async fn bring_into_force(
+        &self,
+        snapshots: &[Snapshot],
+        desired: &Desired,
+        confirm_path: bool,
+    ) -> Result<(), Failure> {
         let mut writes = Vec::new();
         for snapshot in snapshots {
             let manifests: Vec<(ManifestKey, _)> = desired
@@ -61,17 +68,27 @@ impl Writing {
                 .map(|m| (m.key.clone(), m.content))
                 .collect();
             let before = self.db.in_force(&snapshot.name).await?;
-            let path = snapshot.path();
-            let same = before.is_some_and(|r| {
-                r.commit == snapshot.revision && *r.path == *path && !snapshot.revision.is_empty()
-            });
+            let known = before.as_ref();
+            let moved = desired.sources.get(&snapshot.name).is_some_and(|s| s.path_changed);
+            // A changed path stays unconfirmed until a whole apply went through: else its hold would be gone the
+            // next time. A folder in place of a repository moves neither commit nor path: both guard rewinds.
+            let is_folder = snapshot.revision.is_empty();
+            let path = match known {
+                Some(known) if is_folder || moved && !confirm_path => known.path.to_string(),
+                _ => snapshot.path(),
+            };
+            let commit_id = match known {
+                Some(known) if is_folder => known.commit.clone(),
+                _ => snapshot.revision.clone(),
+            };
+            let same = known.is_some_and(|r| r.commit == commit_id && *r.path == *path && !is_folder);
             if same {
                 continue;
             }
             let commit = snapshot.commit.as_ref();
             let revision = Revision {
                 source: snapshot.name.clone(),
-                commit: snapshot.revision.clone(),
+                commit: commit_id,
                 label: snapshot.label.clone(),
                 author: commit.map_or_else(String::new, |c| c.author.clone()).into(),
                 subject: commit.map_or_else(String::new, |c| c.subject.clone()).into(),

@@ -331,6 +331,9 @@ async fn the_other_words_read_back_as_they_were_written() {
     assert_eq!(db.scope(&certs).await.unwrap().claims_made, [here, there.clone()]);
     assert_eq!(db.holds().await.unwrap(), [hold("three")]);
     assert_eq!(db.versions().await.unwrap(), [(certs.clone(), absent), (zone(), known(b"2"))]);
+    // The scope whose version went left no source in sync as a whole.
+    assert_eq!(db.converged("infra").await.unwrap(), None);
+    db.commit(vec![Write::Converged(Ok(converged.clone()))]).await.unwrap();
     assert_eq!(db.converged("infra").await.unwrap(), Some(converged));
     assert_eq!(db.all().await.unwrap().remove(&zone()).unwrap(), memory);
     db.commit(vec![

@@ -336,8 +336,10 @@ async fn put_version(
     let Some(known) = version else {
         sqlx::query("DELETE FROM scope_version WHERE scope = ?1")
             .bind(scope.to_string())
-            .execute(conn)
+            .execute(&mut *conn)
             .await?;
+        // A scope that is not known to be in sync leaves no source in sync as a whole.
+        sqlx::query("DELETE FROM converged").execute(conn).await?;
         return Ok(());
     };
     let (state, token) = match &known.version {

@@ -83,8 +83,11 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
         .collect();
     rows.extend(recovered);
     let mut writes = Vec::new();
-    for (from, id) in &view.memory.moved_away {
-        writes.push(Write::Gone(from.clone(), vec![id.clone()]));
+    // The old row goes only together with the new one: a move that found nothing under its new identity waits.
+    let moves = plan.steps.iter().filter(|s| matches!(s.change, Change::Move { .. })).count();
+    if moves == view.memory.moved_away.len() {
+        let away = &view.memory.moved_away;
+        writes.extend(away.iter().map(|(from, id)| Write::Gone(from.clone(), vec![id.clone()])));
     }
     if !rows.is_empty() {
         writes.push(Write::Rows(rows));

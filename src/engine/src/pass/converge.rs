@@ -81,6 +81,10 @@ impl Engine {
             if self.surveyor.cx.stop.is_set() {
                 return Ok(Converge { round: total, outcomes, timed_out: !due.is_empty() });
             }
+            if !due.is_empty() && now >= until {
+                // Whoever writes against us could keep us busy for ever.
+                return Ok(Converge { round: total, outcomes, timed_out: true });
+            }
             if due.is_empty() {
                 match total.next_due(now) {
                     None => return Ok(Converge { round: total, outcomes, timed_out: false }),

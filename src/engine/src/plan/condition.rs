@@ -63,3 +63,14 @@ pub(super) fn differences(deltas: &Deltas, id: &ResourceId) -> String {
     let fields: Vec<_> = delta.fields.iter().map(|f| &*f.path).collect();
     if fields.is_empty() { String::new() } else { format!(" (differs in {})", fields.join(", ")) }
 }
+
+/// Another source tracks it and has not let go of it.
+pub(super) fn owned_elsewhere(desired: &Resource, address: Address, owner: &str) -> Condition {
+    let message =
+        format!("source `{owner}` tracks it and could not be read whole, so it may still declare it");
+    let hint = format!("mend source `{owner}`, or take the declaration out of one of the two");
+    Condition {
+        hint: Some(hint.into()),
+        ..condition(desired, address, ConditionKind::Stalled, "OwnedByAnotherSource", message)
+    }
+}

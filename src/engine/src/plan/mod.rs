@@ -88,12 +88,14 @@ pub struct Selection {
     pub targets: Vec<reconciled_provider::Pattern>,
     /// Labels a manifest must have.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// The source it must be of. All sources are read all the same: what another one declares is no prune.
+    pub source: Option<Arc<str>>,
 }
 
 impl Selection {
     /// True when everything is selected.
     pub fn is_all(&self) -> bool {
-        self.targets.is_empty() && self.labels.is_empty()
+        self.targets.is_empty() && self.labels.is_empty() && self.source.is_none()
     }
     fn selects(&self, address: &Address, group: &str, labels: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> bool {
         let targeted = self.targets.is_empty() || self.targets.iter().any(|t| t.matches(address, group));
@@ -231,14 +233,22 @@ impl<'a> Planner<'a> {
 
     fn selects(&self, address: &Address, manifest: Option<&ManifestMeta>) -> bool {
         let selection = self.input.selection;
+        let of_source =
+            selection.source.as_deref().is_none_or(|s| manifest.is_some_and(|m| m.key.source() == s));
         selection.is_all()
-            || selection.selects(address, manifest.map_or("", |m| m.key.group()), manifest.map(|m| &m.labels))
+            || of_source
+                && selection.selects(
+                    address,
+                    manifest.map_or("", |m| m.key.group()),
+                    manifest.map(|m| &m.labels),
+                )
     }
     /// The labels of a manifest that is gone are not known: `-l` leaves what it tracked alone.
     fn selects_row(&self, row: &Row) -> bool {
         let selection = self.input.selection;
         let labels = || self.declared(&row.manifest).map(|m| &m.labels);
-        selection.is_all() || selection.selects(&row.address, row.manifest.group(), labels())
+        let of_source = selection.source.as_deref().is_none_or(|s| row.manifest.source() == s);
+        selection.is_all() || of_source && selection.selects(&row.address, row.manifest.group(), labels())
     }
     /// The manifest of this key, if it is still desired.
     fn declared(&self, key: &ManifestKey) -> Option<&'a ManifestMeta> {

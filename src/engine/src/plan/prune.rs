@@ -14,12 +14,17 @@ use std::{sync::Arc, time::Duration};
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
     let whole = planner.input.seen.complete && planner.input.seen.covered == Focus::All;
     for row in &planner.input.memory.rows {
-        if planner.is_desired(&row.tracked.id) || !planner.selects_row(row) {
+        if planner.is_desired(&row.tracked.id) {
+            continue;
+        }
+        if !planner.selects_row(row) {
+            out.unlike += 1;
             continue;
         }
         let is_claim = row.manifest.source() == CLAIMS;
         if !is_claim && !may_prune(planner, row) {
             out.in_sync += 1;
+            out.unlike += 1;
             continue;
         }
         match planner.input.seen.get(&row.tracked.id) {

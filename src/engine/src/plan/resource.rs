@@ -5,8 +5,11 @@
 
 use super::difference::Difference;
 use super::{
-    Blocked, Change, Planner, Reason, ScopePlan, Step,
-    condition::{condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible},
+    Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step,
+    condition::{
+        condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible,
+        owned_elsewhere,
+    },
 };
 use crate::store::{ConditionKind, Consent, Row, RowState};
 use reconciled_provider::{
@@ -19,12 +22,18 @@ impl Planner<'_> {
     pub(super) fn desired(&self, desired: &Resource, out: &mut ScopePlan) {
         let address = self.address(desired);
         if !self.covers(&desired.id) || !self.selects(&address, self.manifest(desired)) {
+            // Nobody compared it: the scope is not known to be in sync.
+            out.unlike += 1;
             return;
         }
         let row = self.row(&desired.id);
         let observed = self.input.seen.get(&desired.id);
         if let Some(other) = observed.and_then(|o| self.kept_by(desired, o)) {
             out.conditions.push(management_conflict(desired, address, other));
+            return;
+        }
+        if let Some(owner) = row.and_then(|row| self.held_by_source(desired, row)) {
+            out.conditions.push(owned_elsewhere(desired, address, owner));
             return;
         }
         match (row, observed) {
@@ -38,6 +47,15 @@ impl Planner<'_> {
             (Some(row), None) => self.tracked_but_missing(desired, row, address, out),
             (None, None) => self.create(desired, None, address, out),
         }
+    }
+
+    /// The other source that this is tracked for and that has not let go of it: it was not read whole, so it may
+    /// still declare it. Once it is whole and silent, the declaration of another source is a hand-over.
+    fn held_by_source<'r>(&self, desired: &Resource, row: &'r Row) -> Option<&'r str> {
+        let declaring = self.manifest(desired)?.key.source().to_string();
+        let owner = row.manifest.source();
+        let state = self.input.desired.sources.get(owner)?;
+        (owner != declaring && owner != CLAIMS && !state.is_whole()).then_some(owner)
     }
 
     fn tracked_and_seen(

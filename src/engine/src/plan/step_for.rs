@@ -122,6 +122,9 @@ impl Planner<'_> {
         let manifest = self.manifest(desired);
         let key = manifest.map_or_else(|| claim_key(input.scope, &desired.id), |m| m.key.clone());
         let source = input.desired.sources.get(key.source());
+        // A folder without a name only tries out what a source declares: the row stays that source's.
+        let is_nameless = source.is_some_and(|s| !s.prunes && s.revision.is_empty());
+        let key = row.filter(|_| is_nameless).map_or(key, |row| row.manifest.clone());
         let mut tracked = match row {
             Some(row) => row.tracked.clone(),
             None => Tracked::new(desired.id.clone(), Hash::default()),

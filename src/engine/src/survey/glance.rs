@@ -5,9 +5,9 @@
 
 use super::{SurveyOptions, Surveyor};
 use crate::store::{ScopeMemory, Store};
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use reconciled_provider::{Error, Focus, Observation, Scope, Tracked, Version, Want};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
 /// What a glance reads ahead of the desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,12 @@ impl Surveyor {
             let tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
             let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
             let observer = &self.entries[&scope.provider].observer;
-            let seen = self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await;
+            let what = format!("reading {scope}");
+            let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
+            let seen = read.catch_unwind().await.unwrap_or_else(|_| {
+                Err(Error::unexpected(format!("{what} panicked"))
+                    .hint("this is a bug in the provider; other scopes go on"))
+            });
             (scope.clone(), seen)
         });
         reads.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect()

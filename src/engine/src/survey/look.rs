@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
 impl Surveyor {
     /// Runs a read, which has an end: `cx.deadline`.
-    pub(super) async fn within<T>(
+    pub async fn within<T>(
         &self,
         read: impl Future<Output = Result<T, Error>>,
         what: &str,

@@ -3,11 +3,12 @@
 //! Guarantees: only what was found as intended, or carries our mark, becomes ours. It deliberately repeats no
 //! intent: the journal is evidence, never a work list.
 
-use crate::store::{RowState, ScopeMemory};
+use crate::store::{Consent, RowState, ScopeMemory};
 use reconciled_provider::{Observation, Owner};
 use std::time::Duration;
 
-/// Adds rows for resources that an unanswered intent made: found as intended, they are ours.
+/// Adds rows for resources that an unanswered intent made: found as intended, they are ours, unless a person
+/// said `forget` since.
 pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool {
     let mut found = Vec::new();
     for open in &memory.open {
@@ -15,7 +16,9 @@ pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duratio
         let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
         let Some(observed) = seen.get(&row.tracked.id) else { continue };
         let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours;
-        if !known && ours && &*open.intent.op != "delete" {
+        let barred = |(id, consent): &(_, Consent)| *id == row.tracked.id && *consent == Consent::Barred;
+        let forgotten = memory.consents.iter().any(barred);
+        if !known && ours && !forgotten && &*open.intent.op != "delete" {
             let mut row = row.clone();
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();

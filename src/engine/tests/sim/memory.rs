@@ -143,7 +143,12 @@ impl Disk {
                     mine.for_each(|c| c.synced = synced);
                 }
             }
-            Write::Version(scope, version) => self.memory(&scope).version = version,
+            Write::Version(scope, version) => {
+                if version.is_none() {
+                    self.converged.clear();
+                }
+                self.memory(&scope).version = version;
+            }
             Write::Converged(Ok(converged)) => {
                 self.converged.insert(converged.source.clone(), converged);
             }
