@@ -15,3 +15,4 @@ mod proxy;
 mod remote;
 mod secrets;
 mod tidy;
+mod trust;
