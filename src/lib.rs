@@ -1,11 +1,13 @@
 //! The reconciler as a library: everything `main` and the integration tests call.
 
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod failpoint;
 pub mod layer;
 pub mod manifest;
+pub mod operation;
 pub mod registry;
 pub mod render;
 pub mod session;

@@ -3,11 +3,12 @@
 use super::{
     Args, Exit, Out,
     args::{ApplyArgs, Format},
-    plan::{PlanFile, ask, document, tell_problems, tell_warnings},
+    plan::{PlanFile, ask, tell_problems, tell_warnings},
 };
 use crate::{
     config::{Environment, Period},
-    render::plan::{Details, Document, State, TextOptions, text},
+    operation::{Form, document},
+    render::plan::{Document, State, TextOptions, text},
     session::{Failure, Outlook, Session, Writing},
 };
 use reconciled_engine::{
@@ -42,20 +43,23 @@ pub(super) async fn run(
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
     let selection =
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
-    let ask = ask(&selection, false)?;
+    let ask = ask(&selection)?;
     let writing = session.writer().await?;
     let outlook = session.outlook(&ask, &*writing.db).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
     let mut survey = session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?;
     // As text, problems were told above, with their lines.
-    let problems = if apply.output == Format::Json { &outlook.problems[..] } else { &[] };
-    let details = if planfile.is_some() { Details::All } else { Details::First(200) };
-    let mut plan = document(&session, &survey, &outlook.desired, problems, false, details);
+    let form = Form {
+        problems: apply.output == Format::Json,
+        limit: planfile.is_none().then_some(200),
+        ..Form::default()
+    };
+    let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems, &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
-        plan = document(&session, &survey, &outlook.desired, problems, false, details);
+        plan = document(&session, &survey, &outlook.desired, &outlook.problems, &form);
     }
     if apply.output == Format::Text {
         out.data(&text(

@@ -1,19 +1,12 @@
 //! `approve`: a person's consent to one held plan, bound to its digest.
 
-use super::{Args, Exit, Out, apply::actor};
+use super::{Args, Exit, Host, Out, apply::actor};
 use crate::{
     config::Environment,
-    session::{Failure, HostState},
+    operation::{self, ApproveAsk, Approved},
+    session::Failure,
 };
 use clap::Args as ClapArgs;
-use reconciled_engine::{
-    Store, Write,
-    store::{Approval, Event, Hold},
-};
-use reconciled_provider::Hash;
-
-/// Fewest digits of a digest.
-const FEWEST: usize = 6;
 
 /// Arguments of `approve`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -33,106 +26,21 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let actor = actor(&environment);
-    let state = HostState::open(args.config.as_deref(), &environment)?;
-    let db = state.writer().await?;
-    let result = async {
-        let holds = db.holds().await?;
-        let hold = match (find(&holds, &approve.digest), Hash::from_hex(&approve.digest.to_lowercase())) {
-            (Ok(hold), _) => hold.clone(),
-            // A whole digest is what a plan made elsewhere showed, and binds as much as a recorded hold.
-            (Err(_), Some(digest)) => unrecorded(digest),
-            (Err(failure), None) => return Err(failure),
-        };
-        let at = state.clock.now();
-        let event = Event {
-            at,
-            kind: "approve".into(),
-            scope: hold.domain.parse().ok(),
-            address: None,
-            revision: hold.revision.clone(),
-            actor: actor.as_str().into(),
-            reason: approve.reason.as_str().into(),
-            message: format!("{} approved: {}", hold.domain, hold.reasons.join("; ")).into(),
-        };
-        let approval = Approval {
-            digest: hold.digest,
-            reason: approve.reason.as_str().into(),
-            actor: actor.as_str().into(),
-            at,
-            used_at: None,
-        };
-        db.commit(vec![Write::Approve(approval), Write::Event(event)]).await?;
-        out.talk(&format!("{} is approved for 24 hours, to be used once", hold.domain));
-        out.talk("now: reconciled apply");
-        Ok(Exit::Good)
-    }
-    .await;
-    db.close().await;
-    result
-}
-
-/// A plan that was shown and never applied has left no hold.
-fn unrecorded(digest: Hash) -> Hold {
-    let reasons = vec!["as planned".into()];
-    Hold {
-        domain: format!("plan {digest}").into(),
-        digest,
-        reasons,
-        counts: [0; 4],
-        revision: "".into(),
-        since: Default::default(),
-    }
-}
-
-/// The hold that `text` means.
-fn find<'a>(holds: &'a [Hold], text: &str) -> Result<&'a Hold, Failure> {
-    let text = text.to_lowercase();
-    let meant: Vec<&Hold> =
-        holds.iter().filter(|h| text.len() >= FEWEST && h.digest.to_string().starts_with(&text)).collect();
-    if let [hold] = meant[..] {
-        return Ok(hold);
-    }
-    let list: Vec<String> =
-        holds.iter().map(|h| format!("{} ({})", &h.digest.to_string()[..8], h.domain)).collect();
-    let hint = match list.is_empty() {
-        true => "nothing is held now; `reconciled apply` looks again".to_string(),
-        false => format!("held now: {}", list.join(", ")),
-    };
-    let message = match meant.len() {
-        _ if text.len() < FEWEST => format!("`{text}` is too short: write at least {FEWEST} digits"),
-        0 => format!("no held plan has the digest `{text}`"),
-        many => format!("`{text}` means {many} held plans"),
-    };
-    Err(Failure::hinted(message, hint))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use reconciled_provider::Hash;
-    use std::time::Duration;
-
-    fn hold(byte: u8) -> Hold {
-        Hold {
-            domain: format!("pdns/{byte}").into(),
-            digest: Hash([0xab, 0xcd, 0xef, byte, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-            reasons: Vec::new(),
-            counts: [0; 4],
-            revision: "".into(),
-            since: Duration::ZERO,
+    let ask = ApproveAsk { digest: approve.digest.clone(), reason: approve.reason.clone() };
+    let host = Host::find(args, &environment, out).await?;
+    let approved: Approved = match &host {
+        Host::Daemon(client) => client.post("/v1/approve", &ask).await?,
+        Host::Alone(state) => {
+            let db = state.writer().await?;
+            let result = operation::approve(&db, &ask, &actor(&environment), state.clock.now()).await;
+            db.close().await;
+            result?
         }
+    };
+    out.talk(&format!("{} is approved for 24 hours, to be used once", approved.domain));
+    match host {
+        Host::Daemon(_) => out.talk("the daemon goes on with it now"),
+        Host::Alone(_) => out.talk("now: reconciled apply"),
     }
-
-    #[test]
-    fn a_digest_is_meant_by_six_digits_that_no_other_begins_with() {
-        let holds = [hold(1), hold(2)];
-        assert_eq!(find(&holds[..1], "ABCDEF").unwrap().domain, holds[0].domain);
-        assert_eq!(find(&holds, "abcdef02").unwrap().domain, holds[1].domain);
-        for wrong in ["abcde", "abcdef", "123456"] {
-            let failure = find(&holds, wrong).unwrap_err();
-            assert!(failure.hint().unwrap().contains("abcdef01 (pdns/1), abcdef02 (pdns/2)"), "{failure}");
-        }
-        assert!(find(&[], "abcdef").unwrap_err().hint().unwrap().starts_with("nothing is held"));
-    }
+    Ok(Exit::Good)
 }

@@ -13,6 +13,7 @@ mod demo;
 mod explain;
 mod forget;
 mod history;
+mod host;
 mod import;
 mod list;
 mod man;
@@ -24,6 +25,8 @@ mod validate;
 
 pub use args::{Args, Command};
 pub use out::{Exit, Out};
+
+use host::Host;
 
 use crate::{config::Environment, session::Failure};
 use clap::Parser;
@@ -81,7 +84,10 @@ fn fail(failure: &Failure, out: &mut Out) -> u8 {
     if let Some(hint) = failure.hint() {
         out.talk(&format!("hint: {hint}"));
     }
-    Exit::Error.code()
+    match failure {
+        Failure::Unreachable(_) => Exit::Unreachable.code(),
+        _ => Exit::Error.code(),
+    }
 }
 
 /// Diagnostics on standard error: quiet unless asked for.

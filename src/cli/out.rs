@@ -19,6 +19,8 @@ pub enum Exit {
     Person,
     /// Timed out, still going.
     Late,
+    /// The daemon cannot be reached.
+    Unreachable,
 }
 
 impl Exit {
@@ -30,12 +32,13 @@ impl Exit {
             Exit::Changes => 2,
             Exit::Person => 3,
             Exit::Late => 4,
+            Exit::Unreachable => 5,
         }
     }
     /// The worse of two, in the order 1, 3, 4, 2, 0.
     pub fn worst(self, other: Exit) -> Exit {
         let rank = |exit: Exit| match exit {
-            Exit::Error => 4,
+            Exit::Error | Exit::Unreachable => 4,
             Exit::Person => 3,
             Exit::Late => 2,
             Exit::Changes => 1,

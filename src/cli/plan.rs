@@ -1,22 +1,17 @@
 //! `plan`: shows what would change. Holds observers only; writes nothing to a remote, nothing to the state.
 
 use super::{
-    Args, Exit, Out,
+    Args, Exit, Host, Out,
     args::{Format, PlanArgs, SelectionArgs},
 };
 use crate::{
     config::Environment,
-    render::plan::{Details, Document, Options, TextOptions, markdown, text},
-    session::{Ask, Failure, Outlook, Session, Snapshot},
+    operation::{self, Form, PlanAnswer, PlanAsk, Selected},
+    render::plan::{Document, TextOptions, markdown, text},
+    session::{Ask, Failure, Folder, Outlook, Session},
 };
-use reconciled_engine::{
-    Desired, Store,
-    plan::Selection,
-    survey::{Ahead, Glance, Survey, SurveyOptions},
-};
-use reconciled_provider::{Pattern, Problem};
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path};
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -25,39 +20,33 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let session = Session::open(args.config.as_deref(), environment).await?;
-    tell_warnings(&session, out);
-    let ask = ask(&plan.selection, plan.show_foreign)?;
-    let reader = session.reader().await?;
-    let snapshots = session.snapshots(&ask, &reader).await?;
-    let in_force: Vec<String> =
-        snapshots.iter().map(|s| format!("source {} at {}", s.name, s.label)).collect();
-    out.talk(&format!(
-        "standalone · state {} · {}",
-        session.config.state_dir.display(),
-        in_force.join(" · ")
-    ));
-    if plan.out.is_none()
-        && let Some(standing) = session.stands(&ask, &snapshots, &reader).await?
-    {
-        let status = reader.status().await?;
-        let in_sync = status.scopes.iter().map(|s| s.tracked as usize).sum();
-        let document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
-        show(&document, plan, out);
-        return Ok(Exit::Good);
-    }
-    let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let (outlook, glance) = look_and_load(&session, snapshots, &reader, &options).await?;
-    tell_problems(&outlook, out);
-    let survey = session.surveyor.survey_from(&reader, &outlook.desired, glance, &options).await?;
-    let details = match plan.output {
-        Format::Text if plan.limit > 0 && plan.out.is_none() => Details::First(plan.limit),
-        _ => Details::All,
+    let form = Form {
+        show_foreign: plan.show_foreign,
+        limit: (plan.output == Format::Text && plan.limit > 0 && plan.out.is_none()).then_some(plan.limit),
+        // As text, problems are told with their lines.
+        problems: plan.output != Format::Text || plan.out.is_some(),
+        whole: plan.out.is_some(),
     };
-    // As text, problems were told above, with their lines.
-    let problems =
-        if plan.output == Format::Text && plan.out.is_none() { &[] } else { &outlook.problems[..] };
-    let document = document(&session, &survey, &outlook.desired, problems, plan.show_foreign, details);
+    let answer = match Host::find(args, &environment, out).await? {
+        Host::Daemon(client) => {
+            let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
+            let ask = PlanAsk { selected: selected(&plan.selection), upload, form };
+            client.post("/v1/plan", &ask).await?
+        }
+        Host::Alone(_) => {
+            let session = Session::open(args.config.as_deref(), environment).await?;
+            tell_warnings(&session, out);
+            let reader = session.reader().await?;
+            let answer = operation::plan(&session, &reader, &ask(&plan.selection)?, &form).await?;
+            let sources: Vec<String> =
+                answer.sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect();
+            let state = session.config.state_dir.display();
+            out.talk(&format!("standalone · state {state}{}", sources.concat()));
+            answer
+        }
+    };
+    let PlanAnswer { document, messages, has_errors, .. } = answer;
+    messages.iter().for_each(|message| out.talk(message));
     if let Some(path) = &plan.out {
         PlanFile { selection: Saved::of(&plan.selection), plan: document.clone() }.write(path)?;
         out.talk(&format!(
@@ -67,23 +56,7 @@ pub(super) async fn run(
         ));
     }
     show(&document, plan, out);
-    Ok(exit(&document, &outlook, plan.detailed_exitcode))
-}
-
-/// Reads the manifests and glances at the remotes side by side.
-async fn look_and_load(
-    session: &Session,
-    snapshots: Vec<Snapshot>,
-    store: &dyn Store,
-    options: &SurveyOptions,
-) -> Result<(Outlook, Glance), Failure> {
-    let ahead = if options.selection.is_all() { Ahead::Moved } else { Ahead::Nothing };
-    let glance = async { session.surveyor.glance(store, options, ahead).await.map_err(Failure::from) };
-    tokio::try_join!(session.load(snapshots, store), glance)
-}
-
-fn snapshots_of(snapshots: &[Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {
-    snapshots.iter().map(|s| (s.name.clone(), s.revision.clone(), s.label.clone())).collect()
+    Ok(exit(&document, has_errors, plan.detailed_exitcode))
 }
 
 fn show(document: &Document, plan: &PlanArgs, out: &mut Out) {
@@ -102,20 +75,7 @@ fn show(document: &Document, plan: &PlanArgs, out: &mut Out) {
     }
 }
 
-/// The document of a survey.
-pub(super) fn document(
-    session: &Session,
-    survey: &Survey,
-    desired: &Desired,
-    problems: &[Problem],
-    show_foreign: bool,
-    details: Details,
-) -> Document {
-    let options = Options { problems, show_foreign, details };
-    Document::of(survey, desired, &|entry| session.observer(entry), &options)
-}
-
-fn exit(document: &Document, outlook: &Outlook, detailed: bool) -> Exit {
+fn exit(document: &Document, has_errors: bool, detailed: bool) -> Exit {
     let mut exit = Exit::Good;
     if detailed && document.has_changes() {
         exit = exit.worst(Exit::Changes);
@@ -123,10 +83,7 @@ fn exit(document: &Document, outlook: &Outlook, detailed: bool) -> Exit {
     if document.needs_person() {
         exit = exit.worst(Exit::Person);
     }
-    if !document.failures.is_empty()
-        || outlook.problems.iter().any(Problem::is_error)
-        || outlook.snapshots.iter().any(|s| s.behind.is_some())
-    {
+    if !document.failures.is_empty() || has_errors {
         exit = exit.worst(Exit::Error);
     }
     exit
@@ -141,47 +98,22 @@ pub(super) fn tell_warnings(session: &Session, out: &mut Out) {
 
 /// What is wrong with sources and manifests.
 pub(super) fn tell_problems(outlook: &Outlook, out: &mut Out) {
-    for snapshot in &outlook.snapshots {
-        if let Some(error) = &snapshot.behind {
-            out.talk(&format!(
-                "error: source {}: {}",
-                snapshot.name,
-                Failure::Other(error.to_string(), None)
-            ));
-            out.talk(&format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
-        }
-    }
-    for problem in &outlook.problems {
-        out.talk(&format!("{problem}\n"));
-    }
-    for source in &outlook.withheld {
-        out.talk(&format!("error: source {source}: the revision has errors and `onInvalid: hold`; the last good one stays in force"));
-    }
+    outlook.messages().iter().for_each(|message| out.talk(message));
 }
 
 /// What the arguments mean.
-pub(super) fn ask(selection: &SelectionArgs, refresh: bool) -> Result<Ask, Failure> {
-    let parse = |text: &String| text.parse::<Pattern>().map_err(|error| Failure::plain(error.to_string()));
-    let targets = selection.target.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let label = |text: &String| {
-        let pairs = text.split(',').map(|pair| {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| Failure::hinted(format!("`{pair}` is no label"), "write -l KEY=VALUE"))?;
-            Ok((Arc::from(key.trim()), Arc::from(value.trim())))
-        });
-        pairs.collect::<Result<Vec<_>, Failure>>()
-    };
-    let labels =
-        selection.selector.iter().map(label).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    Ok(Ask {
+pub(super) fn ask(selection: &SelectionArgs) -> Result<Ask, Failure> {
+    selected(selection).ask(selection.dir.clone().map(Folder::At))
+}
+
+fn selected(selection: &SelectionArgs) -> Selected {
+    Selected {
         source: selection.source.clone(),
-        dir: selection.dir.clone(),
         rev: selection.rev.clone(),
-        selection: Selection { targets, labels, source: selection.source.as_deref().map(Arc::from) },
-        refresh: refresh || selection.refresh,
-        accept_rewind: None,
-    })
+        target: selection.target.clone(),
+        selector: selection.selector.clone(),
+        refresh: selection.refresh,
+    }
 }
 
 /// A plan on disk: what was asked, and what it came to. Holds no secret: specs hold marks.

@@ -1,17 +1,19 @@
 //! `status`: how it stands, from the state alone. Reaches neither remote nor source.
 
 use super::{
-    Args, Exit, Out,
+    Args, Exit, Host, Out,
     list::{self, ListFormat},
 };
 use crate::{
+    clock::SystemClock,
     config::Environment,
+    operation::{self, StatusAnswer, StatusAsk},
     render,
-    session::{Failure, HostState},
+    session::Failure,
     store::{ConditionEntry, Status, TrackedEntry},
 };
 use clap::Args as ClapArgs;
-use reconciled_provider::{Address, Pattern};
+use reconciled_provider::Clock;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -56,67 +58,57 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let state = HostState::open(args.config.as_deref(), &environment)?;
     // A pipe that was closed would never end the loop.
     if status.watch && !out.terminal {
         return Err(Failure::hinted("`--watch` needs a terminal", "leave it out, or run it under watch(1)"));
     }
+    let host = Host::find(args, &environment, out).await?;
     loop {
         if status.watch {
             out.data("\u{1b}[H\u{1b}[2J");
         }
-        let exit = once(&state, status, out).await?;
+        let exit = once(&host, status, out).await?;
         if !status.watch {
             return Ok(exit);
         }
-        state.clock.sleep(WATCH).await;
+        SystemClock.sleep(WATCH).await;
     }
 }
 
-async fn once(state: &HostState, args: &StatusArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let now = state.clock.now();
-    let pattern = args.address.as_deref().map(list::pattern).transpose()?;
-    let Some(reader) = state.reader().await? else {
-        out.talk(&format!("no state in {} yet: nothing was applied", state.config.state_dir.display()));
-        out.talk("hint: to see what would be done: reconciled plan");
-        if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
-            let whole = Whole { instance: &state.config.instance, status: &Status::default() };
-            list::show(out, args.output, &whole, String::new)?;
-        }
-        return Ok(Exit::Good);
+async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Failure> {
+    let ask = StatusAsk { address: args.address.clone() };
+    let answer = match host {
+        Host::Daemon(client) => client.get("/v1/status", &ask).await?,
+        Host::Alone(state) => match state.reader().await? {
+            Some(reader) => operation::status(&state.config.instance, &reader, &ask).await?,
+            None => {
+                let dir = state.config.state_dir.display();
+                out.talk(&format!("no state in {dir} yet: nothing was applied"));
+                out.talk("hint: to see what would be done: reconciled plan");
+                if !matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
+                    return Ok(Exit::Good);
+                }
+                StatusAnswer { instance: state.config.instance.to_string(), ..StatusAnswer::default() }
+            }
+        },
     };
-    let mut status = reader.status().await?;
-    let Some(pattern) = pattern else {
-        let whole = Whole { instance: &state.config.instance, status: &status };
-        list::show(out, args.output, &whole, || {
-            render::status::status(&state.config.instance, &status, now)
-        })?;
-        return Ok(exit(args, &status));
-    };
-    let rows = reader.rows(Some(&pattern)).await?;
-    status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
-    status.holds.clear();
-    let part = Part { resources: &rows, conditions: &status.conditions };
+    let StatusAnswer { instance, status, resources } = &answer;
+    let now = SystemClock.now();
+    if args.address.is_none() {
+        let whole = Whole { instance, status };
+        list::show(out, args.output, &whole, || render::status::status(instance, status, now))?;
+        return Ok(exit(args, status));
+    }
+    let part = Part { resources, conditions: &status.conditions };
     list::show(out, args.output, &part, || {
-        let table = render::status::tracked(&rows, &status.conditions, args.output == ListFormat::Wide);
+        let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
         let problems = render::status::problems(&status.conditions, &[], now);
         if problems.is_empty() { table } else { format!("{table}\n{problems}") }
     })?;
-    if rows.is_empty() && status.conditions.is_empty() {
+    if resources.is_empty() && status.conditions.is_empty() {
         out.talk(&format!("nothing is tracked at {}", args.address.as_deref().unwrap_or("*/*")));
     }
-    Ok(exit(args, &status))
-}
-
-fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
-    let tracked =
-        rows.iter().any(|row| row.scope == condition.scope && Some(&row.id) == condition.id.as_ref());
-    let address = condition.address.as_deref().and_then(|text| text.parse::<Address>().ok());
-    let named = address.is_some_and(|address| {
-        let group = address.group.clone().unwrap_or_default();
-        pattern.matches(&address, &group)
-    });
-    tracked || named
+    Ok(exit(args, status))
 }
 
 fn exit(args: &StatusArgs, status: &Status) -> Exit {

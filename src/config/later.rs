@@ -3,10 +3,7 @@
 //! Their shape is checked, so that a file written for a later version is checked here too, and each gives one
 //! warning, so that nobody believes in an effect that is not there.
 
-use super::{
-    secrets::SecretPlace,
-    values::{Period, Rate},
-};
+use super::{secrets::SecretPlace, values::Period};
 use reconciled_provider::{Node, Problem, SourceFile};
 use serde::{Deserialize, de::IgnoredAny};
 use std::collections::BTreeMap;
@@ -36,13 +33,6 @@ shape!(Report {
     url: Option<String>,
     token: SecretPlace
 });
-shape!(Hook { on_hold: Option<String>, plan_timeout: Option<Period>, push_timeout: Option<Period> });
-shape!(Api {
-    socket: Option<String>,
-    group: Option<String>,
-    listen: Option<String>,
-    rate: Option<Rate>
-});
 shape!(Token { name: String, role: String, hash: SecretPlace });
 shape!(Notify { name: String, r#type: String, url: SecretPlace, on: Option<Vec<String>> });
 shape!(Audit { keep: Option<Period>, export: Option<String> });
@@ -60,8 +50,6 @@ fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<
 /// Keys of the whole file.
 const OF_CONFIG: &[(&str, Check)] = &[
     ("commands", check::<BTreeMap<String, Vec<String>>>),
-    ("hook", check::<Hook>),
-    ("api", check::<Api>),
     ("tokens", check::<Vec<Token>>),
     ("notify", check::<Vec<Notify>>),
     ("audit", check::<Audit>),
@@ -92,8 +80,10 @@ pub(super) fn has_no_effect(key: &str) -> Problem {
 /// Checks the keys of the whole file.
 pub(super) fn in_config(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
     look(root, OF_CONFIG, file, problems);
-    if let Some((key, _)) = root.get("telemetry").and_then(|telemetry| telemetry.entry("otlp")) {
-        problems.push(has_no_effect("telemetry.otlp").at(file, key.span));
+    for (section, word) in [("telemetry", "otlp"), ("api", "listen")] {
+        if let Some((key, _)) = root.get(section).and_then(|node| node.entry(word)) {
+            problems.push(has_no_effect(&format!("{section}.{word}")).at(file, key.span));
+        }
     }
 }
 

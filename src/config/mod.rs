@@ -4,6 +4,7 @@
 //! What belongs to a provider's backend stays a tree in [`ProviderEntry::rest`], for that backend to decode.
 //! Nothing here reads a secret's value or reaches a network; the surroundings come in as [`Environment`].
 
+mod daemon;
 mod environment;
 mod guard;
 mod later;
@@ -13,6 +14,7 @@ mod secrets;
 mod source;
 mod values;
 
+pub use daemon::{Api, Hook, OnHold};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use locate::{LocateError, locate, state_dir};
@@ -21,6 +23,7 @@ pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 
+use daemon::{RawApi, RawHook};
 use guard::RawGuard;
 use later::Elsewhere;
 use reconciled_provider::{
@@ -56,6 +59,10 @@ pub struct Config {
     pub guard: GuardLimits,
     /// How it logs.
     pub log: LogFormat,
+    /// Where the daemon can be reached.
+    pub api: Api,
+    /// What a push is told.
+    pub hook: Hook,
 }
 
 /// This host, as selectors and substitution see it.
@@ -96,10 +103,8 @@ struct RawConfig {
     telemetry: Option<RawTelemetry>,
     #[serde(rename = "commands")]
     _commands: Elsewhere,
-    #[serde(rename = "hook")]
-    _hook: Elsewhere,
-    #[serde(rename = "api")]
-    _api: Elsewhere,
+    hook: Option<RawHook>,
+    api: Option<RawApi>,
     #[serde(rename = "tokens")]
     _tokens: Elsewhere,
     #[serde(rename = "notify")]
@@ -205,9 +210,12 @@ fn whole(
         },
     );
     let configured = raw.state_dir.as_deref().map(Path::new);
+    let state_dir = state_dir(configured, Some(Path::new(&*file.path)), environment);
     Some(Config {
         instance: raw.instance.map_or(hostname, Arc::from),
-        state_dir: state_dir(configured, Some(Path::new(&*file.path)), environment),
+        api: Api::of(raw.api.unwrap_or_default(), &state_dir, environment),
+        hook: raw.hook.unwrap_or_default().into(),
+        state_dir,
         host,
         secrets,
         sources,

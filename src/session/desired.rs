@@ -8,10 +8,15 @@ use crate::{
     config::SourceConfig,
     manifest::{self, Cache, Files, Loaded, NoOutputs, SourceRequest},
     registry,
+    source::{FolderTree, Limits, Paths, Tree},
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
 use reconciled_provider::Problem;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Which desired state is meant.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +24,7 @@ pub struct Ask {
     /// Only this source.
     pub source: Option<String>,
     /// A folder in its place.
-    pub dir: Option<PathBuf>,
+    pub folder: Option<Folder>,
     /// This revision instead of the newest.
     pub rev: Option<String>,
     /// Part of it.
@@ -28,6 +33,31 @@ pub struct Ask {
     pub refresh: bool,
     /// Consent to a rewound branch: source name and commit.
     pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// Files in place of a source.
+#[derive(Clone, Debug)]
+pub enum Folder {
+    /// On this host; `-` is standard input.
+    At(PathBuf),
+    /// Somebody sent them.
+    Sent(FolderTree),
+}
+
+impl Folder {
+    /// Reads the files. Blocks.
+    pub fn open(self, limits: Limits) -> Result<Box<dyn Tree>, Failure> {
+        Ok(Box::new(match self {
+            Folder::Sent(tree) => tree,
+            Folder::At(dir) if dir == Path::new("-") => {
+                FolderTree::from_stream(std::io::stdin().lock(), limits)?
+            }
+            Folder::At(dir) => FolderTree::open(&dir, &Paths::all(), limits)?,
+        }))
+    }
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Folder::At(dir) if dir == Path::new("-"))
+    }
 }
 
 /// How one source is asked for.
@@ -45,13 +75,42 @@ pub struct Outlook {
     pub withheld: Vec<Arc<str>>,
 }
 
+impl Outlook {
+    /// What is wrong with sources and manifests, for people.
+    pub fn messages(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for snapshot in &self.snapshots {
+            if let Some(error) = &snapshot.behind {
+                all.push(format!(
+                    "error: source {}: {}",
+                    snapshot.name,
+                    Failure::Other(error.to_string(), None)
+                ));
+                all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
+            }
+        }
+        all.extend(self.problems.iter().map(|problem| format!("{problem}\n")));
+        all.extend(self.withheld.iter().map(|source| {
+            format!(
+                "error: source {source}: the revision has errors and `onInvalid: hold`; the last good one stays in force"
+            )
+        }));
+        all
+    }
+
+    /// True when something is wrong that is no mere warning.
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(Problem::is_error) || self.snapshots.iter().any(|s| s.behind.is_some())
+    }
+}
+
 impl Session {
     /// Polls the sources that are meant. Nothing is parsed yet.
     pub async fn snapshots(&self, ask: &Ask, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
         let named = self.named(ask)?;
-        if let Some(dir) = &ask.dir {
-            let (dir, stands_for) = (dir.clone(), named.clone());
-            let folder = blocking(move || sources::folder(&dir, stands_for.as_ref())).await?;
+        if let Some(folder) = &ask.folder {
+            let (folder, stands_for) = (folder.clone(), named.clone());
+            let folder = blocking(move || sources::folder(&folder, stands_for.as_ref())).await?;
             let Some(named) = named else { return Ok(vec![folder]) };
             // What other sources declare is no prune of this one.
             let mut snapshots = vec![folder];

@@ -68,7 +68,10 @@ async fn every_manifest_in_the_documentation_is_valid() {
         fs::write(folder.join("block.yaml"), text).unwrap();
         let session = Session::open(Some(&file), Environment::of([])).await.unwrap();
         let store = session.reader().await.unwrap();
-        let outlook = session.outlook(&Ask { dir: Some(folder), ..Ask::default() }, &store).await.unwrap();
+        let outlook = session
+            .outlook(&Ask { folder: Some(crate::session::Folder::At(folder)), ..Ask::default() }, &store)
+            .await
+            .unwrap();
         assert!(outlook.problems.is_empty(), "{place}\n{}", shown(&outlook.problems));
         assert!(!outlook.desired.manifests.is_empty(), "{place} declares nothing");
     }

@@ -17,6 +17,8 @@ pub enum Failure {
     Store(Box<StoreError>),
     /// A remote, or the engine's memory, failed.
     Remote(Error),
+    /// A daemon that should be there does not answer.
+    Unreachable(String),
     /// Anything else: message and hint.
     Other(String, Option<String>),
 }
@@ -41,6 +43,7 @@ impl Failure {
             Failure::Source(_) => "source",
             Failure::Store(_) => "store",
             Failure::Remote(error) => error.kind.word(),
+            Failure::Unreachable(_) => "unreachable",
             Failure::Other(..) => "error",
         }
     }
@@ -51,6 +54,7 @@ impl Failure {
             Failure::Source(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
             Failure::Store(error) => error.hint(),
             Failure::Remote(error) => error.hint.clone(),
+            Failure::Unreachable(_) => Some("look whether it runs: systemctl status reconciled".into()),
             Failure::Other(_, hint) => hint.clone(),
         }
     }
@@ -67,7 +71,7 @@ impl fmt::Display for Failure {
             Failure::Source(error) => f.write_str(&chain(error.as_ref())),
             Failure::Store(error) => f.write_str(&chain(error.as_ref())),
             Failure::Remote(error) => f.write_str(&error.chain()),
-            Failure::Other(message, _) => f.write_str(message),
+            Failure::Unreachable(message) | Failure::Other(message, _) => f.write_str(message),
         }
     }
 }

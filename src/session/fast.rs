@@ -35,7 +35,7 @@ impl Session {
         snapshots: &[Snapshot],
         store: &dyn Store,
     ) -> Result<Option<Standing>, Failure> {
-        let whole = ask.selection.is_all() && !ask.refresh && ask.dir.is_none() && ask.source.is_none();
+        let whole = ask.selection.is_all() && !ask.refresh && ask.folder.is_none() && ask.source.is_none();
         if !whole || snapshots.iter().any(|s| s.behind.is_some()) {
             return Ok(None);
         }

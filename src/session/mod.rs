@@ -12,7 +12,7 @@ mod sources;
 mod state;
 mod writer;
 
-pub use desired::{Ask, Outlook, SourceAsk};
+pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use error::{Failure, Kind};
 pub use fast::Standing;
 pub use sources::{Snapshot, TreeFiles};

@@ -1,12 +1,12 @@
 //! The sources of an invocation: which commit, which tree, and what went wrong on the way.
 
-use super::Failure;
+use super::{Failure, desired::Folder};
 use crate::{
     config::{Config, GitRef, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
-        CommitInfo, Credentials, FolderTree, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
-        RemoteUrl, SecretSource, SourceError, SshKey, Tree,
+        CommitInfo, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec, RemoteUrl,
+        SecretSource, SourceError, SshKey, Tree,
     },
 };
 use bytes::Bytes;
@@ -160,18 +160,13 @@ pub(super) fn poll(
     })
 }
 
-/// A folder, or standard input for `-`, in place of a source. Blocks.
+/// Files in place of a source. Blocks.
 ///
 /// Named after a configured source it is that source, and prunes; without a name nothing is pruned.
-pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
-    let limits = name.map_or_else(Limits::default, limits);
-    let tree = if dir == Path::new("-") {
-        FolderTree::from_stream(std::io::stdin().lock(), limits)?
-    } else {
-        FolderTree::open(dir, &Paths::all(), limits)?
-    };
+pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
+    let tree = folder.clone().open(name.map_or_else(Limits::default, limits))?;
     let mut rules = name.map(SourceRules::from).unwrap_or_default();
-    if dir == Path::new("-") {
+    if folder.is_stream() {
         rules.paths = vec![".".into()];
     }
     Ok(Snapshot {
@@ -179,7 +174,7 @@ pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot
         revision: "".into(),
         label: "dir".into(),
         commit: None,
-        tree: Box::new(tree),
+        tree,
         prunes: name.is_some(),
         rules,
         behind: None,

@@ -20,7 +20,7 @@ use super::{CommitInfo, Oid, SourceError};
 pub const STDIN: &str = "<stdin>";
 
 /// Files held in memory: a folder's, or one read from a stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FolderTree {
     entries: Vec<Entry>,
     refused: Vec<Refused>,
@@ -60,6 +60,29 @@ impl FolderTree {
         let entry = Entry { path: path.clone(), oid: Oid::of_blob(&content)?, size: content.len() as u64 };
         Ok(Self { entries: vec![entry], refused: Vec::new(), contents: HashMap::from([(path, content)]) })
     }
+
+    /// Takes `files` as they were sent, under the same rules as a folder's.
+    ///
+    /// `refused` is what the sender left out, with the reason in words.
+    ///
+    /// # Errors
+    /// A passed limit.
+    pub fn of(
+        files: Vec<(String, Bytes)>,
+        refused: Vec<(String, String)>,
+        limits: Limits,
+    ) -> Result<Self, SourceError> {
+        let paths = Paths::all();
+        let mut reader = Reader { listing: Listing::new(&paths, limits), contents: HashMap::new(), limits };
+        for (path, content) in files {
+            reader.take(&path, content)?;
+        }
+        for (path, reason) in refused {
+            reader.listing.refuse(path, Reason::Unreadable(reason));
+        }
+        let (entries, refused) = reader.listing.finish(String::new)?;
+        Ok(Self { entries, refused, contents: reader.contents })
+    }
 }
 
 impl Tree for FolderTree {
@@ -88,6 +111,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn take(&mut self, path: &str, content: Bytes) -> Result<(), SourceError> {
+        // Each directory on the way is checked as if it had been listed.
+        let mut directory = String::new();
+        for name in path.split('/') {
+            match self.listing.visit(&directory, name.as_bytes())? {
+                Some((path, _)) => directory = path,
+                None => return Ok(()),
+            }
+        }
+        let (size, limit) = (content.len() as u64, self.limits.file);
+        if size > limit {
+            self.listing.refuse(directory, Reason::TooLarge { size, limit });
+        } else if !self.contents.contains_key(&*directory) && self.listing.admit(&directory, size)? {
+            let oid = Oid::of_blob(&content)?;
+            self.listing.push(&directory, oid, size);
+            self.contents.insert(directory.into(), content);
+        }
+        Ok(())
+    }
+
     fn read_directory(
         &mut self,
         name: &str,
@@ -244,6 +287,25 @@ mod tests {
         let open = |path: &str| FolderTree::open(&folder.path().join(path), &Paths::all(), LIMITS);
         assert!(matches!(open("a"), Err(SourceError::NotADirectory { .. })));
         assert!(matches!(open("b"), Err(SourceError::Io { .. })));
+    }
+
+    #[test]
+    fn files_that_were_sent_are_under_the_same_rules() {
+        let file = |path: &str, content: &str| (path.to_string(), Bytes::from(content.to_string()));
+        let sent = vec![
+            file("b/c.yaml", "hello\n"),
+            file("a.yaml", ""),
+            file("a.yaml", "twice"),
+            file("../etc/passwd", "x"),
+            file("/abs", "x"),
+            file("large.yaml", "0123456789abcdefg"),
+        ];
+        let tree = FolderTree::of(sent, vec![("link".into(), "a link".into())], LIMITS).unwrap();
+        assert_eq!(names(&tree), ["a.yaml", "b/c.yaml"]);
+        let refused: Vec<_> = tree.refused().iter().map(|refused| refused.path.as_str()).collect();
+        assert_eq!(refused, ["", "..", "large.yaml", "link"]);
+        let many = (0..5).map(|n| file(&format!("{n}"), "0123456789")).collect();
+        assert!(matches!(FolderTree::of(many, vec![], LIMITS), Err(SourceError::TreeTooLarge { .. })));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
 use reconciled_provider::Pattern;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::time::Duration;
 
 /// A time since the epoch; RFC 3339 in UTC when serialised.
@@ -26,8 +26,18 @@ impl Serialize for Stamp {
     }
 }
 
+impl<'de> Deserialize<'de> for Stamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
+        use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+        let text = String::deserialize(deserializer)?;
+        let time = OffsetDateTime::parse(&text, &Rfc3339).map_err(de::Error::custom)?;
+        let seconds = u64::try_from(time.unix_timestamp()).map_err(de::Error::custom)?;
+        Ok(Stamp(Duration::from_secs(seconds)))
+    }
+}
+
 /// What is known as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Sources with a revision in force, by name.
@@ -45,7 +55,7 @@ pub struct Status {
 }
 
 /// A source and its revision in force.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
     /// Its name.
@@ -67,7 +77,7 @@ pub struct SourceStatus {
 }
 
 /// A scope and what is tracked in it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScopeStatus {
     /// `PROVIDER/NAME`.
@@ -83,7 +93,7 @@ pub struct ScopeStatus {
 }
 
 /// Something that is not in sync.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionEntry {
     /// `PROVIDER/NAME`.
@@ -107,7 +117,7 @@ pub struct ConditionEntry {
 }
 
 /// A plan that waits for consent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldEntry {
     /// Guard domain.
@@ -131,7 +141,7 @@ pub struct HoldEntry {
 }
 
 /// A consent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalEntry {
     /// What was consented to.
@@ -149,7 +159,7 @@ pub struct ApprovalEntry {
 }
 
 /// Holds, and consents from the newest on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approvals {
     /// What waits for consent.
@@ -159,7 +169,7 @@ pub struct Approvals {
 }
 
 /// One tracked resource.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackedEntry {
     /// Address for people.
@@ -195,7 +205,7 @@ pub struct TrackedEntry {
 }
 
 /// One line of the audit trail.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventEntry {
     /// Its number.
@@ -221,7 +231,7 @@ pub struct EventEntry {
 }
 
 /// One thing that happened: a revision, an action or another event.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     /// When.

@@ -1,0 +1,133 @@
+//! A person's consent to one held plan, bound to its digest.
+
+use crate::session::Failure;
+use reconciled_engine::{
+    Store, Write,
+    store::{Approval, Event, Hold},
+};
+use reconciled_provider::Hash;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Fewest digits of a digest.
+const FEWEST: usize = 6;
+
+/// Consent to this.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ApproveAsk {
+    /// Digest of the held plan, or its first six digits or more.
+    pub digest: String,
+    /// Why; kept in the audit trail.
+    pub reason: String,
+}
+
+/// What was consented to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Approved {
+    /// The guard domain, or the plan where it was not held here.
+    pub domain: String,
+    /// The whole digest.
+    pub digest: String,
+}
+
+/// Puts the consent of `actor` down.
+///
+/// Errors: no held plan has this digest, or several begin with it.
+pub async fn approve(
+    store: &dyn Store,
+    ask: &ApproveAsk,
+    actor: &str,
+    at: Duration,
+) -> Result<Approved, Failure> {
+    let holds = store.holds().await?;
+    let hold = match (find(&holds, &ask.digest), Hash::from_hex(&ask.digest.to_lowercase())) {
+        (Ok(hold), _) => hold.clone(),
+        // A whole digest is what a plan made elsewhere showed, and binds as much as a recorded hold.
+        (Err(_), Some(digest)) => unrecorded(digest),
+        (Err(failure), None) => return Err(failure),
+    };
+    let event = Event {
+        at,
+        kind: "approve".into(),
+        scope: hold.domain.parse().ok(),
+        address: None,
+        revision: hold.revision.clone(),
+        actor: actor.into(),
+        reason: ask.reason.as_str().into(),
+        message: format!("{} approved: {}", hold.domain, hold.reasons.join("; ")).into(),
+    };
+    let approval = Approval {
+        digest: hold.digest,
+        reason: ask.reason.as_str().into(),
+        actor: actor.into(),
+        at,
+        used_at: None,
+    };
+    store.commit(vec![Write::Approve(approval), Write::Event(event)]).await?;
+    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string() })
+}
+
+/// A plan that was shown and never applied has left no hold.
+fn unrecorded(digest: Hash) -> Hold {
+    let reasons = vec!["as planned".into()];
+    Hold {
+        domain: format!("plan {digest}").into(),
+        digest,
+        reasons,
+        counts: [0; 4],
+        revision: "".into(),
+        since: Default::default(),
+    }
+}
+
+/// The hold that `text` means.
+fn find<'a>(holds: &'a [Hold], text: &str) -> Result<&'a Hold, Failure> {
+    let text = text.to_lowercase();
+    let meant: Vec<&Hold> =
+        holds.iter().filter(|h| text.len() >= FEWEST && h.digest.to_string().starts_with(&text)).collect();
+    if let [hold] = meant[..] {
+        return Ok(hold);
+    }
+    let list: Vec<String> =
+        holds.iter().map(|h| format!("{} ({})", &h.digest.to_string()[..8], h.domain)).collect();
+    let hint = match list.is_empty() {
+        true => "nothing is held now; `reconciled apply` looks again".to_string(),
+        false => format!("held now: {}", list.join(", ")),
+    };
+    let message = match meant.len() {
+        _ if text.len() < FEWEST => format!("`{text}` is too short: write at least {FEWEST} digits"),
+        0 => format!("no held plan has the digest `{text}`"),
+        many => format!("`{text}` means {many} held plans"),
+    };
+    Err(Failure::hinted(message, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::Hash;
+    use std::time::Duration;
+
+    fn hold(byte: u8) -> Hold {
+        Hold {
+            domain: format!("pdns/{byte}").into(),
+            digest: Hash([0xab, 0xcd, 0xef, byte, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            reasons: Vec::new(),
+            counts: [0; 4],
+            revision: "".into(),
+            since: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_digest_is_meant_by_six_digits_that_no_other_begins_with() {
+        let holds = [hold(1), hold(2)];
+        assert_eq!(find(&holds[..1], "ABCDEF").unwrap().domain, holds[0].domain);
+        assert_eq!(find(&holds, "abcdef02").unwrap().domain, holds[1].domain);
+        for wrong in ["abcde", "abcdef", "123456"] {
+            let failure = find(&holds, wrong).unwrap_err();
+            assert!(failure.hint().unwrap().contains("abcdef01 (pdns/1), abcdef02 (pdns/2)"), "{failure}");
+        }
+        assert!(find(&[], "abcdef").unwrap_err().hint().unwrap().starts_with("nothing is held"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Letting go of what is tracked, which stays as it is. Needs the state alone, no source and no remote.
+//!
+//! A forgotten identity is barred: while a manifest still declares it, it is not adopted again by itself.
+
+use super::pattern;
+use crate::{
+    session::Failure,
+    store::{Db, Reader, TrackedEntry},
+};
+use reconciled_engine::{
+    Store, Write,
+    store::{Consent, Event},
+};
+use reconciled_provider::{ManifestKey, ResourceId, Scope};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// What may be let go of?
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ForgetAsk {
+    /// What is tracked at this address.
+    pub address: Option<String>,
+    /// Everything this source declared.
+    pub source: Option<String>,
+}
+
+/// What was let go of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// How many.
+    pub count: usize,
+}
+
+/// What `ask` means, for a person to look at.
+///
+/// Errors: nothing is tracked there.
+pub async fn forgettable(reader: &Reader, ask: &ForgetAsk) -> Result<Vec<TrackedEntry>, Failure> {
+    let address = ask.address.as_deref().map(pattern).transpose()?;
+    let mut rows = reader.rows(address.as_ref()).await?;
+    if let Some(source) = &ask.source {
+        rows.retain(|row| source_of(row) == *source);
+    }
+    if rows.is_empty() {
+        let what = ask.address.clone().or_else(|| ask.source.as_ref().map(|s| format!("source {s}")));
+        return Err(Failure::hinted(
+            format!("nothing is tracked at {}", what.unwrap_or_default()),
+            "to see what is tracked: reconciled status '*/*'",
+        ));
+    }
+    Ok(rows)
+}
+
+/// Lets go of what was shown, as far as it is still there.
+pub async fn forget(
+    db: &Db,
+    shown: Vec<TrackedEntry>,
+    actor: &str,
+    at: Duration,
+) -> Result<Forgotten, Failure> {
+    let now: BTreeSet<(String, String)> =
+        db.reader().rows(None).await?.into_iter().map(|row| (row.scope, row.id)).collect();
+    let rows: Vec<TrackedEntry> =
+        shown.into_iter().filter(|row| now.contains(&(row.scope.clone(), row.id.clone()))).collect();
+    let writes = writes(&rows, actor, at)?;
+    db.commit(writes).await?;
+    Ok(Forgotten { count: rows.len() })
+}
+
+fn source_of(row: &TrackedEntry) -> String {
+    ManifestKey(row.manifest.as_str().into()).source().to_string()
+}
+
+fn writes(rows: &[TrackedEntry], actor: &str, at: Duration) -> Result<Vec<Write>, Failure> {
+    let mut gone: BTreeMap<Scope, Vec<ResourceId>> = BTreeMap::new();
+    let mut sources = BTreeSet::new();
+    let mut writes = Vec::new();
+    for row in rows {
+        let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
+        let id = ResourceId::from(row.id.as_str());
+        // What it claimed elsewhere goes with it.
+        writes.push(Write::Claims(scope.clone(), id.clone(), Vec::new()));
+        writes.push(Write::Consent(scope.clone(), id.clone(), Consent::Barred));
+        writes.push(Write::Event(Event {
+            at,
+            kind: "forget".into(),
+            scope: Some(scope.clone()),
+            address: row.address.parse().ok(),
+            revision: row.revision.as_str().into(),
+            actor: actor.into(),
+            reason: "forget".into(),
+            message: "no longer tracked, left as it is".into(),
+        }));
+        gone.entry(scope).or_default().push(id);
+        sources.insert(source_of(row));
+    }
+    for (scope, ids) in gone {
+        // What was found in sync was found so with these rows.
+        writes.push(Write::Version(scope.clone(), None));
+        writes.push(Write::Gone(scope, ids));
+    }
+    writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source.into()))));
+    Ok(writes)
+}

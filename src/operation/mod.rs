@@ -1,0 +1,28 @@
+//! What an instance can be asked: one function for each verb, plain data in, plain data out.
+//!
+//! The command line working alone and the daemon's API call the same functions, so that both give the same
+//! answers. Nothing here prints or asks a person: what needs a word between looking and writing is two
+//! functions, and the second is bound to what the first showed.
+
+mod adopt;
+mod approve;
+mod forget;
+mod plan;
+mod read;
+mod select;
+
+pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
+pub use approve::{ApproveAsk, Approved, approve};
+pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
+pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
+pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
+
+pub use select::{Selected, Upload, UploadFile, upload};
+
+use crate::session::Failure;
+use reconciled_provider::{Pattern, address::AddressError};
+
+/// An address pattern, as typed.
+pub fn pattern(text: &str) -> Result<Pattern, Failure> {
+    text.parse().map_err(|error: AddressError| Failure::plain(error.to_string()))
+}

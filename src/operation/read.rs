@@ -1,0 +1,95 @@
+//! What is known, from the state alone: reaches neither remote nor source.
+
+use super::pattern;
+use crate::{
+    session::Failure,
+    store::{
+        Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Reader, Stamp,
+        Status, TrackedEntry,
+    },
+};
+use reconciled_provider::{Address, Pattern};
+use serde::{Deserialize, Serialize};
+
+/// How does it stand?
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StatusAsk {
+    /// What is tracked at this address; none for the whole.
+    pub address: Option<String>,
+}
+
+/// How it stands.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusAnswer {
+    /// Name of the instance.
+    pub instance: String,
+    /// The whole, or the conditions of what was asked for.
+    #[serde(flatten)]
+    pub status: Status,
+    /// What is tracked at the address that was asked for.
+    #[serde(default)]
+    pub resources: Vec<TrackedEntry>,
+}
+
+/// Answers [`StatusAsk`].
+pub async fn status(instance: &str, reader: &Reader, ask: &StatusAsk) -> Result<StatusAnswer, Failure> {
+    let mut status = reader.status().await?;
+    let mut resources = Vec::new();
+    if let Some(address) = &ask.address {
+        let pattern = pattern(address)?;
+        resources = reader.rows(Some(&pattern)).await?;
+        status.conditions.retain(|condition| concerns(&pattern, condition, &resources));
+        status.holds.clear();
+    }
+    Ok(StatusAnswer { instance: instance.into(), status, resources })
+}
+
+fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
+    let tracked =
+        rows.iter().any(|row| row.scope == condition.scope && Some(&row.id) == condition.id.as_ref());
+    let address = condition.address.as_deref().and_then(|text| text.parse::<Address>().ok());
+    let named = address.is_some_and(|address| {
+        let group = address.group.clone().unwrap_or_default();
+        pattern.matches(&address, &group)
+    });
+    tracked || named
+}
+
+/// What happened?
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryAsk {
+    /// Only what concerns this address.
+    pub address: Option<String>,
+    /// Not before this time.
+    pub since: Option<Stamp>,
+    /// Only what this one did.
+    pub actor: Option<String>,
+}
+
+/// Answers [`HistoryAsk`].
+pub async fn history(reader: &Reader, ask: &HistoryAsk) -> Result<Vec<HistoryEntry>, Failure> {
+    let address = ask.address.as_deref().map(pattern).transpose()?;
+    let filter = HistoryFilter { address, since: ask.since.map(|s| s.0), actor: ask.actor.clone() };
+    Ok(reader.history(&filter).await?)
+}
+
+/// Which events?
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EventsAsk {
+    /// Those with a higher number.
+    #[serde(default)]
+    pub after: i64,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+/// Answers [`EventsAsk`].
+pub async fn events(reader: &Reader, ask: &EventsAsk) -> Result<Vec<EventEntry>, Failure> {
+    Ok(reader.events(&EventFilter::default(), ask.after, ask.limit.unwrap_or(usize::MAX)).await?)
+}
+
+/// What waits for consent, and what was consented to.
+pub async fn approvals(reader: &Reader) -> Result<Approvals, Failure> {
+    Ok(reader.approvals().await?)
+}

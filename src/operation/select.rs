@@ -1,0 +1,105 @@
+//! What is meant: a source, a revision, addresses, labels; or files that somebody holds in their hands.
+
+use super::pattern;
+use crate::{
+    session::{Ask, Failure, Folder},
+    source::{FolderTree, Limits, Tree},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use reconciled_engine::plan::Selection;
+use serde::{Deserialize, Serialize};
+use std::{path::Path, sync::Arc};
+
+/// What is meant, as typed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Selected {
+    /// Only this source.
+    pub source: Option<String>,
+    /// This revision instead of the newest.
+    pub rev: Option<String>,
+    /// Only these addresses.
+    #[serde(default)]
+    pub target: Vec<String>,
+    /// Only manifests with these labels, `KEY=VALUE,…`.
+    #[serde(default)]
+    pub selector: Vec<String>,
+    /// Lists every scope, also those whose version stands.
+    #[serde(default)]
+    pub refresh: bool,
+}
+
+impl Selected {
+    /// What the words mean.
+    pub fn ask(&self, folder: Option<Folder>) -> Result<Ask, Failure> {
+        let targets = self.target.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
+        let label = |text: &String| {
+            let pairs = text.split(',').map(|pair| {
+                let (key, value) = pair
+                    .split_once('=')
+                    .ok_or_else(|| Failure::hinted(format!("`{pair}` is no label"), "write -l KEY=VALUE"))?;
+                Ok((Arc::from(key.trim()), Arc::from(value.trim())))
+            });
+            pairs.collect::<Result<Vec<_>, Failure>>()
+        };
+        let labels = self.selector.iter().map(label).collect::<Result<Vec<_>, _>>()?;
+        let labels = labels.into_iter().flatten().collect();
+        Ok(Ask {
+            source: self.source.clone(),
+            folder,
+            rev: self.rev.clone(),
+            selection: Selection { targets, labels, source: self.source.as_deref().map(Arc::from) },
+            refresh: self.refresh,
+            accept_rewind: None,
+        })
+    }
+}
+
+/// Files that come with a question, for a daemon that cannot read them itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Upload {
+    /// The files.
+    pub files: Vec<UploadFile>,
+    /// What was left out on the other side, and why.
+    #[serde(default)]
+    pub refused: Vec<(String, String)>,
+}
+
+/// One file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UploadFile {
+    /// Relative to the root, with `/`.
+    pub path: String,
+    /// Its content, in base64.
+    pub content: String,
+}
+
+impl Upload {
+    /// All of a tree.
+    pub fn of(tree: &dyn Tree) -> Result<Upload, Failure> {
+        let file = |entry| {
+            let content = tree.read(entry).map_err(Failure::from)?;
+            Ok(UploadFile { path: entry.path.to_string(), content: STANDARD.encode(content) })
+        };
+        let files = tree.entries().iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
+        let refused = tree.refused().iter().map(|r| (r.path.clone(), r.reason.to_string())).collect();
+        Ok(Upload { files, refused })
+    }
+
+    /// The tree it was made of, within the same limits as any other.
+    pub fn tree(&self, limits: Limits) -> Result<FolderTree, Failure> {
+        let file = |file: &UploadFile| {
+            let content = STANDARD
+                .decode(&file.content)
+                .map_err(|error| Failure::plain(format!("{} is no base64: {error}", file.path)))?;
+            Ok((file.path.clone(), Bytes::from(content)))
+        };
+        let files = self.files.iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(FolderTree::of(files, self.refused.clone(), limits)?)
+    }
+}
+
+/// Reads the folder, or standard input for `-`, that somebody named on this side.
+pub fn upload(dir: &Path) -> Result<Upload, Failure> {
+    Upload::of(&*Folder::At(dir.to_path_buf()).open(Limits::default())?)
+}
