@@ -116,6 +116,7 @@ impl Engine {
                     .unwrap_or_else(|_| Err(Error::unexpected(format!("the pass over {scope} panicked"))));
                 (scope, result)
             }
+            .boxed()
         });
         for (scope, result) in jobs.buffer_unordered(width).collect::<Vec<_>>().await {
             let result = match result {
@@ -137,7 +138,9 @@ impl Engine {
     /// Ends the backoff of these scopes: a new revision, an operator, or a remote that is back.
     pub fn forgive<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) {
         let mut failures = self.failures();
-        scopes.into_iter().for_each(|scope| drop(failures.remove(scope)));
+        for scope in scopes {
+            failures.remove(scope);
+        }
     }
 
     /// Lets what flapped in these scopes be written again: a person said so.
