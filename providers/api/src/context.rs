@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Poll, Waker},
@@ -25,10 +25,12 @@ pub trait Clock: Send + Sync {
 ///
 /// ```
 /// use reconciled_provider::Stop;
-/// let stop = Stop::default();
-/// let seen = stop.clone();
-/// stop.set();
-/// assert!(seen.is_set());
+/// let all = Stop::default();
+/// let (one, other) = (all.child(), all.child());
+/// one.set();
+/// assert!(one.is_set() && !other.is_set() && !all.is_set());
+/// all.set();
+/// assert!(other.is_set());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<StopState>);
@@ -36,31 +38,64 @@ pub struct Stop(Arc<StopState>);
 #[derive(Debug, Default)]
 struct StopState {
     set: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
+    told: Mutex<Told>,
+    /// Kept alive, so that a wish reaches grandchildren.
+    _parent: Option<Arc<StopState>>,
+}
+
+/// Who hears of the wish.
+#[derive(Debug, Default)]
+struct Told {
+    waiting: Vec<Waker>,
+    children: Vec<Weak<StopState>>,
+}
+
+impl StopState {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        let told = std::mem::take(&mut *self.told());
+        told.waiting.into_iter().for_each(Waker::wake);
+        told.children.iter().filter_map(Weak::upgrade).for_each(|child| child.set());
+    }
 }
 
 impl Stop {
-    /// Wishes to stop.
+    /// Wishes to stop; every child hears it.
     pub fn set(&self) {
-        self.0.set.store(true, Ordering::Release);
-        let waiting = std::mem::take(&mut *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        waiting.into_iter().for_each(Waker::wake);
+        self.0.set();
     }
     /// True once someone wished to stop.
     pub fn is_set(&self) -> bool {
         self.0.set.load(Ordering::Acquire)
     }
+    /// A wish of its own for a part of the work: set when this one is, or alone.
+    pub fn child(&self) -> Stop {
+        let child = Stop(Arc::new(StopState { _parent: Some(self.0.clone()), ..StopState::default() }));
+        let mut told = self.0.told();
+        // Those that ended are let go of here, so that a parent that is never set does not grow.
+        told.children.retain(|known| known.strong_count() > 0);
+        told.children.push(Arc::downgrade(&child.0));
+        drop(told);
+        // `set` takes the lock after the flag: either it sees the child, or the child sees the flag.
+        if self.is_set() {
+            child.set();
+        }
+        child
+    }
     /// Returns once someone wished to stop.
     pub fn wished(&self) -> impl Future<Output = ()> + Send + use<> {
         let stop = self.clone();
         std::future::poll_fn(move |cx| {
-            let mut waiting = stop.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = stop.0.told();
             // Under the lock: `set` takes it after the flag, so no wake is lost.
             if stop.is_set() {
                 return Poll::Ready(());
             }
-            if !waiting.iter().any(|w| w.will_wake(cx.waker())) {
-                waiting.push(cx.waker().clone());
+            if !told.waiting.iter().any(|w| w.will_wake(cx.waker())) {
+                told.waiting.push(cx.waker().clone());
             }
             Poll::Pending
         })
@@ -86,5 +121,26 @@ impl fmt::Debug for Cx {
             .field("deadline", &self.deadline)
             .field("stop", &self.stop)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_a_set_parent_is_set_and_so_is_a_grandchild() {
+        let parent = Stop::default();
+        let grandchild = parent.child().child();
+        let child = parent.child();
+        parent.set();
+        assert!(child.is_set() && parent.child().is_set() && grandchild.is_set());
+    }
+
+    #[test]
+    fn a_parent_forgets_children_that_ended() {
+        let parent = Stop::default();
+        (0..1_000).for_each(|_| drop(parent.child()));
+        assert_eq!(parent.0.told().children.len(), 1);
     }
 }

@@ -53,7 +53,7 @@ pub fn next(error: &Error, failures: &mut Failures, jitter: u8) -> Next {
 }
 
 /// `rand(0.5..1) × min(cap, 1 s × 2ⁿ)`.
-fn backoff(count: u32, jitter: u8) -> Duration {
+pub(crate) fn backoff(count: u32, jitter: u8) -> Duration {
     let full = BASE.saturating_mul(1 << count.saturating_sub(1).min(16)).min(CAP);
     full / 2 + full / 2 * u32::from(jitter) / 255
 }

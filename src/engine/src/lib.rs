@@ -1,7 +1,7 @@
 //! The engine: what shall be × what is × what is tracked → a plan, and the plan made real.
 //!
 //! [`plan`] is pure and synchronous: same input, same bytes out. [`pass`] runs one scope through the loop:
-//! observe, diff, plan, guard, apply, verify, record. Everything outside is behind a trait: [`Store`] for
+//! observe, diff, plan, guard, apply, verify, record; [`scheduler`] says when. Everything outside is behind a trait: [`Store`] for
 //! memory, `Provider` for the remote, `Clock` for time. So the simulation runs exactly this code.
 //!
 //! It deliberately depends on no runtime, HTTP, SQL or Git crate.
@@ -12,6 +12,7 @@ mod journal;
 pub mod pass;
 pub mod plan;
 pub mod ready;
+pub mod scheduler;
 pub mod store;
 pub mod survey;
 

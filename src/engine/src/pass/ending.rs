@@ -13,7 +13,7 @@ use crate::{
 use reconciled_provider::{ActionId, Batch, Error, ErrorKind, Outcome, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -41,6 +41,9 @@ impl Engine {
         for (id, outcome) in &ended {
             let Some(step) = by_id.get(id) else { continue };
             *outcomes.entry((step.change.word(), outcome.word())).or_default() += 1;
+            if matches!(outcome, Outcome::Done(_)) {
+                self.ledger().wrote(scope, step, self.surveyor.cx.clock.now());
+            }
             if let Outcome::Failed(error) | Outcome::Unknown(error) = outcome {
                 conditions.push(failure(step, error));
                 // A retryable error decides when to look again; one that stalls does not stop the others.
@@ -63,14 +66,7 @@ impl Engine {
             }
             None => {
                 self.succeeded(scope);
-                ScopeReport {
-                    state: ScopeState::DueNow,
-                    outcomes: BTreeMap::new(),
-                    adopted,
-                    settled: 0,
-                    conditions,
-                    wakes: BTreeSet::new(),
-                }
+                ScopeReport::quiet(ScopeState::DueNow, conditions)
             }
         };
         let mut writes = Vec::new();
@@ -86,7 +82,7 @@ impl Engine {
     }
 
     /// A scope that could not be looked at: nothing is concluded, it is tried again.
-    pub(super) async fn unseen(&self, scope: &Scope, error: &Error) -> Result<ScopeReport, Error> {
+    pub(crate) async fn unseen(&self, scope: &Scope, error: &Error) -> Result<ScopeReport, Error> {
         let report = self.failed(scope, error, Vec::new());
         let known = self.store.scope(scope).await?.conditions;
         let mut writes = Vec::new();
@@ -97,9 +93,9 @@ impl Engine {
         Ok(report)
     }
 
-    pub(super) fn failed(&self, scope: &Scope, error: &Error, mut conditions: Vec<Condition>) -> ScopeReport {
+    pub(crate) fn failed(&self, scope: &Scope, error: &Error, mut conditions: Vec<Condition>) -> ScopeReport {
         let now = self.surveyor.cx.clock.now();
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures();
         let entry = failures.entry(scope.clone()).or_default();
         let jitter = self.jitter(scope, entry.count);
         let state = match error_policy::next(error, entry, jitter) {
@@ -125,12 +121,9 @@ impl Engine {
             });
         }
         ScopeReport {
-            state,
-            outcomes: BTreeMap::new(),
-            adopted: 0,
-            settled: 0,
-            conditions,
-            wakes: BTreeSet::new(),
+            error: Some(error.clone()),
+            unreachable: error.kind == ErrorKind::Unavailable,
+            ..ScopeReport::quiet(state, conditions)
         }
     }
 
@@ -140,7 +133,7 @@ impl Engine {
     }
 
     pub(super) fn succeeded(&self, scope: &Scope) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(scope);
+        self.failures().remove(scope);
     }
 }
 

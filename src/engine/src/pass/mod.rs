@@ -10,7 +10,9 @@
 mod bookkeeping;
 mod converge;
 mod ending;
+mod flapping;
 mod holds;
+mod observing;
 mod report;
 mod scope;
 
@@ -25,14 +27,15 @@ use crate::{
     survey::{Survey, SurveyOptions, Surveyor, Watched},
 };
 use futures_util::{FutureExt, StreamExt, stream};
-use reconciled_provider::{Claim, Error, Observer, Provider, Scope};
+use reconciled_provider::{Claim, Error, Observer, Provider, Scope, Stop};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
-/// Everything that doing needs.
+/// Everything that doing needs. Clones share what was learnt of failures and of flapping.
+#[derive(Clone)]
 pub struct Engine {
     /// Looks.
     pub surveyor: Surveyor,
@@ -42,8 +45,9 @@ pub struct Engine {
     pub store: Arc<dyn Store>,
     /// Name of this instance, part of client tokens.
     pub instance: Arc<str>,
-    actions: AtomicU64,
-    failures: Mutex<BTreeMap<Scope, Failures>>,
+    actions: Arc<AtomicU64>,
+    failures: Arc<Mutex<BTreeMap<Scope, Failures>>>,
+    ledger: Arc<Mutex<flapping::Ledger>>,
 }
 
 /// Upcasts a provider for looking.
@@ -63,7 +67,22 @@ impl Engine {
         store: Arc<dyn Store>,
         instance: Arc<str>,
     ) -> Engine {
-        Engine { surveyor, writers, store, instance, actions: AtomicU64::new(0), failures: Mutex::default() }
+        Engine {
+            surveyor,
+            writers,
+            store,
+            instance,
+            actions: Arc::default(),
+            failures: Arc::default(),
+            ledger: Arc::default(),
+        }
+    }
+
+    /// The same engine under a wish to stop of its own.
+    pub fn under(&self, stop: Stop) -> Engine {
+        let mut engine = self.clone();
+        engine.surveyor.cx.stop = stop;
+        engine
     }
 
     /// Surveys and carries out what is neither blocked nor held.
@@ -97,12 +116,13 @@ impl Engine {
                     .unwrap_or_else(|_| Err(Error::unexpected(format!("the pass over {scope} panicked"))));
                 (scope, result)
             }
+            .boxed()
         });
         for (scope, result) in jobs.buffer_unordered(width).collect::<Vec<_>>().await {
             let result = match result {
                 Ok(done) => done,
                 // The store failed, or another process is the writer: this scope is tried again, others go on.
-                Err(error) => self.failed(&scope, &error, Vec::new()),
+                Err(error) => ScopeReport { unreachable: false, ..self.failed(&scope, &error, Vec::new()) },
             };
             report.scopes.insert(scope, result);
         }
@@ -111,8 +131,35 @@ impl Engine {
 
     /// Starts afresh: a new revision or an operator ends every backoff and every wish to stop.
     pub fn renew(&mut self) {
-        self.surveyor.cx.stop = reconciled_provider::Stop::default();
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.surveyor.cx.stop = Stop::default();
+        self.failures().clear();
+    }
+
+    /// Ends the backoff of these scopes: a new revision, an operator, or a remote that is back.
+    pub fn forgive<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) {
+        let mut failures = self.failures();
+        for scope in scopes {
+            failures.remove(scope);
+        }
+    }
+
+    /// Lets what flapped in these scopes be written again: a person said so.
+    pub fn acquit<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) {
+        let mut ledger = self.ledger();
+        scopes.into_iter().for_each(|scope| ledger.acquit(scope));
+    }
+
+    /// Failures in a row of one scope.
+    pub fn failures_of(&self, scope: &Scope) -> u32 {
+        self.failures().get(scope).map_or(0, |failures| failures.count)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<Scope, Failures>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, flapping::Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers that all of `source` was found in sync.

@@ -7,7 +7,7 @@ use crate::{
     store::{Condition, ConditionKind},
     survey::Domain,
 };
-use reconciled_provider::Scope;
+use reconciled_provider::{Error, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -45,6 +45,34 @@ pub struct ScopeReport {
     pub conditions: Vec<Condition>,
     /// Scopes to look at again because of what happened here: claims made, claims that came true.
     pub wakes: BTreeSet<Scope>,
+    /// What went wrong, if it decided when the scope is looked at again.
+    pub error: Option<Error>,
+    /// The remote gave no answer: a matter of its entry, not only of this scope.
+    pub unreachable: bool,
+}
+
+impl ScopeReport {
+    /// A report of a pass in which nothing was written.
+    pub(super) fn quiet(state: ScopeState, conditions: Vec<Condition>) -> ScopeReport {
+        ScopeReport {
+            state,
+            outcomes: BTreeMap::new(),
+            adopted: 0,
+            settled: 0,
+            conditions,
+            wakes: BTreeSet::new(),
+            error: None,
+            unreachable: false,
+        }
+    }
+    /// True when anything moved that others may wait for.
+    pub fn moved(&self) -> bool {
+        !self.outcomes.is_empty() || self.adopted + self.settled > 0
+    }
+    /// True when something here waits for another resource.
+    pub fn waits(&self) -> bool {
+        self.state == ScopeState::Idle && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
+    }
 }
 
 /// What a round did.
@@ -84,14 +112,11 @@ impl RoundReport {
 impl RoundReport {
     /// True when anything moved that others may wait for.
     pub(super) fn moved(&self) -> bool {
-        self.scopes.values().any(|r| !r.outcomes.is_empty() || r.adopted + r.settled > 0)
+        self.scopes.values().any(ScopeReport::moved)
     }
     /// Scopes where something waits for another resource.
     pub(super) fn waiting(&self) -> BTreeSet<Scope> {
-        let waits = |r: &ScopeReport| {
-            r.state == ScopeState::Idle && r.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
-        };
-        self.scopes.iter().filter(|(_, r)| waits(r)).map(|(s, _)| s.clone()).collect()
+        self.scopes.iter().filter(|(_, r)| r.waits()).map(|(s, _)| s.clone()).collect()
     }
     pub(super) fn take_wakes(&mut self) -> BTreeSet<Scope> {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()

@@ -18,7 +18,7 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Action, ActionId, Batch, Claim, Error, ManifestKey, Op, Outcome, ResourceId, Scope,
+    Action, ActionId, Batch, Claim, Cx, Error, ManifestKey, Op, Outcome, ResourceId, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,7 +64,8 @@ impl Engine {
             .iter()
             .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.is_guarded()))
             .collect();
-        let conditions = view.plan.conditions.clone();
+        let mut conditions = view.plan.conditions.clone();
+        let actionable = self.without_flapping(scope, actionable, &mut conditions);
         let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);
@@ -92,7 +93,7 @@ impl Engine {
             }
             self.succeeded(scope);
             let state = state_without_actions(&view, held, &conditions, adopted > 0);
-            return Ok(ScopeReport { state, outcomes: BTreeMap::new(), adopted, settled, conditions, wakes });
+            return Ok(ScopeReport { adopted, settled, wakes, ..ScopeReport::quiet(state, conditions) });
         }
         if !writes.is_empty() {
             self.store.commit(writes).await?;
@@ -152,9 +153,10 @@ impl Engine {
         let Some(provider) = self.writers.get(&scope.provider) else {
             return Err(Error::unsupported(format!("the entry `{}` is not writable here", scope.provider)));
         };
-        let cx = &self.surveyor.cx;
+        // A wish of its own: one apply past its limit stops itself, not everything that shares the context.
+        let cx = Cx { stop: self.surveyor.cx.stop.child(), ..self.surveyor.cx.clone() };
         let limit = provider.info().apply_limit;
-        let apply = pin!(provider.apply(cx, batch, journal));
+        let apply = pin!(provider.apply(&cx, batch, journal));
         match select(apply, pin!(cx.clock.sleep(limit))).await {
             Either::Left((result, _)) => result,
             Either::Right((_, apply)) => {

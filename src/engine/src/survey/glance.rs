@@ -79,18 +79,23 @@ impl Surveyor {
             lists && memory.is_remembered() && !(stands && memory.version.is_some())
         });
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
-        let reads = stream::iter(moved).map(|(scope, memory)| async move {
-            let tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
-            let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
-            let observer = &self.entries[&scope.provider].observer;
-            let what = format!("reading {scope}");
-            let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
-            let seen = read.catch_unwind().await.unwrap_or_else(|_| {
-                Err(Error::unexpected(format!("{what} panicked"))
-                    .hint("this is a bug in the provider; other scopes go on"))
-            });
-            (scope.clone(), seen)
+        let reads = moved.map(|(scope, memory)| {
+            async move {
+                let tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
+                let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
+                let observer = &self.entries[&scope.provider].observer;
+                let what = format!("reading {scope}");
+                let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
+                let seen = read.catch_unwind().await.unwrap_or_else(|_| {
+                    Err(Error::unexpected(format!("{what} panicked"))
+                        .hint("this is a bug in the provider; other scopes go on"))
+                });
+                (scope.clone(), seen)
+            }
+            .boxed()
         });
+        // Boxed and gathered: a stream of closures over borrowed scopes is not `Send` for every lifetime.
+        let reads = stream::iter(reads.collect::<Vec<_>>());
         reads.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect()
     }
 }

@@ -176,6 +176,7 @@ impl Surveyor {
                 };
                 (scope, view)
             }
+            .boxed()
         });
         survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
         self.judge(store, desired, &mut survey).await?;

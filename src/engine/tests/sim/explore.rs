@@ -13,6 +13,7 @@ use std::{
 
 /// Random seeds for each scenario; `SIM_FULL=1` makes it hundreds of thousands.
 const SEEDS: u64 = 5_000;
+const SEEDS_SCHEDULED: u64 = 3_000;
 const SEEDS_FULL: u64 = 200_000;
 /// Pairs for each scenario; where there are more, a sample that covers every single fault as the first.
 const PAIRS: usize = 15_000;
@@ -42,6 +43,17 @@ pub(crate) fn everything(scenario: Scenario) {
     for path in scenario.must_hit {
         assert!(tally.hits.contains_key(path), "{}: no run ever came to: {path}", scenario.name);
     }
+}
+
+/// Every single fault, and random seeds: for what differs only in when things happen.
+pub(crate) fn by_chance(scenario: Scenario) {
+    let mut tally = Tally::default();
+    let calm = tally.take(&scenario, Faulty::Never);
+    for plan in plans(&scenario, &calm.points, 0) {
+        tally.take(&scenario, Faulty::At(vec![plan]));
+    }
+    (0..SEEDS_SCHEDULED).for_each(|seed| drop(tally.take(&scenario, Faulty::Random { seed })));
+    println!("{}, scheduled: {} runs, hits {:?}", scenario.name, tally.runs, tally.hits);
 }
 
 fn exhaustive(scenario: &Scenario, tally: &mut Tally, calm: &Outcome, full: bool) -> usize {

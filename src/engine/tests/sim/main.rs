@@ -16,6 +16,7 @@ mod explore;
 mod memory;
 mod run;
 mod scenario;
+mod scheduled;
 
 use scenario::Scenario;
 
@@ -58,6 +59,13 @@ fn the_same_seed_gives_the_same_trace() {
         let first = run::run(&scenario, run::Faulty::Random { seed });
         let second = run::run(&scenario, run::Faulty::Random { seed });
         assert_eq!(first.trace, second.trace, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_scheduler_comes_to_the_same_end_whatever_goes_wrong() {
+    for scenario in Scenario::all() {
+        explore::by_chance(Scenario { scheduled: true, ..scenario });
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     executor::{Plan, Process, ProcessFaults, Rng, Sim, SimClock, Turn, turn},
     memory::{Disk, Memory, approve},
     scenario::{Do, Scenario, When, wants},
+    scheduled,
 };
 use futures_util::{
     FutureExt,
@@ -48,11 +49,11 @@ pub(crate) struct Outcome {
 }
 
 /// The branch everybody watches.
-struct Branch {
+pub(crate) struct Branch {
     tip: Mutex<(u64, Arc<Desired>)>,
     waiting: Mutex<Vec<Waker>>,
     /// Number of the commit that the last process found nothing left to do for.
-    rested: AtomicU64,
+    pub(crate) rested: AtomicU64,
 }
 
 impl Branch {
@@ -66,10 +67,10 @@ impl Branch {
         let desired = self.tip.lock().unwrap().1.clone();
         self.push(desired);
     }
-    fn tip(&self) -> (u64, Arc<Desired>) {
+    pub(crate) fn tip(&self) -> (u64, Arc<Desired>) {
         self.tip.lock().unwrap().clone()
     }
-    async fn moved(&self, from: u64) {
+    pub(crate) async fn moved(&self, from: u64) {
         std::future::poll_fn(|cx| {
             if self.tip.lock().unwrap().0 != from {
                 return Poll::Ready(());
@@ -148,7 +149,10 @@ impl Stage {
         let store = Arc::new(Memory::open(&self.disk, faults.clone()));
         let engine = self.engine(store.clone(), faults);
         let (branch, hits, sim) = (self.branch.clone(), self.hits.clone(), self.sim.clone());
-        Process::new(Box::pin(daemon(engine, store, branch, hits, sim)), crashed)
+        match self.scenario.scheduled {
+            false => Process::new(Box::pin(daemon(engine, store, branch, hits, sim)), crashed),
+            true => Process::new(Box::pin(scheduled::daemon(engine, store, branch, sim)), crashed),
+        }
     }
 
     fn engine(&self, store: Arc<Memory>, faults: Arc<ProcessFaults>) -> Engine {
@@ -243,11 +247,11 @@ async fn daemon(
     }
 }
 
-fn fenced(store: &Memory) -> bool {
+pub(crate) fn fenced(store: &Memory) -> bool {
     store.disk.lock().unwrap().epoch != store.epoch
 }
 
-async fn bring_into_force(
+pub(crate) async fn bring_into_force(
     store: &dyn Store,
     desired: &Desired,
     at: Duration,

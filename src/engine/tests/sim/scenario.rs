@@ -44,6 +44,8 @@ pub(crate) struct Scenario {
     pub(crate) replaces: bool,
     /// Names of rare paths that must be hit at least once over all runs.
     pub(crate) must_hit: &'static [&'static str],
+    /// The scheduler decides when, not one loop over everything.
+    pub(crate) scheduled: bool,
 }
 
 fn scope(text: &str) -> Scope {
@@ -182,6 +184,7 @@ impl Scenario {
             guard: GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() },
             replaces: false,
             must_hit: &["crash with an open intent", "commit refused"],
+            scheduled: false,
         };
         match name {
             "zone_create" => Scenario {

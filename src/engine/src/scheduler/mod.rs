@@ -1,0 +1,218 @@
+//! When: the continuous loop that decides which scopes are looked at next, and never what is done to them.
+//!
+//! ```text
+//! commits, operators, hints ─► wake ─┐
+//! clocks: probe, full read ──────────┼─► queue ─► dispatch ─► pass (survey, carry out) ─► ending ─┐
+//! retries, rechecks, dependants ─────┘     ▲                                                      │
+//!                                          └──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Guarantees:
+//! - a scope never has two passes at once, no event is lost, and many events make at most two passes;
+//! - a new revision and an operator go before everything else, past backoff and breaker, and end what only
+//!   reads for the same scope; resyncs have workers of their own, and so never stand in their way;
+//! - scopes that failed are tried alone, after `rand(0.5..1) × min(5 min, 1 s × 2ⁿ)`;
+//! - every pass has an end: it is asked to stop first, and given up only after the engine's own limits;
+//! - a panic fails the pass it happens in, and no other;
+//! - nothing runs before something is desired.
+//!
+//! Assumptions: the revision is in force in the store before [`Scheduler::desire`] is told; the spawner runs what
+//! it is given; the clock may jump in both directions.
+//!
+//! It deliberately has no runtime and no timer but [`Cx`](reconciled_provider::Cx)'s clock, and remembers nothing
+//! over a restart: the first pass after it looks at everything.
+
+mod breaker;
+mod clocks;
+mod dispatch;
+mod ending;
+mod pass;
+mod queue;
+mod shared;
+mod standing;
+mod state;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use breaker::BreakerState;
+pub use standing::{Stance, Standing};
+pub use watch::{Progress, Watch};
+
+use crate::{desired::Desired, pass::Engine};
+use reconciled_provider::{Focus, Scope};
+use shared::Shared;
+use state::{Key, State};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+/// Runs futures beside each other: a runtime, or a simulation.
+pub trait Spawner: Send + Sync {
+    /// Runs `future` to its end. What is dropped before counts as a pass that was stopped.
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// How urgent a pass is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// A person asked.
+    Operator = 0,
+    /// A revision came into force.
+    Revision = 10,
+    /// The remote told that something changed, or a dependency moved.
+    Hint = 20,
+    /// An earlier pass failed, or something was on its way.
+    Retry = 30,
+    /// Time to look again.
+    Resync = 40,
+}
+
+/// How the loop runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Passes at once, resyncs not counted; at most half of them are retries.
+    pub workers: usize,
+    /// Resyncs at once.
+    pub resync_workers: usize,
+    /// How often each entry is asked what moved, ±20 %; [`RESYNC`] where an entry has none.
+    pub resync: BTreeMap<Arc<str>, Duration>,
+    /// How long a pass may take before it is asked to stop.
+    pub pass_limit: Duration,
+    /// Seed of everything that is spread by chance.
+    pub seed: u64,
+    /// Looks and records, never writes.
+    pub observe: bool,
+}
+
+/// How often an entry is asked what moved when nobody said otherwise.
+pub const RESYNC: Duration = Duration::from_secs(600);
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            workers: 8,
+            resync_workers: 2,
+            resync: BTreeMap::new(),
+            pass_limit: Duration::from_secs(600),
+            seed: 0,
+            observe: false,
+        }
+    }
+}
+
+/// What [`Scheduler::sync`] was asked for, to wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    keys: BTreeSet<Key>,
+    serial: u64,
+}
+
+/// The loop.
+pub struct Scheduler {
+    engine: Arc<Engine>,
+    spawner: Arc<dyn Spawner>,
+    settings: Settings,
+    state: Shared<State>,
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// A loop over `engine`. Nothing happens until [`Scheduler::run`], and then until [`Scheduler::desire`].
+    pub fn new(engine: Arc<Engine>, spawner: Arc<dyn Spawner>, settings: Settings) -> Arc<Scheduler> {
+        let engine = if settings.observe { Arc::new(engine.observing()) } else { engine };
+        let state = State::new(&engine, &settings);
+        Arc::new(Scheduler { engine, spawner, settings, state: Shared::new(state) })
+    }
+
+    /// Says what is desired from now on. The `changed` scopes are due at once: their backoff is over, and passes
+    /// over them that run from an older state are asked to stop.
+    ///
+    /// `changed` names every scope in which anything changed, also those that are no longer desired. The first
+    /// time, scopes that are only remembered are found by themselves.
+    pub fn desire(&self, desired: Arc<Desired>, changed: BTreeSet<Scope>) {
+        let now = self.now();
+        self.engine.forgive(&changed);
+        self.change(|state| {
+            state.desire(desired, now);
+            for scope in changed {
+                state.override_waits(&scope);
+                if let Some(key) = state.add(&scope, Priority::Revision, Focus::All, false) {
+                    state.stop_runs(&key, |_| true);
+                }
+            }
+        });
+    }
+
+    /// Asks for a look at `scopes`. Scopes whose entry is not configured are ignored.
+    ///
+    /// The focus says where something changed. A pass reads at least that; today it always reads as much as the
+    /// version of the scope asks for.
+    pub fn wake(&self, scopes: impl IntoIterator<Item = Scope>, priority: Priority, focus: Focus) {
+        self.change(|state| {
+            for scope in scopes {
+                state.add(&scope, priority, focus.clone(), false);
+            }
+        });
+    }
+
+    /// A person asks for `scopes` to be read in full now: past backoff, breaker and flapping.
+    pub fn sync(&self, scopes: &BTreeSet<Scope>) -> Ticket {
+        self.engine.forgive(scopes);
+        self.engine.acquit(scopes);
+        self.change(|state| {
+            state.serial += 1;
+            let mut keys = BTreeSet::new();
+            for scope in scopes {
+                state.override_waits(scope);
+                keys.extend(state.add(scope, Priority::Operator, Focus::All, true));
+            }
+            Ticket { keys, serial: state.serial }
+        })
+    }
+
+    /// Returns once every scope of `ticket` ended a pass that began after the request, or is gone. A pass that
+    /// was stopped does not count; after [`Scheduler::run`] ended this need not return.
+    pub async fn handled(&self, ticket: &Ticket) {
+        self.state.until(|state| state.is_handled(&ticket.keys, ticket.serial).then_some(())).await;
+    }
+
+    /// How every scope stands that was looked at or is asked for.
+    pub fn standing(&self) -> BTreeMap<Scope, Standing> {
+        self.state.look(State::standing)
+    }
+
+    /// What happens from now on.
+    pub fn watch(&self) -> Watch {
+        self.state.change(|state| state.readers.watch())
+    }
+
+    /// When the loop last went round, since the epoch: at least every [`BEAT`] while it is well. For a watchdog.
+    pub fn tick(&self) -> Duration {
+        self.state.look(|state| state.last_turn)
+    }
+
+    /// Changes what the loop knows, and has it go round.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        self.state.change(|state| {
+            state.has_news = true;
+            change(state)
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.engine.surveyor.cx.clock.now()
+    }
+}
+
+/// How long the loop sleeps at most. So a clock that jumped is noticed, and a watchdog is fed.
+pub const BEAT: Duration = Duration::from_secs(10);

@@ -1,0 +1,85 @@
+//! How each scope stands, for `status` and metrics.
+//!
+//! Guarantees: one entry for each scope that was looked at and still is desired or remembered.
+//! It deliberately is no memory: after a restart it is empty until the first pass; what must last is in the
+//! store.
+
+use super::BreakerState;
+use crate::pass::{ScopeReport, ScopeState};
+use std::{sync::Arc, time::Duration};
+
+/// How a scope stands, in the words of `status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stance {
+    /// Not looked at yet.
+    #[default]
+    Unknown,
+    /// Everything is as desired.
+    InSync,
+    /// Something is on its way, or waits for time or for another resource.
+    Waiting,
+    /// A person must consent.
+    Held,
+    /// A person must act.
+    Stalled,
+    /// The last pass failed; it is tried again.
+    Failed,
+}
+
+impl Stance {
+    fn of(report: &ScopeReport) -> Stance {
+        match (&report.state, &report.error) {
+            (ScopeState::InSync, _) => Stance::InSync,
+            (ScopeState::Held, _) => Stance::Held,
+            (ScopeState::Stalled, _) => Stance::Stalled,
+            (_, Some(_)) => Stance::Failed,
+            _ => Stance::Waiting,
+        }
+    }
+}
+
+/// How one scope stands, and when it is looked at again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// In one word.
+    pub stance: Stance,
+    /// The error chain of the last pass, if it failed.
+    pub error: Option<Arc<str>>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When it is tried again, since the epoch, where that is decided; a resync comes anyway.
+    pub next_try: Option<Duration>,
+    /// A pass is asked for and waits for its turn.
+    pub is_queued: bool,
+    /// When the pass that runs now began, since the epoch.
+    pub running_since: Option<Duration>,
+    /// When the last pass ended, since the epoch.
+    pub ended_at: Option<Duration>,
+    /// How long the last pass took.
+    pub took: Option<Duration>,
+    /// Breaker of its entry.
+    pub breaker: BreakerState,
+    /// The last pass got no answer from the remote.
+    pub(super) unreachable: bool,
+    /// Something in it waits for another resource.
+    pub(super) waits: bool,
+    /// Passes in a row that ended with "look again at once".
+    pub(super) restless: u32,
+}
+
+impl Standing {
+    /// Takes over how a pass ended.
+    pub(super) fn update(&mut self, report: &ScopeReport, failures: u32, now: Duration, took: Duration) {
+        *self = Standing {
+            stance: Stance::of(report),
+            error: report.error.as_ref().map(|error| error.chain().into()),
+            failures,
+            ended_at: Some(now),
+            took: Some(took),
+            unreachable: report.unreachable,
+            waits: report.waits(),
+            restless: if report.state == ScopeState::DueNow { self.restless + 1 } else { 0 },
+            ..Standing::default()
+        };
+    }
+}
