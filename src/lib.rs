@@ -1,9 +1,11 @@
 //! The reconciler as a library: everything `main` and the integration tests call.
 
+pub mod api;
 pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod daemon;
 pub mod failpoint;
 pub mod layer;
 pub mod manifest;

@@ -1,9 +1,10 @@
 //! `apply`: shows the plan, asks, and carries out exactly what was shown.
 
 use super::{
-    Args, Exit, Out,
+    Args, Exit, Host, Out,
     args::{ApplyArgs, Format},
     plan::{PlanFile, ask, tell_problems, tell_warnings},
+    through,
 };
 use crate::{
     config::{Environment, Period},
@@ -37,12 +38,15 @@ pub(super) async fn run(
             "to apply without asking: reconciled apply --yes",
         ));
     }
-    let actor = actor(&environment);
-    let session = Session::open_to_write(args.config.as_deref(), environment).await?;
-    tell_warnings(&session, out);
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
     let selection =
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
+    if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
+        return through::apply(&client, apply, &selection, planfile.as_ref(), timeout, out).await;
+    }
+    let actor = actor(&environment);
+    let session = Session::open_to_write(args.config.as_deref(), environment).await?;
+    tell_warnings(&session, out);
     let ask = ask(&selection)?;
     let writing = session.writer().await?;
     let outlook = session.outlook(&ask, &*writing.db).await?;
@@ -88,7 +92,7 @@ async fn carry_out(
     options: &SurveyOptions,
     timeout: Period,
 ) -> Result<Converge, Failure> {
-    writing.bring_into_force(&outlook.snapshots, &outlook.desired, false).await?;
+    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
     let until = session.clock.now() + timeout.0;
     let converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
     let whole = options.selection.is_all()
@@ -97,7 +101,7 @@ async fn carry_out(
         && outlook.desired.sources.values().all(|source| source.prunes);
     let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
     if whole && path_changed && converge.round.held.is_empty() && !converge.timed_out {
-        writing.bring_into_force(&outlook.snapshots, &outlook.desired, true).await?;
+        writing.bring_into_force(&outlook.snapshots(), &outlook.desired, true).await?;
     }
     let configured = outlook.snapshots.len() == session.config.sources.len();
     if whole && configured {
@@ -107,7 +111,7 @@ async fn carry_out(
         writing.end_recovery().await?;
     }
     if whole && configured && converge.round.is_in_sync() && all_versioned(writing, &converge).await? {
-        for converged in session.converged(&outlook.snapshots) {
+        for converged in session.converged(&outlook.snapshots()) {
             writing.engine.converged(converged).await?;
         }
     }
@@ -122,7 +126,7 @@ async fn all_versioned(writing: &Writing, converge: &Converge) -> Result<bool, F
 
 /// A plan file is carried out only if planning again comes to the same: the same guarded changes, by digest, and
 /// the same repairs and bookkeeping, which no digest covers.
-fn same(before: &Document, now: &Document) -> Result<(), Failure> {
+pub(super) fn same(before: &Document, now: &Document) -> Result<(), Failure> {
     let (old, new) = (essence(before), essence(now));
     if old == new {
         return Ok(());

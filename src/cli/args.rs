@@ -67,9 +67,11 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Make a new state
     State(StateArgs),
+    /// Keep the world in step, until a signal says to stop
+    Run(super::run::RunArgs),
     /// Show how it stands
     Status(StatusArgs),
-    /// Bring a revision into force that needs consent
+    /// Look and act now: past backoff and intervals
     Sync(SyncArgs),
     /// Check manifests without a configuration
     Validate(super::validate::ValidateArgs),

@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod demo;
 mod explain;
+mod follow;
 mod forget;
 mod history;
 mod host;
@@ -19,8 +20,10 @@ mod list;
 mod man;
 mod out;
 mod plan;
+mod run;
 mod status;
 mod sync;
+mod through;
 mod validate;
 
 pub use args::{Args, Command};
@@ -72,6 +75,7 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Man(man) => man::run(man, out),
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
+        Command::Run(run) => run::run(args, run, environment).await,
         Command::State(state) => backup::state(args, state, environment, out).await,
         Command::Status(status) => status::run(args, status, environment, out).await,
         Command::Sync(sync) => sync::run(args, sync, environment, out).await,

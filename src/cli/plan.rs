@@ -106,7 +106,7 @@ pub(super) fn ask(selection: &SelectionArgs) -> Result<Ask, Failure> {
     selected(selection).ask(selection.dir.clone().map(Folder::At))
 }
 
-fn selected(selection: &SelectionArgs) -> Selected {
+pub(super) fn selected(selection: &SelectionArgs) -> Selected {
     Selected {
         source: selection.source.clone(),
         rev: selection.rev.clone(),

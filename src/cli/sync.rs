@@ -1,12 +1,14 @@
-//! `sync`: consents to a rewound source.
+//! `sync`: looks and acts now; consents to a rewound source.
 
 use super::{
-    Args, Exit, Out,
+    Args, Exit, Host, Out,
     apply::actor,
+    follow::follow,
     plan::{tell_problems, tell_warnings},
 };
 use crate::{
-    config::Environment,
+    config::{Environment, Period},
+    operation::SyncAsk,
     session::{Ask, Failure, Session},
 };
 use clap::Args as ClapArgs;
@@ -16,12 +18,30 @@ use reconciled_provider::Problem;
 /// Arguments of `sync`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct SyncArgs {
-    /// The source
+    /// Only where these are declared or tracked; `*` and `?` are wild
+    #[arg(value_name = "ADDRESS")]
+    pub address: Vec<String>,
+    /// Only this provider entry
     #[arg(long, value_name = "NAME")]
-    pub source: String,
+    pub provider: Option<String>,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Follow it until it has converged, is held, or failed
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait for this commit
+    #[arg(long, value_name = "SHA", requires = "wait", requires = "source")]
+    pub rev: Option<String>,
+    /// How long to follow
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub timeout: String,
     /// Accept that the source now is at this commit, which does not descend from the one in force
-    #[arg(long, value_name = "SHA")]
-    pub accept_rewind: String,
+    #[arg(long, value_name = "SHA", requires = "source")]
+    pub accept_rewind: Option<String>,
+    /// Print each line of the answer as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Runs the verb.
@@ -31,18 +51,45 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    let host = Host::find(args, &environment, out).await?;
+    let accept_rewind = sync.accept_rewind.as_ref().map(|commit| commit.to_lowercase());
+    if let Host::Daemon(client) = host {
+        let timeout = timeout(&sync.timeout)?;
+        let ask = SyncAsk {
+            addresses: sync.address.clone(),
+            provider: sync.provider.clone(),
+            source: sync.source.clone(),
+            accept_rewind,
+            only_changes: false,
+            scopes: Vec::new(),
+            wait: sync.wait.then_some(timeout),
+            rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
+        };
+        return follow(&client, &ask, sync.json, out).await;
+    }
+    let (Some(source), Some(accept_rewind)) = (&sync.source, accept_rewind) else {
+        return Err(Failure::Unreachable("no daemon has the state, so nothing can be asked of it".into()));
+    };
     let actor = actor(&environment);
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
     let ask = Ask {
-        source: Some(sync.source.clone()),
-        accept_rewind: Some((sync.source.as_str().into(), sync.accept_rewind.to_lowercase().into())),
+        source: Some(source.clone()),
+        accept_rewind: Some((source.as_str().into(), accept_rewind.into())),
         ..Ask::default()
     };
     let writing = session.writer().await?;
     let result = accept(&session, &writing, &ask, &actor, out).await;
     writing.db.close().await;
     result
+}
+
+/// `--timeout`, in milliseconds.
+pub(super) fn timeout(text: &str) -> Result<u64, Failure> {
+    let period: Period = text
+        .parse()
+        .map_err(|_| Failure::hinted(format!("`{text}` is no duration"), "write 30s, 5m or 1h"))?;
+    Ok(u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
 }
 
 async fn accept(
@@ -65,7 +112,7 @@ async fn accept(
     if invalid || outlook.snapshots.iter().any(|snapshot| snapshot.behind.is_some()) {
         return Ok(Exit::Error);
     }
-    writing.bring_into_force(&outlook.snapshots, &outlook.desired, false).await?;
+    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
     for snapshot in &outlook.snapshots {
         let event = Event {
             at: session.clock.now(),

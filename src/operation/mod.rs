@@ -10,6 +10,7 @@ mod forget;
 mod plan;
 mod read;
 mod select;
+mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
@@ -18,6 +19,7 @@ pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 
 pub use select::{Selected, Upload, UploadFile, upload};
+pub use sync::{SyncAsk, SyncLine, SyncOutcome};
 
 use crate::session::Failure;
 use reconciled_provider::{Pattern, address::AddressError};

@@ -1,12 +1,12 @@
 //! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
 
 use super::{
-    Failure, Session, Snapshot,
+    Failure, Session, Snapshot, chain,
     sources::{self, Known, TreeFiles},
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Cache, Files, Loaded, NoOutputs, SourceRequest},
+    manifest::{self, Files, Loaded, NoOutputs, SourceRequest},
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
@@ -15,7 +15,7 @@ use reconciled_provider::Problem;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
 };
 
 /// Which desired state is meant.
@@ -81,11 +81,7 @@ impl Outlook {
         let mut all = Vec::new();
         for snapshot in &self.snapshots {
             if let Some(error) = &snapshot.behind {
-                all.push(format!(
-                    "error: source {}: {}",
-                    snapshot.name,
-                    Failure::Other(error.to_string(), None)
-                ));
+                all.push(format!("error: source {}: {}", snapshot.name, chain(&**error)));
                 all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
             }
         }
@@ -96,6 +92,11 @@ impl Outlook {
             )
         }));
         all
+    }
+
+    /// The sources.
+    pub fn snapshots(&self) -> Vec<&Snapshot> {
+        self.snapshots.iter().collect()
     }
 
     /// True when something is wrong that is no mere warning.
@@ -146,10 +147,17 @@ impl Session {
         let accept = ask.accept_rewind.as_ref().filter(|(name, _)| *name == source.name);
         let never = in_force.is_none();
         let rev = ask.rev.clone().filter(|_| is_meant);
-        let known = Known { in_force, accept_rewind: accept.map(|(_, commit)| commit.clone()), rev };
-        let (config, secrets, source) = (self.config.clone(), self.secrets.clone(), source.clone());
-        let polled = blocking(move || sources::poll(&config, &source, &secrets, &known)).await;
+        let accept_rewind = accept.map(|(_, commit)| commit.clone());
+        let known = Known { in_force, accept_rewind, rev, is_local: false };
+        let polled = self.poll(source, known).await;
         if never && !is_meant { Ok(polled.ok()) } else { polled.map(Some) }
+    }
+
+    /// Polls one source, or takes what is in force from its mirror.
+    pub async fn poll(&self, source: &SourceConfig, known: SourceAsk) -> Result<Snapshot, Failure> {
+        let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
+        let source = source.clone();
+        blocking(move || sources::poll(&mirrors, &config, &source, &secrets, &known)).await
     }
 
     /// Polls and loads.
@@ -180,8 +188,7 @@ impl Session {
             if let (Some(good), Some(source)) = (good, source) {
                 let known =
                     Known { in_force: Some(good.clone()), rev: Some(good.to_string()), ..Known::default() };
-                let (config, secrets) = (self.config.clone(), self.secrets.clone());
-                kept.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
+                kept.push(self.poll(&source, known).await?);
             }
         }
         let (kept, loaded) = self.read(kept).await?;
@@ -194,6 +201,7 @@ impl Session {
     /// Parses and normalizes, away from the tasks: remotes are asked meanwhile.
     async fn read(&self, snapshots: Vec<Snapshot>) -> Result<(Vec<Snapshot>, Loaded), Failure> {
         let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
+        let cache = self.cache.clone();
         blocking(move || {
             let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
             let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
@@ -215,7 +223,9 @@ impl Session {
                 outputs: &NoOutputs,
                 secrets: &*secrets,
             };
-            let loaded = manifest::load(&request, &mut Cache::default());
+            let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let loaded = manifest::load(&request, &mut cache);
+            drop(cache);
             drop(requests);
             drop(files);
             Ok((snapshots, loaded))

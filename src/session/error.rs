@@ -54,7 +54,7 @@ impl Failure {
             Failure::Source(error) => Some(error.hint()).filter(|hint| !hint.is_empty()),
             Failure::Store(error) => error.hint(),
             Failure::Remote(error) => error.hint.clone(),
-            Failure::Unreachable(_) => Some("look whether it runs: systemctl status reconciled".into()),
+            Failure::Unreachable(_) => Some("start it: systemctl start reconciled, or reconciled run".into()),
             Failure::Other(_, hint) => hint.clone(),
         }
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// An error and its causes, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

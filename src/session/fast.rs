@@ -72,9 +72,9 @@ impl Session {
     }
 
     /// What to remember once all of `snapshots` was found in sync, every scope at a version.
-    pub fn converged(&self, snapshots: &[Snapshot]) -> Vec<Converged> {
+    pub fn converged(&self, snapshots: &[&Snapshot]) -> Vec<Converged> {
         let inputs = self.inputs();
-        let of = |s: &Snapshot| Converged { source: s.name.clone(), commit: s.revision.clone(), inputs };
+        let of = |s: &&Snapshot| Converged { source: s.name.clone(), commit: s.revision.clone(), inputs };
         snapshots.iter().filter(|s| !s.revision.is_empty()).map(of).collect()
     }
 }

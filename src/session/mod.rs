@@ -13,17 +13,19 @@ mod state;
 mod writer;
 
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
-pub use error::{Failure, Kind};
+pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use sources::{Snapshot, TreeFiles};
 pub use state::HostState;
 pub use writer::Writing;
 
+use sources::Mirrors;
+
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment, HostSecrets, ProviderEntry},
     layer,
-    manifest::EntryView,
+    manifest::{Cache, EntryView},
     registry,
     store::{self, DATABASE, Init, KEY_FILE, Reader, Seal, StoreError},
 };
@@ -35,7 +37,7 @@ use reconciled_provider::{Clock, Cx, Observer, Problem, Provider, Stop};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -62,6 +64,9 @@ pub struct Session {
     pub views: Vec<EntryView>,
     /// The secrets of this host.
     pub secrets: Arc<HostSecrets>,
+    mirrors: Arc<Mirrors>,
+    /// What was parsed before: only blobs that changed are parsed again.
+    cache: Arc<Mutex<Cache>>,
 }
 
 impl Session {
@@ -132,7 +137,19 @@ impl Session {
         }
         let surveyor = Surveyor { entries, cx };
         let config = Arc::new(config);
-        Ok(Session { config, config_path, warnings, environment, clock, surveyor, writers, views, secrets })
+        Ok(Session {
+            config,
+            config_path,
+            warnings,
+            environment,
+            clock,
+            surveyor,
+            writers,
+            views,
+            secrets,
+            mirrors: Arc::default(),
+            cache: Arc::default(),
+        })
     }
 
     /// Opens the state for reading; an empty one where there is none yet.

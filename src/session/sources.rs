@@ -11,7 +11,13 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{Problem, SecretRef, Secrets};
-use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 use zeroize::Zeroizing;
 
 /// One source at the revision that is looked at.
@@ -50,14 +56,33 @@ pub struct Known {
     pub accept_rewind: Option<Arc<str>>,
     /// Look at this revision instead of the newest.
     pub rev: Option<String>,
+    /// Take what is in force from the mirror and ask no remote.
+    pub is_local: bool,
 }
 
-/// Opens the mirror of a configured source.
-pub(super) fn mirror(
-    config: &Config,
-    source: &SourceConfig,
-    secrets: &Arc<HostSecrets>,
-) -> Result<Mirror, Failure> {
+/// The mirrors of a session. Each is opened once: two openings would not wait for each other's polls.
+#[derive(Default)]
+pub(super) struct Mirrors(Mutex<BTreeMap<Arc<str>, Arc<Mirror>>>);
+
+impl Mirrors {
+    /// The mirror of a configured source.
+    fn get(
+        &self,
+        config: &Config,
+        source: &SourceConfig,
+        secrets: &Arc<HostSecrets>,
+    ) -> Result<Arc<Mirror>, Failure> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mirror) = open.get(&source.name) {
+            return Ok(mirror.clone());
+        }
+        let mirror = Arc::new(mirror(config, source, secrets)?);
+        open.insert(source.name.clone(), mirror.clone());
+        Ok(mirror)
+    }
+}
+
+fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) -> Result<Mirror, Failure> {
     // Whoever comes first makes the state directory, and makes it private.
     if !config.state_dir.exists() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.state_dir);
@@ -129,15 +154,20 @@ fn oid(text: &str) -> Result<Oid, Failure> {
 /// When the remote cannot be asked, or offers what is refused, the revision in force is looked at instead and
 /// the snapshot says why.
 pub(super) fn poll(
+    mirrors: &Mirrors,
     config: &Config,
     source: &SourceConfig,
     secrets: &Arc<HostSecrets>,
     known: &Known,
 ) -> Result<Snapshot, Failure> {
-    let mirror = mirror(config, source, secrets)?;
+    let mirror = mirrors.get(config, source, secrets)?;
     let in_force = known.in_force.as_deref().map(oid).transpose()?;
     let accept = known.accept_rewind.as_deref().map(oid).transpose()?;
-    let (commit, behind) = match (mirror.poll(in_force, accept), in_force) {
+    let polled = match in_force {
+        Some(in_force) if known.is_local => mirror.commit(in_force).map(Polled::Unchanged),
+        _ => mirror.poll(in_force, accept),
+    };
+    let (commit, behind) = match (polled, in_force) {
         (Ok(Polled::Unchanged(commit) | Polled::Changed { to: commit, .. }), _) => (commit, None),
         (Err(error), Some(in_force)) => (mirror.commit(in_force)?, Some(Arc::new(error))),
         (Err(error), None) => return Err(error.into()),

@@ -11,7 +11,7 @@ pub struct Writing {
     /// The state, locked.
     pub db: Arc<Db>,
     /// The engine.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
 }
 
 impl Session {
@@ -20,11 +20,15 @@ impl Session {
     /// Errors: another process has it; it was lost (the key is there, the database is not).
     pub async fn writer(&self) -> Result<Writing, Failure> {
         let options = OpenOptions { create: false, clock: self.clock.clone() };
-        let db = Arc::new(Db::open_writer(&self.config.state_dir, options).await?);
+        Ok(self.writing(Arc::new(Db::open_writer(&self.config.state_dir, options).await?)))
+    }
+
+    /// Writes through a state that is open.
+    pub fn writing(&self, db: Arc<Db>) -> Writing {
         let store: Arc<dyn Store> = db.clone();
         let engine =
             Engine::new(self.surveyor.clone(), self.writers.clone(), store, self.config.instance.clone());
-        Ok(Writing { db, engine })
+        Writing { db, engine: Arc::new(engine) }
     }
 }
 
@@ -55,7 +59,7 @@ impl Writing {
     /// `confirm_path` takes a changed `path` as consented to.
     pub async fn bring_into_force(
         &self,
-        snapshots: &[Snapshot],
+        snapshots: &[&Snapshot],
         desired: &Desired,
         confirm_path: bool,
     ) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use super::{
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
 /// The hash before the first row.
@@ -72,7 +72,7 @@ pub(super) async fn append(conn: &mut SqliteConnection, event: &Event) -> Result
 }
 
 /// What a check of the audit trail found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// Rows that were checked and are in order.
     pub checked: u64,
@@ -81,12 +81,12 @@ pub struct Verification {
 }
 
 /// The first row at which the audit trail does not hold together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
     /// Its number.
     pub number: i64,
     /// What is wrong with it.
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// Checks the whole chain.
@@ -96,7 +96,9 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
         .await?;
     let mut before = GENESIS.to_vec();
     let (mut checked, mut expected) = (0, 1);
-    let broken = |checked, number, why| Ok(Verification { checked, broken: Some(Broken { number, why }) });
+    let broken = |checked, number, why: &str| {
+        Ok(Verification { checked, broken: Some(Broken { number, why: why.into() }) })
+    };
     let mut rows = sqlx::query(AssertSqlSafe(format!("{SELECT} ORDER BY number"))).fetch(conn);
     while let Some(row) = rows.try_next().await? {
         let number: i64 = row.try_get(0)?;

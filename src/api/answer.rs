@@ -1,0 +1,90 @@
+//! Answers: values as JSON, failures as JSON with the status that fits.
+
+use crate::{
+    client::{Refusal, Told},
+    session::Failure,
+};
+use axum::{
+    Json,
+    body::Body,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde::Serialize;
+use std::pin::Pin;
+use tokio::sync::mpsc;
+
+/// A failure on its way out.
+pub(super) struct Refused(pub(super) Failure, pub(super) StatusCode);
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        let status = match &failure {
+            Failure::Problems(_) | Failure::Other(..) => StatusCode::UNPROCESSABLE_ENTITY,
+            Failure::Source(_) | Failure::Remote(_) => StatusCode::BAD_GATEWAY,
+            Failure::Config(_) | Failure::Store(_) | Failure::Unreachable(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        };
+        Refused(failure, status)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.1, Json(Refusal { error: Told::from(&self.0) })).into_response()
+    }
+}
+
+/// What a handler returns.
+pub(super) type Answer<T> = Result<Json<T>, Refused>;
+
+/// One line for each value that `work` sends, while it is done; a failure before the first is an answer of its
+/// own, and what `failed` makes of a later one is the last line.
+///
+/// Whoever goes away drops `work`, so it must only watch.
+pub(super) async fn lines<T, W>(
+    work: W,
+    mut values: mpsc::Receiver<T>,
+    failed: fn(Failure) -> T,
+) -> Result<Response, Refused>
+where
+    T: Serialize + Send + 'static,
+    W: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let mut work = Some(Box::pin(work));
+    let first = next(&mut work, &mut values).await?;
+    let rest = futures_util::stream::unfold((work, values), move |(mut work, mut values)| async move {
+        let value = next(&mut work, &mut values).await.unwrap_or_else(|failure| Some(failed(failure)))?;
+        Some((value, (work, values)))
+    });
+    let all = futures_util::stream::iter(first).chain(rest).map(|value| {
+        let mut line = serde_json::to_vec(&value)?;
+        line.push(b'\n');
+        Ok::<_, serde_json::Error>(Bytes::from(line))
+    });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(all)).into_response())
+}
+
+/// The next value; none once the work has ended and nothing is left.
+async fn next<T, W>(
+    work: &mut Option<Pin<Box<W>>>,
+    values: &mut mpsc::Receiver<T>,
+) -> Result<Option<T>, Failure>
+where
+    W: Future<Output = Result<(), Failure>>,
+{
+    while let Some(working) = work {
+        tokio::select! {
+            biased;
+            Some(value) = values.recv() => return Ok(Some(value)),
+            result = working => {
+                *work = None;
+                result?;
+            }
+        }
+    }
+    Ok(values.recv().await)
+}

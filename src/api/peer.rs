@@ -1,0 +1,95 @@
+//! Who is on the other side of the socket, as the kernel says.
+
+use crate::config::Api;
+use axum::{extract::connect_info::Connected, serve::IncomingStream};
+use std::{fs, sync::Arc};
+use tokio::net::UnixListener;
+
+/// A process that is connected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// User id; none where the kernel did not say.
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
+        let credentials = stream.io().peer_cred().ok();
+        Peer { uid: credentials.map(|c| c.uid()), gid: credentials.map(|c| c.gid()) }
+    }
+}
+
+/// A group of this host.
+pub(super) struct Group {
+    pub(super) id: u32,
+    members: Vec<String>,
+}
+
+/// The group of this name.
+pub(super) fn group(name: &str) -> Option<Group> {
+    let text = fs::read_to_string("/etc/group").ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next()? != name {
+            return None;
+        }
+        let id = fields.nth(1)?.parse().ok()?;
+        let members = fields.next().unwrap_or_default().split(',').map(String::from).collect();
+        Some(Group { id, members })
+    })
+}
+
+/// The name of a user, or its number where it has none here.
+fn user(uid: u32) -> String {
+    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_string())
+    });
+    name.unwrap_or_else(|| format!("uid {uid}"))
+}
+
+/// Who may come in.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    group: Option<Arc<str>>,
+}
+
+impl Door {
+    pub(super) fn of(api: &Api) -> Door {
+        Door { group: api.group.clone() }
+    }
+
+    /// The name of a peer that may come in: root, this process's own user, members of the group.
+    pub(super) fn lets(&self, peer: Peer) -> Option<String> {
+        let uid = peer.uid?;
+        let name = user(uid);
+        let own = rustix::process::geteuid().as_raw();
+        if uid == 0 || uid == own {
+            return Some(name);
+        }
+        let group = group(self.group.as_deref()?)?;
+        (peer.gid == Some(group.id) || group.members.contains(&name)).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_the_own_user_come_in_and_others_only_through_the_group() {
+        let own = rustix::process::geteuid().as_raw();
+        let door = |group: Option<&str>| Door { group: group.map(Arc::from) };
+        let peer = |uid: u32, gid: u32| Peer { uid: Some(uid), gid: Some(gid) };
+        assert_eq!(door(None).lets(peer(0, 0)).as_deref(), Some("root"));
+        assert!(door(None).lets(peer(own, 54_321)).is_some());
+        assert_eq!(door(None).lets(peer(54_321, 0)), None);
+        assert_eq!(door(Some("root")).lets(peer(54_321, 54_321)), None);
+        assert_eq!(door(Some("root")).lets(peer(54_321, 0)).as_deref(), Some("uid 54321"));
+        assert_eq!(door(Some("no-such-group")).lets(peer(54_321, 0)), None);
+        assert_eq!(door(None).lets(Peer { uid: None, gid: None }), None);
+    }
+}

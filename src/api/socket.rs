@@ -1,0 +1,73 @@
+//! The unix socket: one daemon, one socket, mode 0660.
+
+use crate::{config::Api, session::Failure};
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+};
+use tokio::net::UnixListener;
+
+/// A socket that listens.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Makes the socket; one that a dead daemon left is replaced.
+    ///
+    /// Errors: somebody answers there, the place cannot be written, the group does not exist.
+    pub fn bind(api: &Api) -> Result<Socket, Failure> {
+        let path = &api.socket;
+        let cannot = |what: &str, error: std::io::Error| {
+            Failure::hinted(
+                format!("{what} {}: {error}", path.display()),
+                "name a place that can be written, of at most 107 bytes, as `api.socket`",
+            )
+        };
+        if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+            fs::create_dir_all(folder).map_err(|error| cannot("make the directory of the socket", error))?;
+            let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o755));
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(Failure::hinted(
+                format!("another daemon answers at {}", path.display()),
+                "stop it, or name another `api.socket`",
+            ));
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(cannot("replace the old socket", error));
+            }
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(|error| cannot("make the socket", error))?;
+        allow(path, api.group.as_deref())?;
+        Ok(Socket { listener, path: path.clone() })
+    }
+
+    pub(super) fn into_parts(self) -> (UnixListener, PathBuf) {
+        (self.listener, self.path)
+    }
+}
+
+fn allow(path: &Path, group: Option<&str>) -> Result<(), Failure> {
+    if let Some(name) = group {
+        let gid = super::peer::group(name).ok_or_else(|| {
+            Failure::hinted(
+                format!("there is no group `{name}`, which `api.group` names"),
+                format!("make it: groupadd --system {name}"),
+            )
+        })?;
+        chown(path, None, Some(gid.id)).map_err(|error| {
+            Failure::plain(format!("give {} to the group {name}: {error}", path.display()))
+        })?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(|error| Failure::plain(format!("protect {}: {error}", path.display())))
+}

@@ -1,0 +1,102 @@
+//! Following what a daemon does: the lines of `sync`, `apply` and a push, as text.
+
+use super::{Exit, Out};
+use crate::{
+    client::Client,
+    operation::{SyncAsk, SyncLine, SyncOutcome},
+    session::Failure,
+};
+use std::collections::BTreeMap;
+
+/// Asks the daemon and tells what it answers, until the end.
+///
+/// With `json` each line is passed on as it came.
+pub(super) async fn follow(
+    client: &Client,
+    ask: &SyncAsk,
+    json: bool,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let mut lines = client.lines::<SyncLine>("/v1/sync", ask).await?;
+    let mut exit = None;
+    while let Some(line) = lines.next().await? {
+        if let SyncLine::End { outcome, .. } = &line {
+            exit = Some(of(*outcome));
+        }
+        if json {
+            out.data(&serde_json::to_string(&line).unwrap_or_default());
+        } else {
+            tell(&line, out);
+        }
+    }
+    exit.ok_or_else(|| Failure::plain("the daemon ended before it said how it went"))
+}
+
+fn of(outcome: SyncOutcome) -> Exit {
+    match outcome {
+        SyncOutcome::Converged | SyncOutcome::Accepted | SyncOutcome::Superseded => Exit::Good,
+        SyncOutcome::Held => Exit::Person,
+        SyncOutcome::Failed => Exit::Error,
+        SyncOutcome::TimedOut => Exit::Late,
+    }
+}
+
+fn tell(line: &SyncLine, out: &mut Out) {
+    match line {
+        SyncLine::Message { text } => out.talk(text),
+        SyncLine::Revision { source, label, .. } if label.is_empty() => {
+            out.talk(&format!("source {source} has no revision yet"));
+        }
+        SyncLine::Revision { source, label, .. } => out.talk(&format!("source {source} at {label}")),
+        SyncLine::Begun { .. } => {}
+        SyncLine::Scope { scope, stance, outcomes, error, milliseconds } => {
+            let did = if outcomes.is_empty() { String::new() } else { format!(": {}", counts(outcomes)) };
+            // A pass that only saw what the one before had written says nothing new.
+            if !outcomes.is_empty() || stance != "in sync" {
+                out.talk(&format!("{scope} is {stance}{did} ({milliseconds} ms)"));
+            }
+            if let Some(error) = error {
+                out.talk(&format!("error: {scope}: {error}"));
+            }
+        }
+        SyncLine::Held { domain, digest, reasons } => {
+            out.talk(&format!("held: {domain}: {}", reasons.join("; ")));
+            let short = digest.get(..8).unwrap_or(digest);
+            out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
+        }
+        SyncLine::End { outcome, outcomes, left, milliseconds } => {
+            for (scope, stance) in left {
+                out.talk(&format!("{scope} is {stance}"));
+            }
+            if !left.is_empty() {
+                out.talk("hint: to see why: reconciled status");
+            }
+            let said = match outcome {
+                SyncOutcome::Converged => "in sync",
+                SyncOutcome::Accepted => "asked for; to follow it: reconciled sync --wait",
+                SyncOutcome::Held => "needs a person",
+                SyncOutcome::Failed => "failed; it is tried again by itself",
+                SyncOutcome::Superseded => "superseded by a newer revision",
+                SyncOutcome::TimedOut => "still going; to follow it: reconciled status --watch",
+            };
+            let did = if outcomes.is_empty() { String::new() } else { format!("{}; ", counts(outcomes)) };
+            out.data(&format!("{did}{said} ({milliseconds} ms)"));
+        }
+    }
+}
+
+/// `create done` → 3 as `3 created`; what did not simply succeed keeps its word.
+fn counts(outcomes: &BTreeMap<String, usize>) -> String {
+    let of = |(what, count): (&String, &usize)| match what.split_once(' ') {
+        Some((change, "done")) => format!("{count} {}", past(change)),
+        Some(("delete", "gone")) => format!("{count} deleted"),
+        Some((change, outcome)) => format!("{count} {change} {outcome}"),
+        None => format!("{count} {what}"),
+    };
+    outcomes.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+fn past(change: &str) -> String {
+    let stem = change.strip_suffix('e').unwrap_or(change);
+    format!("{stem}ed")
+}

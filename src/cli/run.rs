@@ -1,0 +1,23 @@
+//! `run`: the daemon.
+
+use super::{Args, Exit};
+use crate::{
+    config::Environment,
+    daemon::{self, Run},
+    session::Failure,
+};
+use clap::Args as ClapArgs;
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct RunArgs {
+    /// Look and record, write nothing to any remote
+    #[arg(long)]
+    pub observe: bool,
+}
+
+/// Runs the verb.
+pub(super) async fn run(args: &Args, run: &RunArgs, environment: Environment) -> Result<Exit, Failure> {
+    daemon::run(&Run { config: args.config.clone(), observe: run.observe }, environment).await?;
+    Ok(Exit::Good)
+}

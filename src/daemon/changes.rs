@@ -1,0 +1,49 @@
+//! Which scopes a new desired state touches.
+//!
+//! Guarantees: a scope that is left out plans the same as before, reasons and bookkeeping included. Lines may have
+//! moved: they are shown, never compared.
+
+use reconciled_engine::Desired;
+use reconciled_provider::{Resource, Scope};
+use std::collections::BTreeSet;
+
+/// The scopes in which `after` differs from `before`; all of both when a source changed what it may prune.
+pub(super) fn changed(before: &Desired, after: &Desired) -> BTreeSet<Scope> {
+    let names = || before.scopes.keys().chain(after.scopes.keys()).cloned();
+    if !same_sources(before, after) {
+        return names().collect();
+    }
+    let differs = |scope: &Scope| {
+        let (old, new) = (before.in_scope(scope), after.in_scope(scope));
+        before.exclusive.contains(scope) != after.exclusive.contains(scope)
+            || old.len() != new.len()
+            || !old.iter().zip(new).all(|(old, new)| same(before, old, after, new))
+    };
+    names().filter(differs).collect()
+}
+
+fn same_sources(before: &Desired, after: &Desired) -> bool {
+    before.sources.len() == after.sources.len()
+        && before.sources.iter().zip(&after.sources).all(|((a, old), (b, new))| {
+            a == b
+                && old.prunes == new.prunes
+                && old.broken == new.broken
+                && old.unassigned == new.unassigned
+                && old.unselected == new.unselected
+                && old.path_changed == new.path_changed
+                && old.needs_consent == new.needs_consent
+                && old.drift == new.drift
+        })
+}
+
+fn same(before: &Desired, old: &Resource, after: &Desired, new: &Resource) -> bool {
+    let (was, is) = (before.manifest(old.origin), after.manifest(new.origin));
+    old.id == new.id
+        && old.spec == new.spec
+        && before.policies.get(old.policy) == after.policies.get(new.policy)
+        && was.key == is.key
+        && was.file == is.file
+        && was.content == is.content
+        && was.after == is.after
+        && was.moved_from == is.moved_from
+}

@@ -1,0 +1,398 @@
+//! The sources, followed: polled in time or when somebody pushed, loaded when one moved.
+//!
+//! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
+//! the question, and after what it found came into force. Beginning needs no remote: what is in force is taken
+//! from the mirrors.
+
+use super::changes::changed;
+use crate::{
+    config::SourceConfig,
+    session::{Failure, Outlook, Session, Snapshot, SourceAsk, Writing, chain},
+};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use reconciled_engine::{
+    Desired, Store,
+    scheduler::{Progress, Scheduler, Stance},
+};
+use reconciled_provider::{Hash, Scope};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// How a source stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Following {
+    /// Full commit id that is in force; empty while there is none.
+    pub commit: String,
+    /// What people call it.
+    pub label: String,
+    /// When its remote last answered, in seconds since the epoch.
+    pub polled_at: Option<u64>,
+    /// Why a newer revision cannot be had, and what to do.
+    pub behind: Option<(String, String)>,
+}
+
+/// What a question brought to light.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// Scopes in which something is desired otherwise than before the question.
+    pub changed: BTreeSet<Scope>,
+    /// What is wrong with sources and manifests, for people.
+    pub messages: Vec<String>,
+    /// Some of it is an error.
+    pub has_errors: bool,
+}
+
+/// A wish to have sources looked at now.
+struct Question {
+    /// Which; all without.
+    source: Option<Arc<str>>,
+    /// Consent to a rewind to this commit.
+    accept_rewind: Option<Arc<str>>,
+    answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
+}
+
+/// The way to the loop.
+pub struct Follower {
+    questions: mpsc::UnboundedSender<Question>,
+    shown: Arc<Mutex<Shown>>,
+}
+
+/// What others may look at while the loop runs.
+#[derive(Default)]
+struct Shown {
+    sources: BTreeMap<Arc<str>, Following>,
+    desired: Arc<Desired>,
+    messages: Vec<String>,
+}
+
+impl Follower {
+    /// How each source stands.
+    pub fn sources(&self) -> BTreeMap<Arc<str>, Following> {
+        self.look(|shown| shown.sources.clone())
+    }
+    /// What is desired.
+    pub fn desired(&self) -> Arc<Desired> {
+        self.look(|shown| shown.desired.clone())
+    }
+    /// What is wrong with manifests, for people.
+    pub fn messages(&self) -> Vec<String> {
+        self.look(|shown| shown.messages.clone())
+    }
+    fn look<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
+        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has a source, or all, looked at now. Waits for nothing.
+    pub fn wake(&self, source: Option<Arc<str>>) {
+        let _ = self.questions.send(Question { source, accept_rewind: None, answer: None });
+    }
+
+    /// Has a source, or all, looked at now, and waits until what was found is in force.
+    ///
+    /// Errors: the state could not be written; the daemon stops.
+    pub async fn ask(
+        &self,
+        source: Option<Arc<str>>,
+        accept_rewind: Option<Arc<str>>,
+    ) -> Result<News, Arc<Failure>> {
+        let (answer, told) = oneshot::channel();
+        let _ = self.questions.send(Question { source, accept_rewind, answer: Some(answer) });
+        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
+    }
+}
+
+type Asker = oneshot::Sender<Result<News, Arc<Failure>>>;
+type Polled = (Arc<str>, Result<Snapshot, Failure>);
+
+/// One source, as the loop has it.
+struct Source {
+    config: SourceConfig,
+    /// As it was last polled. None until it was had once.
+    snapshot: Option<Snapshot>,
+    /// When it is polled next, since the epoch.
+    due: Duration,
+    is_polling: bool,
+    /// Asked for while it was polled: that poll may have begun too early.
+    again: bool,
+    accept_rewind: Option<Arc<str>>,
+    polls: u64,
+}
+
+/// The loop.
+pub(super) struct Loop {
+    session: Arc<Session>,
+    writing: Arc<Writing>,
+    scheduler: Arc<Scheduler>,
+    shown: Arc<Mutex<Shown>>,
+    questions: mpsc::UnboundedReceiver<Question>,
+    sources: BTreeMap<Arc<str>, Source>,
+    polls: FuturesUnordered<BoxFuture<'static, Polled>>,
+    /// Who waits, and for which sources.
+    askers: Vec<(BTreeSet<Arc<str>>, Asker)>,
+    outlook: Standing,
+}
+
+/// What is in force, without the trees.
+#[derive(Default)]
+struct Standing {
+    desired: Arc<Desired>,
+    messages: Vec<String>,
+    has_errors: bool,
+    /// Nothing is invalid, withheld or out of sight.
+    is_whole: bool,
+    /// Everything that follows from a whole outlook that is in sync was done.
+    is_settled: bool,
+}
+
+/// A loop over the sources of `session`, and the way to it.
+pub(super) fn follow(
+    session: Arc<Session>,
+    writing: Arc<Writing>,
+    scheduler: Arc<Scheduler>,
+) -> (Follower, Loop) {
+    let (send, questions) = mpsc::unbounded_channel();
+    let shown = Arc::<Mutex<Shown>>::default();
+    let source = |config: &SourceConfig| Source {
+        config: config.clone(),
+        snapshot: None,
+        due: Duration::ZERO,
+        is_polling: false,
+        again: false,
+        accept_rewind: None,
+        polls: 0,
+    };
+    let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
+    let follower = Follower { questions: send, shown: shown.clone() };
+    let polls = FuturesUnordered::new();
+    let (askers, outlook) = (Vec::new(), Standing::default());
+    (follower, Loop { session, writing, scheduler, shown, questions, sources, polls, askers, outlook })
+}
+
+impl Loop {
+    /// Follows until the session's `stop` is set.
+    pub(super) async fn run(mut self) {
+        let mut progress = self.scheduler.watch();
+        self.begin().await;
+        let cx = self.session.surveyor.cx.clone();
+        while !cx.stop.is_set() {
+            let now = cx.clock.now();
+            for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
+                let poll = poll(&self.session, &self.writing, source);
+                self.polls.push(poll);
+            }
+            let next = self.sources.values().filter(|s| !s.is_polling).map(|s| s.due).min();
+            let wait = next.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
+            tokio::select! {
+                () = cx.stop.wished() => break,
+                Some(question) = self.questions.recv() => self.hear(question),
+                Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
+                Some(event) = progress.next() => if event == Progress::Idle { self.settle().await },
+                () = cx.clock.sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Begins with what is in force, from the mirrors.
+    async fn begin(&mut self) {
+        for (name, source) in &mut self.sources {
+            let in_force = match self.writing.db.in_force(name).await {
+                Ok(revision) => revision.map(|r| r.commit).filter(|commit| commit.len() == 40),
+                Err(_) => None,
+            };
+            if in_force.is_some() {
+                let known = SourceAsk { in_force, is_local: true, ..SourceAsk::default() };
+                source.snapshot = self.session.poll(&source.config, known).await.ok();
+            }
+        }
+        if self.sources.values().any(|source| source.snapshot.is_some()) {
+            let _ = self.load().await;
+        }
+    }
+
+    fn hear(&mut self, question: Question) {
+        let mut meant = BTreeSet::new();
+        for (name, source) in &mut self.sources {
+            if question.source.as_ref().is_some_and(|meant| meant != name) {
+                continue;
+            }
+            source.due = Duration::ZERO;
+            source.again = source.is_polling;
+            source.accept_rewind = question.accept_rewind.clone().or_else(|| source.accept_rewind.take());
+            meant.insert(name.clone());
+        }
+        if let Some(asker) = question.answer {
+            self.askers.push((meant, asker));
+        }
+    }
+
+    /// A poll came back: loads when anything moved, and answers.
+    async fn take(&mut self, (name, polled): Polled) {
+        let now = self.session.surveyor.cx.clock.now();
+        let Some(source) = self.sources.get_mut(&name) else { return };
+        source.is_polling = false;
+        let is_final = !std::mem::take(&mut source.again);
+        source.due = if is_final { now + spread(source) } else { Duration::ZERO };
+        let moved = match polled {
+            Ok(snapshot) => {
+                let before = source.snapshot.replace(snapshot);
+                let after = source.snapshot.as_ref();
+                let essence = |s: Option<&Snapshot>| {
+                    s.map(|s| (s.revision.clone(), s.behind.as_ref().map(|e| e.to_string())))
+                };
+                let moved = essence(before.as_ref()) != essence(after);
+                let behind = after.and_then(|s| s.behind.clone());
+                self.show(&name, |following| {
+                    if behind.is_none() {
+                        following.polled_at = Some(now.as_secs());
+                    }
+                    following.behind = behind.map(|error| (chain(&*error), error.hint()));
+                });
+                moved
+            }
+            Err(failure) => {
+                tracing::warn!(source = &*name, error = %failure, "source cannot be had");
+                let hint = failure.hint().unwrap_or_default();
+                self.show(&name, |following| following.behind = Some((failure.to_string(), hint)));
+                false
+            }
+        };
+        let result = if moved { self.load().await } else { Ok(BTreeSet::new()) };
+        self.answer(&name, is_final, &result);
+    }
+
+    /// Loads what the sources hold, brings it into force and says so to the scheduler.
+    async fn load(&mut self) -> Result<BTreeSet<Scope>, Arc<Failure>> {
+        let loaded = self.try_load().await;
+        if let Err(failure) = &loaded {
+            tracing::error!(error = %failure, "revision cannot come into force");
+            // The next poll is as good as a first one.
+            self.sources.values_mut().for_each(|source| source.snapshot = None);
+        }
+        loaded.map_err(Arc::new)
+    }
+
+    async fn try_load(&mut self) -> Result<BTreeSet<Scope>, Failure> {
+        let snapshots: Vec<Snapshot> =
+            self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
+        let outlook = self.session.load(snapshots, &*self.writing.db).await?;
+        self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+        let (messages, has_errors) = (outlook.messages(), outlook.has_errors());
+        let Outlook { snapshots, desired, withheld, .. } = outlook;
+        let is_whole = !has_errors
+            && withheld.is_empty()
+            && snapshots.len() == self.sources.len()
+            && desired.sources.values().all(|source| source.prunes);
+        let desired = Arc::new(desired);
+        let changed = changed(&self.outlook.desired, &desired);
+        for message in &messages {
+            tracing::warn!(message = message.trim(), "manifest problem");
+        }
+        for snapshot in snapshots {
+            let name = snapshot.name.clone();
+            let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
+            self.show(&name, |following| (following.commit, following.label) = (commit, label));
+            if let Some(source) = self.sources.get_mut(&name) {
+                source.snapshot = Some(snapshot);
+            }
+        }
+        self.outlook = Standing {
+            desired: desired.clone(),
+            messages: messages.clone(),
+            has_errors,
+            is_whole,
+            is_settled: false,
+        };
+        {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.desired = desired.clone();
+            shown.messages = messages;
+        }
+        tracing::info!(scopes = changed.len(), "desired state is in force");
+        self.scheduler.desire(desired, changed.clone());
+        Ok(changed)
+    }
+
+    fn answer(&mut self, name: &Arc<str>, is_final: bool, result: &Result<BTreeSet<Scope>, Arc<Failure>>) {
+        if !is_final {
+            return;
+        }
+        let mut waiting = Vec::new();
+        for (mut sources, asker) in self.askers.drain(..) {
+            sources.remove(name);
+            if !sources.is_empty() && result.is_ok() {
+                waiting.push((sources, asker));
+                continue;
+            }
+            let news = result.as_ref().map_err(Arc::clone).map(|changed| News {
+                changed: changed.clone(),
+                messages: self.outlook.messages.clone(),
+                has_errors: self.outlook.has_errors,
+            });
+            let _ = asker.send(news);
+        }
+        self.askers = waiting;
+    }
+
+    /// What follows when everything was found in sync: bars are lifted, a recovery ends, a changed path counts.
+    async fn settle(&mut self) {
+        if self.outlook.is_settled || !self.outlook.is_whole {
+            return;
+        }
+        let standing = self.scheduler.standing();
+        let all = |wanted: Stance| standing.values().all(|s| s.stance == wanted);
+        if all(Stance::InSync)
+            && let Err(failure) = self.try_settle().await
+        {
+            tracing::warn!(error = %failure, "what is in sync cannot be remembered");
+        }
+    }
+
+    async fn try_settle(&mut self) -> Result<(), Failure> {
+        let writing = &self.writing;
+        let desired = &self.outlook.desired;
+        let snapshots: Vec<&Snapshot> = self.sources.values().filter_map(|s| s.snapshot.as_ref()).collect();
+        if desired.sources.values().any(|s| s.path_changed) {
+            writing.bring_into_force(&snapshots, desired, true).await?;
+        }
+        writing.lift_bars(desired).await?;
+        writing.end_recovery().await?;
+        for converged in self.session.converged(&snapshots) {
+            writing.engine.converged(converged).await?;
+        }
+        self.outlook.is_settled = true;
+        Ok(())
+    }
+
+    fn show(&self, name: &Arc<str>, change: impl FnOnce(&mut Following)) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        change(shown.sources.entry(name.clone()).or_default());
+    }
+}
+
+fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> BoxFuture<'static, Polled> {
+    source.is_polling = true;
+    source.polls += 1;
+    let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
+    let accept_rewind = source.accept_rewind.take();
+    Box::pin(async move {
+        let polled = async {
+            let in_force = writing.db.in_force(&config.name).await?;
+            let in_force = in_force.map(|r| r.commit).filter(|commit| commit.len() == 40);
+            session.poll(&config, SourceAsk { in_force, accept_rewind, ..SourceAsk::default() }).await
+        };
+        (config.name.clone(), polled.await)
+    })
+}
+
+/// Until the next poll: the interval ±10 %, so that sources of one server do not ask at once.
+fn spread(source: &Source) -> Duration {
+    let seed = Hash::of(format!("{} {}", source.config.name, source.polls).as_bytes());
+    let share = f64::from(u16::from_le_bytes([seed.0[0], seed.0[1]])) / f64::from(u16::MAX);
+    source.config.interval.mul_f64(0.9 + 0.2 * share)
+}

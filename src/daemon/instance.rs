@@ -1,0 +1,141 @@
+//! Everything that is at work under one configuration.
+
+use super::{
+    follow::{self, Follower},
+    tracked,
+};
+use crate::{
+    session::{Failure, Session, Writing},
+    store::Db,
+};
+use reconciled_engine::scheduler::{Scheduler, Settings, Spawner, Stance};
+use reconciled_provider::Hash;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio_util::task::TaskTracker;
+
+/// How an instance is run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Look and record, write nothing.
+    pub observe: bool,
+}
+
+/// One configuration at work.
+pub struct Instance {
+    /// Configuration, providers, sources.
+    pub session: Arc<Session>,
+    /// The state and the engine.
+    pub writing: Arc<Writing>,
+    /// The loop over the scopes.
+    pub scheduler: Arc<Scheduler>,
+    /// The loop over the sources.
+    pub follower: Follower,
+    tasks: TaskTracker,
+    was_ready: AtomicBool,
+}
+
+/// Tasks of the runtime, counted so that the end can wait for them.
+struct Tasks(TaskTracker);
+
+impl Spawner for Tasks {
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tracked(&self.0, future);
+    }
+}
+
+impl Instance {
+    /// Begins: the loops run from here on, as part of `all`.
+    ///
+    /// `db` is the state where it is open already.
+    pub(super) async fn start(
+        session: Session,
+        db: Option<Arc<Db>>,
+        options: &Options,
+        all: &TaskTracker,
+    ) -> Result<Arc<Instance>, Failure> {
+        let writing = match db {
+            Some(db) => session.writing(db),
+            None => session.writer().await?,
+        };
+        let seed = Hash::of(session.config.instance.as_bytes()).0;
+        let settings = Settings {
+            resync: session.config.providers.iter().map(|entry| (entry.name.clone(), entry.resync)).collect(),
+            seed: u64::from_le_bytes(std::array::from_fn(|i| seed[i])),
+            observe: options.observe,
+            ..Settings::default()
+        };
+        let tasks = TaskTracker::new();
+        let scheduler = Scheduler::new(writing.engine.clone(), Arc::new(Tasks(tasks.clone())), settings);
+        let (session, writing) = (Arc::new(session), Arc::new(writing));
+        let (follower, following) = follow::follow(session.clone(), writing.clone(), scheduler.clone());
+        let looping = scheduler.clone();
+        tracked(&tasks, async move { looping.run().await });
+        tracked(&tasks, following.run());
+        let instance = Arc::new(Instance {
+            session,
+            writing,
+            scheduler,
+            follower,
+            tasks,
+            was_ready: AtomicBool::new(false),
+        });
+        let ended = instance.clone();
+        tracked(all, async move { ended.ended().await });
+        Ok(instance)
+    }
+
+    /// Says that it shall end: no new pass begins.
+    pub(super) fn stop(&self) {
+        self.session.surveyor.cx.stop.set();
+        self.tasks.close();
+    }
+
+    /// Returns once nothing of it runs any more.
+    pub(super) async fn ended(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// True once everything that is desired was looked at, or there is no source to be had.
+    pub fn is_ready(&self) -> bool {
+        if self.was_ready.load(Ordering::Relaxed) {
+            return true;
+        }
+        let desired = self.follower.desired();
+        let standing = self.scheduler.standing();
+        let looked = |scope| standing.get(scope).is_some_and(|s| s.ended_at.is_some());
+        let nothing = self.session.config.sources.is_empty()
+            || self.follower.sources().values().any(|source| source.behind.is_some());
+        let ready = match desired.sources.is_empty() {
+            true => nothing,
+            false => desired.scopes.keys().all(looked),
+        };
+        self.was_ready.fetch_or(ready, Ordering::Relaxed);
+        ready
+    }
+
+    /// One line for the service manager.
+    pub fn summary(&self) -> String {
+        let sources = self.follower.sources();
+        let labels: Vec<&str> =
+            sources.values().map(|s| s.label.as_str()).filter(|l| !l.is_empty()).collect();
+        let at = if labels.is_empty() { "no revision yet".to_string() } else { labels.join(", ") };
+        let standing = self.scheduler.standing();
+        let count = |stance| standing.values().filter(|s| s.stance == stance).count();
+        let parts = [
+            ("in sync", Stance::InSync),
+            ("waiting", Stance::Waiting),
+            ("held", Stance::Held),
+            ("stalled", Stance::Stalled),
+            ("failed", Stance::Failed),
+        ];
+        let parts = parts.into_iter().map(|(word, stance)| (word, count(stance))).filter(|(_, n)| *n > 0);
+        let parts: Vec<String> = parts.map(|(word, n)| format!("{n} {word}")).collect();
+        format!("at {at}; scopes: {}", if parts.is_empty() { "none".into() } else { parts.join(", ") })
+    }
+}

@@ -1,0 +1,287 @@
+//! Having it done now, and telling how it goes.
+//!
+//! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
+//! Telling never holds up a pass: who reads too slowly misses lines, never the end.
+
+use super::Instance;
+use crate::{
+    operation::{SyncAsk, SyncLine, SyncOutcome, pattern},
+    session::Failure,
+};
+use reconciled_engine::{
+    Store, Write,
+    scheduler::{Priority, Progress, Stance, Standing},
+    store::Event,
+};
+use reconciled_provider::{Focus, Pattern, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// Where the lines go. Who stopped reading stops the telling, not the work.
+pub(crate) type Lines = mpsc::Sender<SyncLine>;
+
+/// Does what `ask` says and tells how it goes.
+pub(crate) async fn sync(
+    instance: &Instance,
+    ask: &SyncAsk,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
+    let clock = instance.session.clock.clone();
+    let began = clock.now();
+    let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
+    let mut progress = instance.scheduler.watch();
+    let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
+    let news = instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from)).await;
+    let news = news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))?;
+    for (name, following) in instance.follower.sources() {
+        if source.as_ref().is_some_and(|meant| *meant != name) {
+            continue;
+        }
+        if let Some((error, hint)) = &following.behind {
+            tell(lines, SyncLine::Message { text: format!("error: source {name}: {error}\nhint: {hint}") })
+                .await;
+        }
+        if ask.accept_rewind.as_deref().is_some_and(|commit| following.commit == commit) {
+            record(instance, &name, &following.commit, &following.label, actor).await?;
+        }
+        let (commit, label) = (following.commit, following.label);
+        tell(lines, SyncLine::Revision { source: name.to_string(), commit, label }).await;
+    }
+    for text in news.messages {
+        tell(lines, SyncLine::Message { text }).await;
+    }
+    let scopes = match ask.only_changes {
+        true => ask.scopes.iter().filter_map(|text| text.parse().ok()).collect(),
+        false => meant(instance, ask, source.as_deref()).await?,
+    };
+    // What changed is under way since it came into force.
+    let ticket = (!scopes.is_empty()).then(|| instance.scheduler.sync(&scopes));
+    let scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
+    tell(lines, SyncLine::Begun { scopes: scopes.len() }).await;
+    let end = |outcome, outcomes, left| SyncLine::End {
+        outcome,
+        outcomes,
+        left,
+        milliseconds: milliseconds(clock.now().saturating_sub(began)),
+    };
+    let Some(until) = until else {
+        tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new())).await;
+        return Ok(());
+    };
+    let mut outcomes = BTreeMap::new();
+    let mut handled = ticket.is_none();
+    let outcome = loop {
+        if lines.is_closed() {
+            return Ok(());
+        }
+        let standing = instance.scheduler.standing();
+        if handled && scopes.iter().all(|scope| standing.get(scope).is_none_or(is_at_rest)) {
+            break worst(&scopes, &standing);
+        }
+        if is_superseded(instance, ask, source.as_deref()) {
+            break SyncOutcome::Superseded;
+        }
+        let left = until.saturating_sub(clock.now());
+        if left.is_zero() {
+            break SyncOutcome::TimedOut;
+        }
+        let done = async {
+            match &ticket {
+                Some(ticket) if !handled => instance.scheduler.handled(ticket).await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = done => handled = true,
+            event = progress.next() => match event {
+                Some(event) => ended(event, &scopes, &instance.scheduler.standing(), &mut outcomes, lines).await,
+                None => return Err(Failure::plain("the daemon is stopping; what is on its way is in its journal")),
+            },
+            () = clock.sleep(left) => {}
+        }
+    };
+    let standing = instance.scheduler.standing();
+    let left: BTreeMap<String, String> = scopes
+        .iter()
+        .filter_map(|scope| Some((scope, standing.get(scope)?)))
+        .filter(|(_, s)| s.stance != Stance::InSync)
+        .map(|(scope, s)| (scope.to_string(), word(s.stance).to_string()))
+        .collect();
+    for hold in instance.writing.db.holds().await? {
+        let concerns = |scope: &Scope| *scope.to_string() == *hold.domain || *scope.provider == *hold.domain;
+        if scopes.iter().any(concerns) {
+            let reasons = hold.reasons.iter().map(ToString::to_string).collect();
+            let (domain, digest) = (hold.domain.to_string(), hold.digest.to_string());
+            tell(lines, SyncLine::Held { domain, digest, reasons }).await;
+        }
+    }
+    let failed = news.has_errors && outcome == SyncOutcome::Converged;
+    tell(lines, end(if failed { SyncOutcome::Failed } else { outcome }, outcomes, left)).await;
+    Ok(())
+}
+
+/// Has the scopes of a domain looked at: somebody consented.
+pub(crate) fn consented(instance: &Instance) {
+    let standing = instance.scheduler.standing();
+    let waits = |standing: &Standing| matches!(standing.stance, Stance::Held | Stance::Stalled);
+    let scopes = standing.into_iter().filter(|(_, s)| waits(s)).map(|(scope, _)| scope);
+    instance.scheduler.wake(scopes.collect::<Vec<_>>(), Priority::Operator, Focus::All);
+}
+
+async fn record(
+    instance: &Instance,
+    source: &str,
+    commit: &str,
+    label: &str,
+    actor: &str,
+) -> Result<(), Failure> {
+    let event = Event {
+        at: instance.session.clock.now(),
+        kind: "rewind".into(),
+        scope: None,
+        address: None,
+        revision: label.into(),
+        actor: actor.into(),
+        reason: "accept-rewind".into(),
+        message: format!("source {source} rewound to {commit}").into(),
+    };
+    Ok(instance.writing.db.commit(vec![Write::Event(event)]).await?)
+}
+
+fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {
+    let sources = &instance.session.config.sources;
+    let found = sources.iter().find(|source| *source.name == *name);
+    let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+    found.map(|source| source.name.clone()).ok_or_else(|| {
+        Failure::hinted(
+            format!("no source is called `{name}`"),
+            format!("configured sources: {}", names.join(", ")),
+        )
+    })
+}
+
+/// The scopes that `ask` means.
+async fn meant(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> Result<BTreeSet<Scope>, Failure> {
+    let desired = instance.follower.desired();
+    let of_source = |scope: &Scope| {
+        let from = |resource: &reconciled_provider::Resource| {
+            source.is_none_or(|source| desired.manifest(resource.origin).key.source() == source)
+        };
+        source.is_none() || desired.in_scope(scope).iter().any(from)
+    };
+    let of_provider = |scope: &Scope| ask.provider.as_deref().is_none_or(|name| *scope.provider == *name);
+    let patterns = ask.addresses.iter().map(|text| pattern(text)).collect::<Result<Vec<Pattern>, _>>()?;
+    let mut tracked = BTreeSet::new();
+    for pattern in &patterns {
+        let rows = instance.writing.db.reader().rows(Some(pattern)).await?;
+        tracked.extend(rows.iter().filter_map(|row| row.scope.parse::<Scope>().ok()));
+    }
+    let named = |scope: &Scope| {
+        let observer = instance.session.observer(&scope.provider);
+        patterns.is_empty()
+            || tracked.contains(scope)
+            || desired.in_scope(scope).iter().any(|resource| {
+                let manifest = desired.manifest(resource.origin);
+                let part = observer.and_then(|observer| observer.part(scope, &resource.id));
+                let address = reconciled_provider::Address { part, ..manifest.address.clone() };
+                patterns.iter().any(|pattern| pattern.matches(&address, manifest.key.group()))
+            })
+    };
+    let known: BTreeSet<Scope> =
+        desired.scopes.keys().cloned().chain(instance.scheduler.standing().into_keys()).collect();
+    let found: BTreeSet<Scope> =
+        known.into_iter().filter(|scope| of_source(scope) && of_provider(scope) && named(scope)).collect();
+    if found.is_empty() && (!patterns.is_empty() || ask.provider.is_some()) {
+        return Err(Failure::hinted(
+            "nothing that is declared or tracked is meant by that",
+            "to see what is tracked: reconciled status '*/*'",
+        ));
+    }
+    Ok(found)
+}
+
+/// A scope at rest changes only when somebody does something.
+fn is_at_rest(standing: &Standing) -> bool {
+    !standing.is_queued
+        && standing.running_since.is_none()
+        && standing.ended_at.is_some()
+        && standing.stance != Stance::Waiting
+}
+
+fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> SyncOutcome {
+    let any = |stances: &[Stance]| {
+        scopes.iter().any(|scope| standing.get(scope).is_some_and(|s| stances.contains(&s.stance)))
+    };
+    if any(&[Stance::Failed]) {
+        SyncOutcome::Failed
+    } else if any(&[Stance::Held, Stance::Stalled]) {
+        SyncOutcome::Held
+    } else {
+        SyncOutcome::Converged
+    }
+}
+
+/// Another commit came into force than the one that is waited for.
+fn is_superseded(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> bool {
+    let (Some(rev), Some(source)) = (&ask.rev, source) else { return false };
+    let sources = instance.follower.sources();
+    sources.get(source).is_some_and(|s| !s.commit.is_empty() && s.behind.is_none() && s.commit != *rev)
+}
+
+async fn ended(
+    event: Progress,
+    scopes: &BTreeSet<Scope>,
+    standing: &BTreeMap<Scope, Standing>,
+    total: &mut BTreeMap<String, usize>,
+    lines: &Lines,
+) {
+    let Progress::PassEnded { scope, outcomes, adopted, error, took, .. } = event else { return };
+    if !scopes.contains(&scope) {
+        return;
+    }
+    let mut counts: BTreeMap<String, usize> = outcomes
+        .into_iter()
+        .map(|((change, outcome), count)| (format!("{change} {outcome}"), count))
+        .collect();
+    if adopted > 0 {
+        counts.insert("adopt done".into(), adopted);
+    }
+    for (what, count) in &counts {
+        *total.entry(what.clone()).or_default() += count;
+    }
+    let stance = standing.get(&scope).map_or(Stance::Unknown, |s| s.stance);
+    let line = SyncLine::Scope {
+        scope: scope.to_string(),
+        stance: word(stance).into(),
+        outcomes: counts,
+        error: error.map(|error| error.to_string()),
+        milliseconds: milliseconds(took),
+    };
+    tell(lines, line).await;
+}
+
+/// The word for a stance.
+fn word(stance: Stance) -> &'static str {
+    match stance {
+        Stance::Unknown => "unknown",
+        Stance::InSync => "in sync",
+        Stance::Waiting => "waiting",
+        Stance::Held => "held",
+        Stance::Stalled => "stalled",
+        Stance::Failed => "failed",
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn tell(lines: &Lines, line: SyncLine) {
+    // Nobody reads any more: the work goes on without an audience.
+    let _ = lines.send(line).await;
+}

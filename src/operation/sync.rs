@@ -1,0 +1,105 @@
+//! Having it done now, and following it: what `sync`, `apply` and a push ask a daemon, and what they are told.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Look and act now.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SyncAsk {
+    /// Only the scopes in which these addresses are declared or tracked.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// Only the scopes of this entry.
+    pub provider: Option<String>,
+    /// Only this source.
+    pub source: Option<String>,
+    /// Consent to a rewind of the source to this commit.
+    pub accept_rewind: Option<String>,
+    /// Only what a new revision changed: nothing else is read anew.
+    #[serde(default)]
+    pub only_changes: bool,
+    /// With `only_changes`: these scopes too, `PROVIDER/NAME`.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Follow it until it converged, is held, failed, or for so many milliseconds.
+    pub wait: Option<u64>,
+    /// Wait for this commit.
+    pub rev: Option<String>,
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum SyncLine {
+    /// A source is in force at a commit.
+    Revision {
+        /// Its name.
+        source: String,
+        /// Full commit id.
+        commit: String,
+        /// What people call it.
+        label: String,
+    },
+    /// A word for people.
+    Message {
+        /// The word.
+        text: String,
+    },
+    /// So many scopes are looked at.
+    Begun {
+        /// How many.
+        scopes: usize,
+    },
+    /// A pass over a scope ended.
+    Scope {
+        /// `PROVIDER/NAME`.
+        scope: String,
+        /// `in sync`, `waiting`, `held`, `stalled` or `failed`.
+        stance: String,
+        /// What ended, as `CHANGE OUTCOME`.
+        outcomes: BTreeMap<String, usize>,
+        /// The error, if it failed.
+        error: Option<String>,
+        /// How long it took.
+        milliseconds: u64,
+    },
+    /// A guard domain waits for consent.
+    Held {
+        /// Its name.
+        domain: String,
+        /// What is to be approved.
+        digest: String,
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// The end.
+    End {
+        /// How it ended.
+        outcome: SyncOutcome,
+        /// What ended altogether, as `CHANGE OUTCOME`.
+        outcomes: BTreeMap<String, usize>,
+        /// Scopes that are not in sync, and the word for how they stand.
+        left: BTreeMap<String, String>,
+        /// How long it took.
+        milliseconds: u64,
+    },
+}
+
+/// How following ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SyncOutcome {
+    /// Everything is in sync.
+    Converged,
+    /// It was asked for; nobody waits.
+    Accepted,
+    /// A person must consent or act.
+    Held,
+    /// Something failed.
+    Failed,
+    /// A newer revision took its place.
+    Superseded,
+    /// It goes on, and nobody waits any longer.
+    TimedOut,
+}
