@@ -76,6 +76,13 @@ pub struct Intent {
     pub reason: Arc<str>,
 }
 
+impl Intent {
+    /// True when a new remote resource comes of it: a create, and the second half of a replacement.
+    pub fn makes_anew(&self) -> bool {
+        matches!(&*self.op, "create" | "replace")
+    }
+}
+
 /// An intent without an outcome: a question to answer by observing, not a job to replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenIntent {

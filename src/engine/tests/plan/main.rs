@@ -144,6 +144,7 @@ scenarios! {
         a_create_without_an_answer_is_looked_for,
         a_create_without_an_answer_is_tried_again_once_reads_must_show_it,
         a_create_that_nothing_can_tell_apart_needs_a_person,
+        a_replacement_that_nothing_can_tell_apart_needs_a_person,
     }
     guarding {
         too_many_deletes_are_held,
