@@ -162,7 +162,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// How `observed` differs from `desired`, or nothing. Pure.
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta>;
 
-    /// Deltas of all desired resources that exist. May read, never writes; usually [`crate::diff_by_compare`].
+    /// Deltas of all desired resources that exist and differ. May read, never writes; usually
+    /// [`crate::diff_by_compare`].
+    ///
+    /// A remote that plans by itself also plans what does not exist yet: that delta comes with the create. An
+    /// error inside is about this one resource and its content. What keeps the remote from answering at all is the
+    /// error of the call, or nobody tries again.
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
 
     /// Health, on its own clock: a list that was skipped must not freeze health.

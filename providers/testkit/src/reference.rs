@@ -14,8 +14,8 @@ use reconciled_provider::{
     Action, Batch, Claim, Cx, Delta, Deltas, Error, ErrorKind, Fencing, FieldChange, Focus, Found,
     GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Merged,
     Normalized, Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Sealed, Slot, Spec, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    ProviderInfo, Resource, ResourceId, Scope, Sealed, Shown, Slot, Spec, Tracked, Version, Want,
+    diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -230,6 +230,18 @@ impl Reference {
         }
     }
 
+    /// What `diff` planned comes back to `apply`.
+    fn is_as_planned(&self, op: &Op) -> bool {
+        match op {
+            Op::Create { desired, delta }
+            | Op::Update { desired, delta, .. }
+            | Op::Replace { desired, delta, .. } => {
+                !matches!(self.role, Role::Cloud { .. }) || delta.planned == planned(desired)
+            }
+            Op::Delete { .. } | Op::Continue { .. } => true,
+        }
+    }
+
     fn done(&self, scope: &Scope, op: &Op) -> Outcome {
         let Some(desired) = op.desired() else { return Outcome::Gone };
         let contents = self.world.contents(scope);
@@ -277,7 +289,11 @@ impl Reference {
             }
             journal.started(&[action.id]).await?;
             let edits = self.edit(action);
-            let result = if edits.is_empty() { Ok(()) } else { self.write(&batch.scope, edits, None).await };
+            let result = match self.is_as_planned(&action.op) {
+                false => Err(Refused::NoEffect(Error::conflict("this is not what was planned"))),
+                true if edits.is_empty() => Ok(()),
+                true => self.write(&batch.scope, edits, None).await,
+            };
             let outcome = match &result {
                 Ok(()) => self.done(&batch.scope, &action.op),
                 Err(refused) => refused.outcome(),
@@ -354,6 +370,10 @@ impl Refused {
 
 fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
     Error::new(kind, format!("the remote of {scope} refuses")).retry_after(Duration::from_secs(2))
+}
+
+fn planned(desired: &Resource) -> Sealed {
+    Sealed(Bytes::from(format!("plan of {}", text(desired))))
 }
 
 fn text(resource: &Resource) -> Arc<str> {
@@ -455,7 +475,21 @@ impl Observer for Reference {
     }
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|d, o| self.compare(d, o), want, seen))
+        let mut deltas = diff_by_compare(|d, o| self.compare(d, o), want, seen);
+        if !matches!(self.role, Role::Cloud { .. }) {
+            return Ok(deltas);
+        }
+        // The cloud plans by itself, also what does not exist yet, and carries out only what it planned.
+        for desired in want.desired {
+            if seen.get(&desired.id).is_none() && desired.spec.hash().is_some() {
+                let id = FieldChange { path: "id".into(), before: Shown::Absent, after: Shown::Unknown };
+                deltas.insert(desired.id.clone(), Ok(Delta { fields: vec![id], ..Delta::default() }));
+            }
+            if let Some(Ok(delta)) = deltas.get_mut(&desired.id) {
+                delta.planned = planned(desired);
+            }
+        }
+        Ok(deltas)
     }
 
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {

@@ -89,7 +89,11 @@ impl Memory {
         state.next += 1;
         let id = ActionId(state.next);
         let after = op.desired().and_then(|d| d.spec.hash());
-        let is_same = |i: &&Intent| i.id == *op.id() && i.op == op.word() && i.after == after;
+        let makes_anew = |word: &str| matches!(word, "create" | "replace");
+        let is_same = |i: &&Intent| {
+            let is_op = i.op == op.word() || makes_anew(i.op) && makes_anew(op.word());
+            i.id == *op.id() && is_op && i.after == after
+        };
         let token = state.open.values().rev().find(is_same).map(|intent| intent.token.clone());
         Action { id, token: token.unwrap_or_else(|| format!("conformance-{}", id.0).into()), op }
     }
