@@ -1,7 +1,8 @@
 //! The reference provider: one implementation of the contract that plays four kinds of remote.
 //!
 //! Content is plain text. A declared text that begins with `!` cannot be changed in place, so a change of
-//! it is a replacement.
+//! it is a replacement. One that begins with `?` is created by the cloud in part, which content does not show;
+//! an update does the rest.
 
 use crate::{
     faults::{Fault, Faults, Point},
@@ -250,6 +251,11 @@ impl Reference {
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
         tracked.outputs = Sealed(Bytes::from(outputs));
+        let is_new = matches!(op, Op::Create { .. } | Op::Replace { .. });
+        if is_new && matches!(self.role, Role::Cloud { .. }) && text(desired).starts_with('?') {
+            tracked.private = Sealed(Bytes::from_static(HALF));
+            return Outcome::Partial(tracked, Error::unavailable("the second step failed"));
+        }
         match object {
             Some(object) if object.ready_at > self.faults.now() => Outcome::Pending {
                 tracked,
@@ -372,6 +378,9 @@ fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
     Error::new(kind, format!("the remote of {scope} refuses")).retry_after(Duration::from_secs(2))
 }
 
+/// What is remembered of a resource that was made in part.
+const HALF: &[u8] = b"half";
+
 fn planned(desired: &Resource) -> Sealed {
     Sealed(Bytes::from(format!("plan of {}", text(desired))))
 }
@@ -484,6 +493,9 @@ impl Observer for Reference {
             if seen.get(&desired.id).is_none() && desired.spec.hash().is_some() {
                 let id = FieldChange { path: "id".into(), before: Shown::Absent, after: Shown::Unknown };
                 deltas.insert(desired.id.clone(), Ok(Delta { fields: vec![id], ..Delta::default() }));
+            }
+            if want.tracked.iter().any(|t| t.id == desired.id && t.private.0 == HALF) {
+                deltas.entry(desired.id.clone()).or_insert_with(|| Ok(Delta::default()));
             }
             if let Some(Ok(delta)) = deltas.get_mut(&desired.id) {
                 delta.planned = planned(desired);

@@ -97,10 +97,10 @@ pub struct OpenIntent {
 pub struct Ending {
     /// Which action.
     pub action: ActionId,
-    /// `done`, `gone`, `pending`, `failed`, `unknown`, or `observed` when a later pass found the answer.
+    /// `done`, `gone`, `pending`, `partial`, `failed`, `unknown`, or `observed` when a later pass found the answer.
     /// `unknown` leaves the intent open.
     pub outcome: Arc<str>,
-    /// The error chain, for `failed` and `unknown`.
+    /// The error chain, for `partial`, `failed` and `unknown`.
     pub error: Option<Arc<str>>,
 }
 

@@ -261,7 +261,9 @@ impl<'a> Notes<'a> {
     fn check_outcome(&self, action: ActionId, outcome: &Outcome) {
         let Some(intent) = self.actions.get(&action) else { return };
         let tracked = match outcome {
-            Outcome::Done(tracked) | Outcome::Pending { tracked, .. } => tracked,
+            Outcome::Done(tracked) | Outcome::Partial(tracked, _) | Outcome::Pending { tracked, .. } => {
+                tracked
+            }
             _ => return,
         };
         if tracked.id != intent.id {
@@ -332,6 +334,12 @@ impl State {
         let (tracked, pending) = match outcome {
             Outcome::Done(tracked) if intent.op != "delete" => (tracked, None),
             Outcome::Pending { tracked, claims, .. } => (tracked, Some(claims)),
+            Outcome::Partial(tracked, _) => {
+                self.open.retain(|_, open| open.id != intent.id);
+                let tracked = Tracked { applied: Hash::default(), ..tracked };
+                self.rows.insert(intent.id, Row { tracked, pending: None });
+                return;
+            }
             Outcome::Done(_) | Outcome::Gone => {
                 self.rows.remove(&intent.id);
                 self.open.retain(|_, open| open.id != intent.id);
