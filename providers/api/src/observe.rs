@@ -189,7 +189,8 @@ impl Observed {
 
 /// What one `observe` saw.
 ///
-/// Law: a desired id that exists remotely is in `resources`, tracked or not.
+/// Law: a desired id that exists remotely is in `resources`, tracked or not, unless only the inventory knows how
+/// to find it ([`ProviderInfo::finds_untracked`](crate::ProviderInfo::finds_untracked)).
 ///
 /// Invariant: nothing is deleted on the word of an observation that is not `complete` or covers a part.
 #[derive(Clone, Debug, PartialEq)]
