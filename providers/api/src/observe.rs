@@ -162,7 +162,8 @@ pub struct Observed {
     pub owner: Owner,
     /// Health, where reading says so anyway.
     pub health: Option<Health>,
-    /// Outputs others may refer to, as a JSON object.
+    /// Outputs others may refer to, as a JSON object; they replace the remembered ones. Empty: this read does not
+    /// tell.
     pub outputs: Sealed,
     /// Identifier the remote assigned.
     pub remote: Option<Arc<str>>,
