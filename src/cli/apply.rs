@@ -228,7 +228,8 @@ fn report(
     if converge.timed_out {
         exit = exit.worst(Exit::Late);
     }
-    if converge.outcomes.count("failed") > 0 && exit == Exit::Good {
+    let failed = converge.outcomes.count("failed") + converge.outcomes.count("partial");
+    if failed > 0 && exit == Exit::Good {
         exit = Exit::Error;
     }
     if outlook.problems.iter().any(Problem::is_error)

@@ -125,7 +125,7 @@ pub struct Batch {
 pub enum Outcome {
     /// It took effect, or already had.
     Done(Tracked),
-    /// The resource no longer exists, as wanted.
+    /// The resource no longer exists, as wanted. A replacement may end so too: the next pass creates.
     Gone,
     /// Accepted and on its way: look again after `recheck_after`, or when a claim changes.
     Pending {
@@ -136,6 +136,10 @@ pub enum Outcome {
         /// What other providers must do meanwhile.
         claims: Vec<Claim>,
     },
+    /// It took effect in part: what is there now is remembered, and is not as wanted. The next pass plans the
+    /// rest, so `tracked` says in [`Tracked::private`] what `diff` needs to know: that a create was left half done
+    /// (Terraform: tainted) and must be replaced.
+    Partial(Tracked, Error),
     /// It had no effect.
     Failed(Error),
     /// It may have taken effect: observe before anything else.
@@ -149,8 +153,16 @@ impl Outcome {
             Outcome::Done(_) => "done",
             Outcome::Gone => "gone",
             Outcome::Pending { .. } => "pending",
+            Outcome::Partial(..) => "partial",
             Outcome::Failed(_) => "failed",
             Outcome::Unknown(_) => "unknown",
+        }
+    }
+    /// Why it is not as wanted, if it is not.
+    pub fn error(&self) -> Option<&Error> {
+        match self {
+            Outcome::Partial(_, error) | Outcome::Failed(error) | Outcome::Unknown(error) => Some(error),
+            Outcome::Done(_) | Outcome::Gone | Outcome::Pending { .. } => None,
         }
     }
 }

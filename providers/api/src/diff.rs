@@ -52,7 +52,8 @@ pub struct Delta {
     pub planned: Sealed,
 }
 
-/// A delta, or why there is none, for each desired resource that differs from an observed one.
+/// A delta, or why there is none, for each desired resource that differs from an observed one, and for those
+/// that do not exist where the remote plans creates. A delta counts also where the hashes are equal.
 pub type Deltas = BTreeMap<ResourceId, Result<Delta, Error>>;
 
 /// The usual `diff`: one pure comparison per pair, nothing for resources on one side only.

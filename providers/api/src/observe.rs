@@ -162,7 +162,8 @@ pub struct Observed {
     pub owner: Owner,
     /// Health, where reading says so anyway.
     pub health: Option<Health>,
-    /// Outputs others may refer to, as a JSON object.
+    /// Outputs others may refer to, as a JSON object; they replace the remembered ones. Empty: this read does not
+    /// tell.
     pub outputs: Sealed,
     /// Identifier the remote assigned.
     pub remote: Option<Arc<str>>,
@@ -189,7 +190,8 @@ impl Observed {
 
 /// What one `observe` saw.
 ///
-/// Law: a desired id that exists remotely is in `resources`, tracked or not.
+/// Law: a desired id that exists remotely is in `resources`, tracked or not, unless only the inventory knows how
+/// to find it ([`ProviderInfo::finds_untracked`](crate::ProviderInfo::finds_untracked)).
 ///
 /// Invariant: nothing is deleted on the word of an observation that is not `complete` or covers a part.
 #[derive(Clone, Debug, PartialEq)]

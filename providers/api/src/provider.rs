@@ -96,6 +96,16 @@ pub struct ProviderInfo {
     pub normalizer: u32,
 }
 
+impl ProviderInfo {
+    /// True when a resource can be found though nobody remembers it: by its key, by a mark, or in a list.
+    ///
+    /// Where it is false (Terraform), only [`Tracked::remote`](crate::Tracked::remote) or
+    /// [`Tracked::private`](crate::Tracked::private) leads to it, and adopting needs the remote's id from a person.
+    pub fn finds_untracked(&self) -> bool {
+        self.lists || self.identity == Identity::Deterministic || self.marking != Marking::InventoryOnly
+    }
+}
+
 /// A resource that we share with others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
@@ -138,7 +148,8 @@ impl Slot {
 ///
 /// Laws, checked by the conformance suite:
 /// - `normalize(export(normalize(x))) == normalize(x)`, and `export(observe())` plans nothing;
-/// - a desired id that exists remotely is in the observation, tracked or not;
+/// - a desired id that exists remotely is in the observation, tracked or not, where
+///   [`ProviderInfo::finds_untracked`] says so;
 /// - an error is never an empty list: what could not be read is an `Err` or `complete: false`.
 ///
 /// `docs/writing-a-provider.md` builds one from nothing.
@@ -162,7 +173,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// How `observed` differs from `desired`, or nothing. Pure.
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta>;
 
-    /// Deltas of all desired resources that exist. May read, never writes; usually [`crate::diff_by_compare`].
+    /// Deltas of all desired resources that exist and differ. May read, never writes; usually
+    /// [`crate::diff_by_compare`].
+    ///
+    /// A remote that plans by itself also plans what does not exist yet: that delta comes with the create. An
+    /// error inside is about this one resource and its content. What keeps the remote from answering at all is the
+    /// error of the call, or nobody tries again.
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
 
     /// Health, on its own clock: a list that was skipped must not freeze health.

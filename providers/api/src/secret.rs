@@ -58,9 +58,10 @@ pub enum SecretRef {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretMark(pub Hash);
 
-/// Where `apply` gets clear values, and everything else only marks.
+/// Where calls to a remote get clear values, and everything else only marks.
 pub trait Secrets: Send + Sync {
-    /// Reads the value behind `reference`. Only `apply` may call this.
+    /// Reads the value behind `reference`, for the one call to the remote that needs it: credentials, content in
+    /// `apply`, and in `diff` where the remote plans by itself. Never ends up in bytes, deltas or errors.
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, Error>;
     /// Marks a clear value with the installation's key.
     fn mark(&self, clear: &[u8]) -> SecretMark;

@@ -1,7 +1,8 @@
 //! The reference provider: one implementation of the contract that plays four kinds of remote.
 //!
 //! Content is plain text. A declared text that begins with `!` cannot be changed in place, so a change of
-//! it is a replacement.
+//! it is a replacement. One that begins with `?` is created by the cloud in part, which content does not show;
+//! an update does the rest.
 
 use crate::{
     faults::{Fault, Faults, Point},
@@ -14,8 +15,8 @@ use reconciled_provider::{
     Action, Batch, Claim, Cx, Delta, Deltas, Error, ErrorKind, Fencing, FieldChange, Focus, Found,
     GuardDomain, Health, Hint, Identity, Inputs, Journal, Kind, Kinds, Lives, Manifest, Marking, Merged,
     Normalized, Observation, Observed, Observer, Op, Origin, Outcome, Owner, PolicyId, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Sealed, Slot, Spec, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    ProviderInfo, Resource, ResourceId, Scope, Sealed, Shown, Slot, Spec, Tracked, Version, Want,
+    diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -230,6 +231,18 @@ impl Reference {
         }
     }
 
+    /// What `diff` planned comes back to `apply`.
+    fn is_as_planned(&self, op: &Op) -> bool {
+        match op {
+            Op::Create { desired, delta }
+            | Op::Update { desired, delta, .. }
+            | Op::Replace { desired, delta, .. } => {
+                !matches!(self.role, Role::Cloud { .. }) || delta.planned == planned(desired)
+            }
+            Op::Delete { .. } | Op::Continue { .. } => true,
+        }
+    }
+
     fn done(&self, scope: &Scope, op: &Op) -> Outcome {
         let Some(desired) = op.desired() else { return Outcome::Gone };
         let contents = self.world.contents(scope);
@@ -238,6 +251,11 @@ impl Reference {
         tracked.remote = object.map(|o| o.remote.clone());
         let outputs = object.map(|o| format!(r#"{{"id":"{}"}}"#, o.remote)).unwrap_or_default();
         tracked.outputs = Sealed(Bytes::from(outputs));
+        let is_new = matches!(op, Op::Create { .. } | Op::Replace { .. });
+        if is_new && matches!(self.role, Role::Cloud { .. }) && text(desired).starts_with('?') {
+            tracked.private = Sealed(Bytes::from_static(HALF));
+            return Outcome::Partial(tracked, Error::unavailable("the second step failed"));
+        }
         match object {
             Some(object) if object.ready_at > self.faults.now() => Outcome::Pending {
                 tracked,
@@ -277,7 +295,11 @@ impl Reference {
             }
             journal.started(&[action.id]).await?;
             let edits = self.edit(action);
-            let result = if edits.is_empty() { Ok(()) } else { self.write(&batch.scope, edits, None).await };
+            let result = match self.is_as_planned(&action.op) {
+                false => Err(Refused::NoEffect(Error::conflict("this is not what was planned"))),
+                true if edits.is_empty() => Ok(()),
+                true => self.write(&batch.scope, edits, None).await,
+            };
             let outcome = match &result {
                 Ok(()) => self.done(&batch.scope, &action.op),
                 Err(refused) => refused.outcome(),
@@ -354,6 +376,13 @@ impl Refused {
 
 fn refusal(kind: ErrorKind, scope: &Scope) -> Error {
     Error::new(kind, format!("the remote of {scope} refuses")).retry_after(Duration::from_secs(2))
+}
+
+/// What is remembered of a resource that was made in part.
+const HALF: &[u8] = b"half";
+
+fn planned(desired: &Resource) -> Sealed {
+    Sealed(Bytes::from(format!("plan of {}", text(desired))))
 }
 
 fn text(resource: &Resource) -> Arc<str> {
@@ -455,7 +484,24 @@ impl Observer for Reference {
     }
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|d, o| self.compare(d, o), want, seen))
+        let mut deltas = diff_by_compare(|d, o| self.compare(d, o), want, seen);
+        if !matches!(self.role, Role::Cloud { .. }) {
+            return Ok(deltas);
+        }
+        // The cloud plans by itself, also what does not exist yet, and carries out only what it planned.
+        for desired in want.desired {
+            if seen.get(&desired.id).is_none() && desired.spec.hash().is_some() {
+                let id = FieldChange { path: "id".into(), before: Shown::Absent, after: Shown::Unknown };
+                deltas.insert(desired.id.clone(), Ok(Delta { fields: vec![id], ..Delta::default() }));
+            }
+            if want.tracked.iter().any(|t| t.id == desired.id && t.private.0 == HALF) {
+                deltas.entry(desired.id.clone()).or_insert_with(|| Ok(Delta::default()));
+            }
+            if let Some(Ok(delta)) = deltas.get_mut(&desired.id) {
+                delta.planned = planned(desired);
+            }
+        }
+        Ok(deltas)
     }
 
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {

@@ -10,7 +10,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Claim, Clock, Error, Journal, ManifestKey, Outcome, ResourceId, Scope, Tracked,
+    ActionId, Claim, Clock, Error, Hash, Journal, ManifestKey, Outcome, ResourceId, Scope, Tracked,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -81,6 +81,11 @@ impl BatchJournal<'_> {
                 writes.rows.extend(self.row(step, tracked.clone(), state));
                 self.claims(step, claims, false, writes)?;
             }
+            Outcome::Partial(tracked, _) => {
+                writes
+                    .rows
+                    .extend(self.row(step, tracked.clone(), RowState::Applied).map(|row| half(step, row)));
+            }
             Outcome::Failed(_) | Outcome::Unknown(_) => {}
         }
         Ok(())
@@ -109,6 +114,18 @@ impl BatchJournal<'_> {
             writes.claims.push((step.id.clone(), rows));
         }
         Ok(())
+    }
+}
+
+/// What was written in part was not applied: the row keeps what was, so that going on has the same reason.
+fn half(step: &Step, row: Row) -> Row {
+    let was = step.work.was.as_ref();
+    let tracked = Tracked { applied: was.map_or_else(Hash::default, |w| w.tracked.applied), ..row.tracked };
+    Row {
+        tracked,
+        content: was.map_or_else(Hash::default, |w| w.content),
+        template: was.map_or_else(Hash::default, |w| w.template),
+        ..row
     }
 }
 
@@ -169,10 +186,7 @@ impl Journal for BatchJournal<'_> {
         for (action, outcome) in &outcomes {
             let (step, _) = self.step(*action)?;
             self.outcome(step, outcome, &mut writes)?;
-            let error = match outcome {
-                Outcome::Failed(error) | Outcome::Unknown(error) => Some(Arc::from(error.chain())),
-                _ => None,
-            };
+            let error = outcome.error().map(|error| Arc::from(error.chain()));
             if outcomes.len() <= EVENTS_APIECE {
                 events.push(self.event(step, outcome, error.clone()));
             }

@@ -76,6 +76,13 @@ pub struct Intent {
     pub reason: Arc<str>,
 }
 
+impl Intent {
+    /// True when a new remote resource comes of it: a create, and the second half of a replacement.
+    pub fn makes_anew(&self) -> bool {
+        matches!(&*self.op, "create" | "replace")
+    }
+}
+
 /// An intent without an outcome: a question to answer by observing, not a job to replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenIntent {
@@ -90,10 +97,10 @@ pub struct OpenIntent {
 pub struct Ending {
     /// Which action.
     pub action: ActionId,
-    /// `done`, `gone`, `pending`, `failed`, `unknown`, or `observed` when a later pass found the answer.
+    /// `done`, `gone`, `pending`, `partial`, `failed`, `unknown`, or `observed` when a later pass found the answer.
     /// `unknown` leaves the intent open.
     pub outcome: Arc<str>,
-    /// The error chain, for `failed` and `unknown`.
+    /// The error chain, for `partial`, `failed` and `unknown`.
     pub error: Option<Arc<str>>,
 }
 

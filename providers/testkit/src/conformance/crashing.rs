@@ -3,9 +3,9 @@
 use super::{
     INSTANCE, Sample,
     memory::Death,
-    play::{Check, Play, Stop, ensure, exactly},
+    play::{Check, Play, Stop, ensure, exactly, unless_lost},
 };
-use reconciled_provider::Resource;
+use reconciled_provider::{Identity, Resource};
 
 /// Most awaits at which a process is killed; a remote behind a socket has hundreds.
 const AWAITS: usize = 24;
@@ -42,6 +42,15 @@ async fn survives(play: &Play<'_>, (from, to): (Option<Sample>, Sample), death: 
     Ok(was_killed)
 }
 
+/// A create whose answer died with the process can be found again, or sent again with the same token.
+async fn unless_a_create_is_lost(play: &Play<'_>) -> Check {
+    let process = play.start().await;
+    match process.provider.info() {
+        info if info.identity == (Identity::Assigned { client_token: true }) => Ok(()),
+        info => unless_lost(info),
+    }
+}
+
 /// The ways that the subject has samples for.
 fn ways(play: &Play<'_>) -> impl Iterator<Item = (Option<Sample>, Sample)> {
     let scope = play.fresh();
@@ -50,6 +59,7 @@ fn ways(play: &Play<'_>) -> impl Iterator<Item = (Option<Sample>, Sample)> {
 }
 
 pub(super) async fn a_death_at_any_journal_call_is_recovered_from(play: &Play<'_>) -> Check {
+    unless_a_create_is_lost(play).await?;
     for way in ways(play) {
         let mut deaths = 0;
         while survives(play, way, Death::BeforeCall(deaths)).await? {
@@ -65,6 +75,7 @@ pub(super) async fn a_death_at_any_journal_call_is_recovered_from(play: &Play<'_
 }
 
 pub(super) async fn a_death_at_any_await_is_recovered_from(play: &Play<'_>) -> Check {
+    unless_a_create_is_lost(play).await?;
     for way in ways(play) {
         for nth in 0..AWAITS {
             if !survives(play, way, Death::AtAwait(nth)).await? {

@@ -126,9 +126,10 @@ impl<'a> Process<'a> {
             }
             let tracked = row.map(|row| row.tracked.clone());
             match (seen.get(id).cloned(), deltas.get(id)) {
-                (None, _) => ops.push(Op::Create { desired, delta: Delta::default() }),
+                (_, Some(Err(error))) => return Err(error.clone().into()),
+                (None, Some(Ok(delta))) => ops.push(Op::Create { desired, delta: delta.clone() }),
+                (None, None) => ops.push(Op::Create { desired, delta: Delta::default() }),
                 (Some(_), None) => self.memory.settle(id, hash.unwrap_or_default()),
-                (Some(_), Some(Err(error))) => return Err(error.clone().into()),
                 (Some(observed), Some(Ok(delta))) => ops.push(match delta.replace {
                     true => Op::Replace { desired, delta: delta.clone(), observed, tracked },
                     false => Op::Update { desired, delta: delta.clone(), observed, tracked },

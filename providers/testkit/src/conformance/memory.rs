@@ -89,7 +89,11 @@ impl Memory {
         state.next += 1;
         let id = ActionId(state.next);
         let after = op.desired().and_then(|d| d.spec.hash());
-        let is_same = |i: &&Intent| i.id == *op.id() && i.op == op.word() && i.after == after;
+        let makes_anew = |word: &str| matches!(word, "create" | "replace");
+        let is_same = |i: &&Intent| {
+            let is_op = i.op == op.word() || makes_anew(i.op) && makes_anew(op.word());
+            i.id == *op.id() && is_op && i.after == after
+        };
         let token = state.open.values().rev().find(is_same).map(|intent| intent.token.clone());
         Action { id, token: token.unwrap_or_else(|| format!("conformance-{}", id.0).into()), op }
     }
@@ -257,7 +261,9 @@ impl<'a> Notes<'a> {
     fn check_outcome(&self, action: ActionId, outcome: &Outcome) {
         let Some(intent) = self.actions.get(&action) else { return };
         let tracked = match outcome {
-            Outcome::Done(tracked) | Outcome::Pending { tracked, .. } => tracked,
+            Outcome::Done(tracked) | Outcome::Partial(tracked, _) | Outcome::Pending { tracked, .. } => {
+                tracked
+            }
             _ => return,
         };
         if tracked.id != intent.id {
@@ -328,6 +334,12 @@ impl State {
         let (tracked, pending) = match outcome {
             Outcome::Done(tracked) if intent.op != "delete" => (tracked, None),
             Outcome::Pending { tracked, claims, .. } => (tracked, Some(claims)),
+            Outcome::Partial(tracked, _) => {
+                self.open.retain(|_, open| open.id != intent.id);
+                let tracked = Tracked { applied: Hash::default(), ..tracked };
+                self.rows.insert(intent.id, Row { tracked, pending: None });
+                return;
+            }
             Outcome::Done(_) | Outcome::Gone => {
                 self.rows.remove(&intent.id);
                 self.open.retain(|_, open| open.id != intent.id);

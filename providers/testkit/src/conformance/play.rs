@@ -1,7 +1,9 @@
 //! One run of the suite: scopes that nobody used, processes in them, samples as resources.
 
 use super::{INSTANCE, Sample, Subject, driver::Process, manifests, memory::Memory};
-use reconciled_provider::{Error, Found, Observation, Observed, Owner, Resource, ResourceId, Scope};
+use reconciled_provider::{
+    Error, Found, Observation, Observed, Owner, ProviderInfo, Resource, ResourceId, Scope,
+};
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
@@ -39,6 +41,14 @@ pub(super) use ensure;
 /// Ends a law that does not concern this provider.
 pub(super) fn skip<T>(why: &str) -> Result<T, Stop> {
     Err(Stop::Skip(why.into()))
+}
+
+/// Ends a law about what only the inventory can find.
+pub(super) fn unless_lost(info: &ProviderInfo) -> Check {
+    match info.finds_untracked() {
+        true => Ok(()),
+        false => skip("the remote assigns identities, and only the inventory leads to a resource"),
+    }
 }
 
 /// A run of the suite.

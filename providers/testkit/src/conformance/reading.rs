@@ -2,7 +2,7 @@
 
 use super::{
     Sample,
-    play::{Check, Play, ensure, exactly, found, skip},
+    play::{Check, Play, ensure, exactly, found, skip, unless_lost},
     pure::{same, text_of},
 };
 use reconciled_provider::{ErrorKind, Focus, ResourceId, Scope, Tracked, Version, Want};
@@ -38,6 +38,7 @@ pub(super) async fn a_second_pass_does_nothing(play: &Play<'_>) -> Check {
 
 pub(super) async fn what_is_desired_is_observed_though_nothing_is_tracked(play: &Play<'_>) -> Check {
     let (process, desired) = play.start_with(Sample::Initial).await?;
+    unless_lost(process.provider.info())?;
     let seen = process.look(&Focus::All, &desired, &[]).await?;
     exactly(&seen, &desired, &[])?;
     for resource in &desired {

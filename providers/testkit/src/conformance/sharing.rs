@@ -3,13 +3,14 @@
 use super::{
     INSTANCE, Sample,
     memory::Memory,
-    play::{Check, Play, content, ensure, exactly, skip},
+    play::{Check, Play, content, ensure, exactly, skip, unless_lost},
 };
 use reconciled_provider::{Focus, Marking, Owner, Resource, Tracked};
 use std::slice;
 
 pub(super) async fn foreign_resources_are_left_alone(play: &Play<'_>) -> Check {
     let (process, _) = play.start_with(Sample::Initial).await?;
+    unless_lost(process.provider.info())?;
     let foreign = play.subject.foreign(&process.scope);
     play.subject.put_by_hand(&process.scope, &foreign).await;
     let tracked = Tracked::new(foreign.clone(), Default::default());

@@ -102,7 +102,7 @@ pub(super) async fn a_refused_write_had_no_effect_and_says_so(play: &Play<'_>) -
         let (before, batch) = process.survey(&changed).await?;
         ensure!(!batch.actions.is_empty(), "a write was to be refused and nothing says so");
         let applied = process.apply(&batch).await?;
-        let says_so = |o: &Outcome| matches!(o, Outcome::Failed(_) | Outcome::Unknown(_));
+        let says_so = |o: &Outcome| o.error().is_some();
         let after = process.observe(&changed).await?;
         for action in &batch.actions {
             if !matches!(applied.seen.outcomes.get(&action.id), Some(Outcome::Failed(_))) {

@@ -227,7 +227,7 @@ impl Broken {
                     origin: Origin { manifest: 0, line: 1 },
                     policy: PolicyId::default(),
                 },
-                delta: Delta::default(),
+                delta: Delta { planned: Sealed(Bytes::from("plan of draft")), ..Delta::default() },
             },
             false => Op::Delete { observed: Observed::new("draft".into(), "draft"), tracked: None },
         };

@@ -55,7 +55,7 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
             plan.steps.iter().any(|s| s.id == *id && matches!(s.blocked, Some(Blocked::Ambiguous(_))));
         // Within the consistency window, "not there" is no answer to whether a create took effect.
         let visible =
-            view.seen.get(id).is_some() || &*open.intent.op != "create" || now >= open.started_at + window;
+            view.seen.get(id).is_some() || !open.intent.makes_anew() || now >= open.started_at + window;
         !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
     let endings: Vec<Ending> = view

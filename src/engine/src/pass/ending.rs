@@ -41,10 +41,10 @@ impl Engine {
         for (id, outcome) in &ended {
             let Some(step) = by_id.get(id) else { continue };
             *outcomes.entry((step.change.word(), outcome.word())).or_default() += 1;
-            if matches!(outcome, Outcome::Done(_)) {
+            if matches!(outcome, Outcome::Done(_) | Outcome::Partial(..)) {
                 self.ledger().wrote(scope, step, self.surveyor.cx.clock.now());
             }
-            if let Outcome::Failed(error) | Outcome::Unknown(error) = outcome {
+            if let Some(error) = outcome.error() {
                 conditions.push(failure(step, error));
                 // A retryable error decides when to look again; one that stalls does not stop the others.
                 if worst.as_ref().is_none_or(|w| w.kind.stalls()) {
@@ -55,7 +55,7 @@ impl Engine {
         // Claims came or went with these outcomes: whoever carries them must look.
         let mut wakes: BTreeSet<Scope> = view.memory.claims_made.iter().map(|c| c.scope.clone()).collect();
         wakes.extend(claimed);
-        let any_done = ended.iter().any(|(_, o)| !matches!(o, Outcome::Failed(_) | Outcome::Unknown(_)));
+        let any_done = ended.iter().any(|(_, o)| o.error().is_none());
         let report = match worst {
             Some(error) => {
                 let mut report = self.failed(scope, &error, conditions);

@@ -134,9 +134,11 @@ impl Engine {
             // Epochs never repeat within the life of a database, so neither do ids.
             let id = ActionId((self.store.epoch() << 32) | number);
             let after = step.work.desired.as_ref().and_then(|d| d.spec.hash());
+            // A replacement that lost its answer half way goes on as a create: the same request to the remote.
+            let makes_anew = matches!(step.change, Change::Create | Change::Replace);
             let same = |o: &&OpenIntent| {
                 o.intent.row.tracked.id == step.id
-                    && *o.intent.op == *step.change.word()
+                    && (*o.intent.op == *step.change.word() || makes_anew && o.intent.makes_anew())
                     && o.intent.after == after
             };
             let token = match view.memory.open.iter().rev().find(same) {

@@ -23,7 +23,10 @@ pub(super) enum Difference<'a> {
 impl<'a> Planner<'a> {
     pub(super) fn difference(&self, desired: &Resource, observed: &Observed) -> Difference<'a> {
         let ignore = &self.input.desired.policies.get(desired.policy).ignore;
-        if desired.spec.hash() == Some(observed.hash) {
+        let delta = self.input.deltas.get(&desired.id);
+        // Equal content is no difference, unless the provider knows of one that content does not show: a resource
+        // that was created in part.
+        if desired.spec.hash() == Some(observed.hash) && delta.is_none() {
             return Difference::Same;
         }
         if ignore.iter().any(|path| &**path == "*") {
@@ -32,7 +35,7 @@ impl<'a> Planner<'a> {
         if matches!(desired.spec, Spec::Waiting { .. }) {
             return Difference::Unknown;
         }
-        match self.input.deltas.get(&desired.id) {
+        match delta {
             // The provider compared and found nothing that matters.
             None => Difference::Same,
             Some(Err(error)) => Difference::Failed(error),

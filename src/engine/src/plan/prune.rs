@@ -148,12 +148,13 @@ fn condition(row: &Row, reason: &str, message: String) -> Condition {
     }
 }
 
-/// A create without an outcome, of a remote that assigns identity: a question to answer by observing.
+/// A create or replacement without an outcome, of a remote that assigns identity: a question to answer by
+/// observing. A row does not answer it: what it remembers is the resource that was replaced or lost before.
 fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     let id = &open.intent.row.tracked.id;
     let info = planner.input.provider.info();
     let Identity::Assigned { client_token } = info.identity else { return };
-    if &*open.intent.op != "create" || planner.input.seen.get(id).is_some() || planner.row(id).is_some() {
+    if !open.intent.makes_anew() || planner.input.seen.get(id).is_some() {
         return;
     }
     let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else { return };

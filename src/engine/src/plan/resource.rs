@@ -85,7 +85,7 @@ impl Planner<'_> {
             out.unlike += usize::from(matches!(difference, Difference::Ignored));
             match taken && self.marks() {
                 true => self.write_mark(desired, Some(row), observed, address, out),
-                false => self.in_sync(desired, row, address, out),
+                false => self.in_sync(desired, row, observed, address, out),
             }
             return;
         }
@@ -167,9 +167,20 @@ impl Planner<'_> {
         self.push(step, desired, out);
     }
 
-    fn in_sync(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
+    fn in_sync(
+        &self,
+        desired: &Resource,
+        row: &Row,
+        observed: &Observed,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
         out.in_sync += 1;
-        let now = self.row_for(desired, Some(row), address);
+        let mut now = self.row_for(desired, Some(row), address);
+        if !observed.outputs.is_empty() {
+            // An output may change although nothing else does (an address that is leased): others refer to it.
+            now.tracked.outputs = observed.outputs.clone();
+        }
         let settled = Row { state: RowState::Settled, revision: row.revision.clone(), ..now };
         if settled == *row {
             return;
@@ -290,8 +301,16 @@ impl Planner<'_> {
         (!shown && self.input.now < until).then_some(until)
     }
 
+    /// Creates what is not there, as the provider planned it where it plans creates.
     fn create(&self, desired: &Resource, row: Option<&Row>, address: Address, out: &mut ScopePlan) {
-        let step = self.step(Change::Create, desired, row, None, address);
+        let delta = match self.input.deltas.get(&desired.id) {
+            Some(Err(error)) => return out.conditions.push(failed_to_plan(desired, address, error)),
+            Some(Ok(delta)) => delta.clone(),
+            None => Delta::default(),
+        };
+        let mut step = self.step(Change::Create, desired, row, None, address);
+        step.fields = delta.fields.clone();
+        step.work.delta = delta;
         self.push(step, desired, out);
     }
 

@@ -10,7 +10,7 @@
 //! claim ID CONTENT                                      (desired because of a claim)
 //! tracked ID CONTENT source=S manifest=M template=T document=V normalizer=N deletion= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
-//! observed ID CONTENT owner=ours|system|NAME
+//! observed ID CONTENT owner=ours|system|NAME outputs=JSON
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
@@ -257,6 +257,9 @@ impl Case {
                     Some("system") => Owner::System,
                     Some(other) => Owner::Other(other.into()),
                 };
+                if let Some(outputs) = line.get("outputs") {
+                    observed.outputs = Sealed(outputs.to_string().into());
+                }
                 self.place(scope).seen.resources.push(observed);
             }
             "observation" => {

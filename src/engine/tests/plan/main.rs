@@ -43,6 +43,7 @@ scenarios! {
         what_is_as_desired_is_left_alone,
         a_write_that_is_seen_settles,
         a_declaration_moved_to_another_file_refreshes_the_row_only,
+        an_output_that_changed_refreshes_the_row_only,
         a_moved_row_is_a_move_and_no_delete_and_create,
         what_is_gone_and_no_longer_desired_lapses,
         a_write_within_the_consistency_window_is_not_repeated,
@@ -144,6 +145,7 @@ scenarios! {
         a_create_without_an_answer_is_looked_for,
         a_create_without_an_answer_is_tried_again_once_reads_must_show_it,
         a_create_that_nothing_can_tell_apart_needs_a_person,
+        a_replacement_that_nothing_can_tell_apart_needs_a_person,
     }
     guarding {
         too_many_deletes_are_held,

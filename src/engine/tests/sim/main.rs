@@ -47,6 +47,7 @@ scenarios!(
     cloud_create_with_tokens,
     cloud_replace_with_tokens,
     cloud_create_without_tokens_under_lag,
+    cloud_create_in_part,
     cloud_rename_is_a_move,
     chain_across_zone_host_and_cloud,
     issuer_with_claims,

@@ -155,6 +155,7 @@ const NAMES: &[&str] = &[
     "cloud_create_with_tokens",
     "cloud_replace_with_tokens",
     "cloud_create_without_tokens_under_lag",
+    "cloud_create_in_part",
     "cloud_rename_is_a_move",
     "chain_across_zone_host_and_cloud",
     "issuer_with_claims",
@@ -343,6 +344,13 @@ impl Scenario {
                 script: vec![(AtRest, commit(desired("r1", &["cloud/q|a|a", "cloud/q|b|b"])))],
                 expect: [(scope("cloud/q"), contents(&[("a", "a"), ("b", "b")]))].into(),
                 must_hit: &["crash with an open intent", "stale read", "lost answer"],
+                ..base
+            },
+            "cloud_create_in_part" => Scenario {
+                roles: cloud(true),
+                script: vec![(AtRest, commit(desired("r1", &["cloud/q|a|?a"])))],
+                expect: [(scope("cloud/q"), contents(&[("a", "?a")]))].into(),
+                must_hit: &["made in part, then the rest"],
                 ..base
             },
             "cloud_rename_is_a_move" => Scenario {
