@@ -59,7 +59,7 @@ impl Scheduler {
     /// Takes what is most urgent and may run; what it can be run together with comes along.
     fn start(&self, state: &mut State, now: Duration) -> Option<u64> {
         let budget = Budget::left(state, &self.settings);
-        let State { queue, entries, runs, .. } = &mut *state;
+        let State { queue, entries, runs, standing, .. } = &mut *state;
         let breaker = |key: &Key| {
             key.entry().and_then(|name| entries.get(name)).map_or(BreakerState::Closed, |e| e.breaker.state())
         };
@@ -75,8 +75,9 @@ impl Scheduler {
         };
         let (first, wish) = queue.take(may)?;
         let mut keys = vec![(first, wish)];
+        // Also when a new revision ended its backoff: what failed last time may hang again.
         let well = |key: &Key| match key {
-            Key::Scope(scope) => self.engine.failures_of(scope) == 0,
+            Key::Scope(scope) => standing.get(scope).is_none_or(|s| !s.is_suspect),
             _ => false,
         };
         let (first, wish) = &keys[0];

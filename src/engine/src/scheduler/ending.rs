@@ -93,6 +93,7 @@ impl Scheduler {
             if let Some(back) = state.heard_of(scope, report, now) {
                 self.engine.forgive(&back);
                 for scope in back {
+                    state.standing.entry(scope.clone()).or_default().is_suspect = false;
                     state.override_waits(&scope);
                     state.add(&scope, Priority::Retry, Focus::All, false);
                 }

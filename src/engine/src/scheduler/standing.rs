@@ -61,6 +61,8 @@ pub struct Standing {
     pub breaker: BreakerState,
     /// The last pass got no answer from the remote.
     pub(super) unreachable: bool,
+    /// The last pass failed, and not because its entry was away: it is tried alone.
+    pub(super) is_suspect: bool,
     /// Something in it waits for another resource.
     pub(super) waits: bool,
     /// Passes in a row that ended with "look again at once".
@@ -77,6 +79,7 @@ impl Standing {
             ended_at: Some(now),
             took: Some(took),
             unreachable: report.unreachable,
+            is_suspect: report.error.is_some(),
             waits: report.waits(),
             restless: if report.state == ScopeState::DueNow { self.restless + 1 } else { 0 },
             ..Standing::default()

@@ -81,6 +81,11 @@ impl Sim {
     pub(crate) fn now(&self) -> Duration {
         self.state.lock().unwrap().now
     }
+    /// The clock jumps, with every sleep on it.
+    pub(crate) fn jump(&self, to: Duration) {
+        let mut state = self.state.lock().unwrap();
+        state.now = to.max(state.now);
+    }
     pub(crate) fn points(&self) -> Vec<Point> {
         self.state.lock().unwrap().points.clone()
     }

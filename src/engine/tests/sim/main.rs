@@ -13,7 +13,9 @@
 mod check;
 mod executor;
 mod explore;
+mod hours;
 mod memory;
+mod rigged;
 mod run;
 mod scenario;
 mod scheduled;

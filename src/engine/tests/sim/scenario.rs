@@ -81,7 +81,7 @@ impl Build {
     fn moved(self, to: &'static str, from: &'static str) -> Build {
         Build { moved_from: Some((to, from)), ..self }
     }
-    fn done(self) -> Arc<Desired> {
+    pub(crate) fn done(self) -> Arc<Desired> {
         let mut desired = Desired::default();
         let state = SourceState {
             revision: self.revision.into(),

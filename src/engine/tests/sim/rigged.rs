@@ -1,0 +1,144 @@
+//! A reference provider that a test can switch off, slow down or break, scope by scope, and that counts.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use reconciled_provider::*;
+use reconciled_testkit::Reference;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// What a test switches and counts.
+#[derive(Debug, Default)]
+pub(crate) struct Rig {
+    /// Entries that answer nothing; whoever asks waits half a minute for it.
+    pub(crate) away: Mutex<BTreeSet<String>>,
+    /// Scopes that answer nothing.
+    pub(crate) silent: Mutex<BTreeSet<Scope>>,
+    /// Scopes that panic.
+    pub(crate) panics: Mutex<BTreeSet<Scope>>,
+    /// How long every read takes.
+    pub(crate) slow: Mutex<Duration>,
+    /// How long every write takes.
+    pub(crate) slow_writes: Mutex<Duration>,
+    /// Calls for versions.
+    pub(crate) probes: AtomicU64,
+    /// Reads, by scope, with their time.
+    pub(crate) reads: Mutex<Vec<(Duration, Scope)>>,
+}
+
+impl Rig {
+    pub(crate) fn reads_of(&self, scope: &Scope) -> u64 {
+        self.reads.lock().unwrap().iter().filter(|(_, read)| read == scope).count() as u64
+    }
+    pub(crate) fn forget(&self) {
+        self.probes.store(0, Ordering::SeqCst);
+        self.reads.lock().unwrap().clear();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Rigged {
+    pub(crate) inner: Reference,
+    pub(crate) entry: &'static str,
+    pub(crate) rig: Arc<Rig>,
+}
+
+impl Rigged {
+    async fn ask(&self, cx: &Cx, scope: Option<&Scope>) -> Result<(), Error> {
+        let slow = *self.rig.slow.lock().unwrap();
+        if !slow.is_zero() {
+            cx.clock.sleep(slow).await;
+        }
+        let away = self.rig.away.lock().unwrap().contains(self.entry);
+        if away || scope.is_some_and(|scope| self.rig.silent.lock().unwrap().contains(scope)) {
+            cx.clock.sleep(Duration::from_secs(30)).await;
+            return Err(Error::unavailable(format!("{} does not answer", self.entry)));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Observer for Rigged {
+    fn info(&self) -> &ProviderInfo {
+        self.inner.info()
+    }
+    async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error> {
+        self.inner.kinds(cx).await
+    }
+    fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        self.inner.normalize(kinds, manifest, inputs)
+    }
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        self.rig.probes.fetch_add(1, Ordering::SeqCst);
+        self.ask(cx, None).await?;
+        self.inner.versions(cx, scopes).await
+    }
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        self.rig.reads.lock().unwrap().push((cx.clock.now(), want.scope.clone()));
+        let panics = self.rig.panics.lock().unwrap().contains(want.scope);
+        assert!(!panics, "a bug in the provider");
+        self.ask(cx, Some(want.scope)).await?;
+        self.inner.observe(cx, want).await
+    }
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        self.inner.compare(desired, observed)
+    }
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        self.inner.diff(cx, want, seen).await
+    }
+    async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        self.inner.health(cx, want).await
+    }
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        self.inner.discover(cx, query).await
+    }
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        self.inner.export(found)
+    }
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        self.inner.part(scope, id)
+    }
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        self.inner.slot(id)
+    }
+    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
+        self.inner.guard_word(scope, id)
+    }
+    fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        self.inner.show(id, bytes)
+    }
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        self.inner.place(claim, scopes)
+    }
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        self.inner.merge(declared, seen, tracked, claims)
+    }
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        self.inner.hints()
+    }
+}
+
+#[async_trait]
+impl Provider for Rigged {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        let slow = *self.rig.slow_writes.lock().unwrap();
+        if !slow.is_zero() {
+            cx.clock.sleep(slow).await;
+        }
+        self.inner.apply(cx, batch, journal).await
+    }
+}
