@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod crash;
+mod daemon;
 mod env;
 mod git;
 mod input;

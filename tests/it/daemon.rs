@@ -1,0 +1,323 @@
+//! The daemon as an operator meets it: started, asked, damaged, killed, reloaded.
+
+use crate::{
+    env::{Env, Output, rrsets, zone},
+    pdns::Pdns,
+};
+use reconciled::failpoint::{NAMES, VARIABLE};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::{net::UnixStream, process::ExitStatusExt},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+
+/// Longest time anything may take to come about.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A daemon that runs; killed with the test.
+pub(crate) struct Daemon<'a> {
+    env: &'a Env,
+    child: Child,
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl<'a> Daemon<'a> {
+    /// Starts a daemon and waits until it answers.
+    pub(crate) fn start(env: &'a Env) -> Daemon<'a> {
+        let mut daemon = Daemon::start_with(env, &[]);
+        let socket = env.path("state/api.sock");
+        wait_for("the daemon answers", || {
+            assert!(daemon.ended().is_none(), "{}", daemon.log());
+            UnixStream::connect(&socket).is_ok()
+        });
+        daemon
+    }
+    /// Starts a daemon with variables, and waits for nothing.
+    pub(crate) fn start_with(env: &'a Env, variables: &[(&str, &str)]) -> Daemon<'a> {
+        let config = env.path("config.yaml");
+        let mut command = env.command(&["--config", config.to_str().unwrap(), "run", "-v"]);
+        let log = fs::File::create(env.path("daemon.log")).unwrap();
+        command.envs(variables.iter().copied()).stderr(log);
+        Daemon { env, child: command.spawn().unwrap() }
+    }
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.env.path("daemon.log")).unwrap()
+    }
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+    /// Asks it to stop and waits for its end.
+    pub(crate) fn stop(mut self) {
+        self.signal("TERM");
+        wait_for("the daemon ends", || self.ended().is_some());
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{}", self.log());
+    }
+}
+
+/// Waits for something that comes about by itself.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LIMIT, "it never came about that {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+#[test]
+fn what_is_pushed_is_brought_about_and_what_is_damaged_is_healed() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0).says(&["source infra at", "in sync"]);
+    let both = rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]);
+    assert_eq!(server.rrsets(ZONE), both);
+
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    env.run(&["plan", "--refresh", "--detailed-exitcode"]).exits(2).says(&[
+        "using daemon at DIR/state/api.sock",
+        "www/A",
+        "drift",
+    ]);
+    sync(&env).exits(0).says(&["1 updated"]);
+    assert_eq!(server.rrsets(ZONE), both);
+
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(0).says(&["mail/A", "1 deleted"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.run(&["status"]).exits(0).says(&["2 well"]);
+    env.run(&["history"]).exits(0).says(&["delete", "update"]);
+    env.run(&["events", "--verify"]).exits(0);
+    daemon.stop();
+    assert!(!env.path("state/api.sock").exists(), "the socket outlived its daemon");
+    env.in_sync();
+}
+
+#[test]
+fn the_state_has_one_owner() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.run(&["sync"]).exits(5).says(&["no daemon has the state", "reconciled run"]);
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.run(&["run"]).exits(1).says(&["error:", "hint:"]);
+    env.run(&["apply", "--standalone", "--yes"]).exits(1).says(&["a daemon has the state", "systemctl stop"]);
+    env.run(&["status", "--standalone"]).exits(1).says(&["a daemon has the state"]);
+    // What a killed daemon leaves is no daemon.
+    daemon.signal("KILL");
+    drop(daemon);
+    assert!(env.path("state/api.sock").exists());
+    env.run(&["status"]).exits(0).hides(&["using daemon"]);
+    env.run(&["apply", "--yes"]).exits(0);
+    let daemon = Daemon::start(&env);
+    env.run(&["status"]).exits(0).says(&["using daemon at DIR/state/api.sock"]);
+    daemon.stop();
+}
+
+#[test]
+fn it_heals_from_its_own_mirror_while_the_repository_is_away() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    daemon.stop();
+    fs::rename(env.path("repo.git"), env.path("away.git")).unwrap();
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    let daemon = Daemon::start(&env);
+    let well = rrsets(&[("www A", "300 192.0.2.1")]);
+    wait_for("the drift is healed", || server.rrsets(ZONE) == well);
+    env.run(&["status"]).exits(0).says(&["source infra", "repo.git", "stays in force"]);
+    fs::rename(env.path("away.git"), env.path("repo.git")).unwrap();
+    sync(&env).exits(0);
+    env.run(&["status"]).exits(0).hides(&["stays in force"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_mass_deletion_waits_for_consent_and_then_goes_on_by_itself() {
+    let env = Env::zonefile();
+    let directory = env.path("zones");
+    env.config(&format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], guard: {{maxDeletes: 2}}}}",
+        directory.display()
+    ));
+    let records: Vec<String> =
+        (0..8).map(|n| format!("{{name: h{n}, type: A, values: [192.0.2.{n}]}}")).collect();
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    env.push("zone.yaml", &zone(ZONE, "zones", &records));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.push("zone.yaml", &zone(ZONE, "zones", &records[..2]));
+    let held = sync(&env).exits(3).says(&["held: zones/example.com", "reconciled approve"]);
+    assert_eq!(env.zone_rrsets(ZONE).len(), 8);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["NEEDS A PERSON"]);
+    let words: Vec<&str> = held.stderr.split_whitespace().collect();
+    let digest = words[words.iter().position(|word| *word == "approve").unwrap() + 1];
+    env.run(&["approve", digest, "--reason", "meant so"]).exits(0).says(&["the daemon goes on"]);
+    wait_for("the deletion is done", || env.zone_rrsets(ZONE).len() == 2);
+    env.run(&["history"]).exits(0).says(&["meant so"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_server_that_is_down_at_the_start_is_served_when_it_comes() {
+    let server = Pdns::start();
+    let env = Env::new();
+    env.write("key", &server.key);
+    // Nothing listens here yet.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    env.config(&env.pdns_entry(&format!("http://{free}"), ""));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "5s"]).exits(1).says(&["pdns/example.com", "refused"]);
+    env.run(&["status"]).exits(0).says(&["WAITING", "pdns/example.com"]);
+    let proxy = std::net::TcpListener::bind(free).unwrap();
+    let address = server.address();
+    std::thread::spawn(move || {
+        for client in proxy.incoming() {
+            let (mut client, mut server) = (client.unwrap(), std::net::TcpStream::connect(&address).unwrap());
+            let (mut back, mut forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut forth, &mut back));
+            std::thread::spawn(move || std::io::copy(&mut client, &mut server));
+        }
+    });
+    let well = rrsets(&[("www A", "300 192.0.2.1")]);
+    wait_for("the record is there", || server.rrsets(ZONE) == well);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_takes_what_is_good_and_refuses_what_is_not() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    let good = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &good.replace("type: zonefile", "type: zonefiel"));
+    daemon.signal("HUP");
+    wait_for("the reload is refused", || daemon.log().contains("reload refused"));
+    // The verb reads the same broken file, and says so; the daemon goes on with the old one.
+    env.write("config.yaml", &good);
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+    sync(&env).exits(0);
+    fs::create_dir(env.path("more")).unwrap();
+    let more = env.path("more");
+    env.write(
+        "config.yaml",
+        &format!(
+            "{good}  - {{name: more, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n",
+            more.display()
+        ),
+    );
+    daemon.signal("HUP");
+    wait_for("the reload is done", || daemon.log().contains("configuration is reloaded"));
+    env.push("more.yaml", &zone("example.org", "more", &[WWW]));
+    sync(&env).exits(0);
+    assert!(env.path("more/example.org.zone").exists());
+    daemon.stop();
+}
+
+/// Says something to the socket that no client would say, and returns the answer.
+fn raw(env: &Env, request: &str) -> String {
+    let mut stream = UnixStream::connect(env.path("state/api.sock")).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn nonsense_on_the_socket_is_refused_and_harms_nothing() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let post = |path: &str, body: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let paths = ["/v1/plan", "/v1/sync", "/v1/approve", "/v1/adopt", "/v1/forget"];
+    for path in paths {
+        for body in ["", "{", "[]]", "null", "\"x\"", "{\"a\":1}", "[{}]", "\u{0}", &"[".repeat(100_000)] {
+            let answer = raw(&env, &post(path, body));
+            let status = answer.get(9..12).unwrap_or_default();
+            // A plan and a sync need no words at all; what is in the words decides.
+            let is_wish = matches!(path, "/v1/plan" | "/v1/sync") && body == "{\"a\":1}";
+            assert!(status.starts_with('4') || is_wish, "{path} {body:.20}: {answer:.200}");
+        }
+    }
+    assert!(
+        raw(&env, "GET /v1/history?since=yesterday HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .contains("400")
+    );
+    assert!(raw(&env, "GET /v1/nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").contains("404"));
+    assert!(raw(&env, "\u{1}\u{2}\r\n\r\n").contains("400"));
+    sync(&env).exits(0);
+    daemon.stop();
+}
+
+#[test]
+fn only_root_its_own_user_and_its_group_get_in() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let mode = |path: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode("state/api.sock"), 0o600);
+    assert_eq!(mode("state"), 0o700);
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_killed_anywhere_loses_and_doubles_nothing() {
+    let server = Pdns::start();
+    let mut reached = 0;
+    for name in NAMES.iter().filter(|name| !name.starts_with("store.migrate")) {
+        let made = format!("{}.example.net", name.replace('.', "-"));
+        let env = Env::pdns(&server);
+        env.push("zone.yaml", &zone(&made, "pdns", &[WWW, MAIL]));
+        let mut daemon = Daemon::start_with(&env, &[(VARIABLE, &format!("{name}:1"))]);
+        let expect = rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]);
+        wait_for("it is killed or done", || daemon.ended().is_some() || server.rrsets(&made) == expect);
+        if let Some(status) = daemon.ended() {
+            assert_eq!(status.signal(), Some(9), "{name}: {}", daemon.log());
+            reached += 1;
+        }
+        drop(daemon);
+        if env.path("state/state.db").exists() {
+            assert_eq!(env.sql("PRAGMA integrity_check"), "ok", "{name}");
+        }
+        let daemon = Daemon::start(&env);
+        sync(&env).exits(0);
+        assert_eq!(server.rrsets(&made), expect, "{name}");
+        env.in_sync();
+        daemon.stop();
+        assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0", "{name}: open intents");
+    }
+    assert!(reached >= 5, "only {reached} failpoints were reached");
+}
