@@ -66,6 +66,8 @@ pub(super) struct Run {
     pub(super) stop: Stop,
     /// It has not begun to write, so it can be dropped where it is.
     pub(super) reads: bool,
+    /// It is the one that a half-open breaker lets through.
+    pub(super) is_trial: bool,
     pub(super) began: Duration,
     /// Of requests before and after it.
     pub(super) serial: u64,
