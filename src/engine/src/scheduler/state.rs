@@ -1,7 +1,8 @@
 //! What the loop knows, and every change of it that needs no await.
 //!
 //! Invariant: a key is in a run exactly while the queue counts it as running.
-//! It deliberately calls nothing outside: it is changed under a lock.
+//! It deliberately calls nothing outside but wakers, of stopped passes and of readers: it is changed under a lock,
+//! and a waker schedules a task but does not run it.
 
 use super::{
     BEAT, Priority, RESYNC, Settings, Standing,
