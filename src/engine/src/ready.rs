@@ -17,6 +17,10 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Remembers that a resource in `scope` depends on `manifest`.
+    pub(crate) fn need(&mut self, manifest: ManifestKey, scope: Scope) {
+        self.needed.entry(manifest).or_default().insert(scope);
+    }
     /// Manifests that resources of other scopes still depend on. Within one scope the order of steps suffices.
     pub fn needed_outside(&self, scope: &Scope) -> BTreeSet<ManifestKey> {
         self.needed
@@ -33,7 +37,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     for memory in memories.values() {
         for row in &memory.rows {
             for key in row.tracked.after.iter() {
-                facts.needed.entry(key.clone()).or_default().insert(row.scope.clone());
+                facts.need(key.clone(), row.scope.clone());
             }
         }
     }

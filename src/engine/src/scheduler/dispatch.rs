@@ -64,7 +64,7 @@ impl Scheduler {
             key.entry().and_then(|name| entries.get(name)).map_or(BreakerState::Closed, |e| e.breaker.state())
         };
         let is_tried =
-            |key: &Key| runs.values().any(|run| run.keys.iter().any(|(k, _)| k.entry() == key.entry()));
+            |key: &Key| runs.values().any(|run| run.is_trial && run.keys[0].0.entry() == key.entry());
         let may = |key: &Key, wish: &Wish| {
             budget.allows(wish.priority)
                 && match breaker(key) {
@@ -89,11 +89,12 @@ impl Scheduler {
             };
             keys.extend(queue.take_some(most - 1, alike));
         }
+        let is_trial = breaker(&keys[0].0) == BreakerState::HalfOpen;
         state.serial += 1;
         let priority = keys[0].1.priority;
         let stop = self.engine.surveyor.cx.stop.child();
-        let reads = true;
-        let run = Run { keys, priority, stop, reads, began: now, serial: state.serial };
+        let serial = state.serial;
+        let run = Run { keys, priority, stop, reads: true, is_trial, began: now, serial };
         let scopes = run.scopes(state);
         if !scopes.is_empty() {
             state.was_busy = true;

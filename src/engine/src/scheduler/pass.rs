@@ -66,7 +66,9 @@ impl Scheduler {
         let read = async {
             match key {
                 Key::Probe(entry) => Passed::Probed(self.probe(&entry).await),
-                _ => Passed::Recalled(self.recall().await),
+                Key::Recall => Passed::Recalled(self.recall().await),
+                // The last scope of an entry went while it waited for its turn.
+                Key::Scope(_) | Key::Entry(_) => Passed::Round(RoundReport::default()),
             }
         };
         if only.is_empty() {
@@ -75,7 +77,8 @@ impl Scheduler {
                 Either::Right(_) => Passed::Stopped,
             };
         }
-        let engine = self.engine.under(stop.clone());
+        // A wish of its own: a pass that is late has ended, one that made way has not.
+        let engine = self.engine.under(stop.child());
         let options = SurveyOptions { only: Some(only), refresh: full, ..SurveyOptions::default() };
         self.round(number, &engine, &desired, options).boxed().await
     }

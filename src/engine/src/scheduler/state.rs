@@ -1,7 +1,8 @@
 //! What the loop knows, and every change of it that needs no await.
 //!
 //! Invariant: a key is in a run exactly while the queue counts it as running.
-//! It deliberately calls nothing outside: it is changed under a lock.
+//! It deliberately calls nothing outside but wakers, of stopped passes and of readers: it is changed under a lock,
+//! and a waker schedules a task but does not run it.
 
 use super::{
     BEAT, Priority, RESYNC, Settings, Standing,
@@ -66,6 +67,8 @@ pub(super) struct Run {
     pub(super) stop: Stop,
     /// It has not begun to write, so it can be dropped where it is.
     pub(super) reads: bool,
+    /// It is the one that a half-open breaker lets through.
+    pub(super) is_trial: bool,
     pub(super) began: Duration,
     /// Of requests before and after it.
     pub(super) serial: u64,

@@ -35,14 +35,22 @@ impl Surveyor {
         options: &SurveyOptions,
         ahead: Ahead,
     ) -> Result<Glance, Error> {
-        let memories = store.all().await?;
-        let wanted = |scope: &Scope| options.only.as_ref().is_none_or(|only| only.contains(scope));
-        let versions = self.versions(&memories, wanted, options).await;
-        let mut glance = Glance { memories, versions, seen: BTreeMap::new() };
+        let mut glance = self.glance_at(store.all().await?, options).await;
         if ahead == Ahead::Moved {
             glance.seen = self.moved(&glance).await;
         }
         Ok(glance)
+    }
+
+    /// What can be known of these memories: the versions.
+    pub(super) async fn glance_at(
+        &self,
+        memories: BTreeMap<Scope, ScopeMemory>,
+        options: &SurveyOptions,
+    ) -> Glance {
+        let wanted = |scope: &Scope| options.only.as_ref().is_none_or(|only| only.contains(scope));
+        let versions = self.versions(&memories, wanted, options).await;
+        Glance { memories, versions, seen: BTreeMap::new() }
     }
 
     /// Asks each entry once for the versions of the scopes that have one remembered.

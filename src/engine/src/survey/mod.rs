@@ -8,6 +8,7 @@ mod focus;
 mod glance;
 mod look;
 mod moves;
+mod near;
 mod recover;
 
 use crate::{
@@ -122,8 +123,15 @@ impl Surveyor {
         desired: &Desired,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
-        let glance = self.glance(store, options, Ahead::Nothing).await?;
-        self.survey_from(store, desired, glance, options).await
+        let (glance, facts) = match self.near(store, desired, options).await? {
+            Some((memories, facts)) => (self.glance_at(memories, options).await, facts),
+            None => {
+                let glance = self.glance(store, options, Ahead::Nothing).await?;
+                let facts = ready::facts(desired, &glance.memories);
+                (glance, facts)
+            }
+        };
+        self.survey_with(store, desired, glance, &facts, options).await
     }
 
     /// As [`Surveyor::survey`], beginning with a glance that was cast while the desired state was read.
@@ -134,8 +142,19 @@ impl Surveyor {
         glance: Glance,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
+        let facts = ready::facts(desired, &glance.memories);
+        self.survey_with(store, desired, glance, &facts, options).await
+    }
+
+    async fn survey_with(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        glance: Glance,
+        facts: &ready::Facts,
+        options: &SurveyOptions,
+    ) -> Result<Survey, Error> {
         let Glance { mut memories, versions, mut seen } = glance;
-        let facts = ready::facts(desired, &memories);
         let mut names: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         names.extend(memories.iter().filter(|(_, m)| m.is_remembered()).map(|(scope, _)| scope.clone()));
         let mut survey = Survey::default();
@@ -165,7 +184,7 @@ impl Surveyor {
             .collect();
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
         let views = stream::iter(jobs).map(|(scope, memory, seen)| {
-            let (versions, facts, moves) = (&versions, &facts, &moves);
+            let (versions, moves) = (&versions, &moves);
             async move {
                 let look =
                     self.look(desired, &scope, memory, versions.get(&scope), seen, facts, moves, options);

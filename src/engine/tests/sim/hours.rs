@@ -345,8 +345,13 @@ fn a_pass_past_its_limit_is_stopped_and_tried_again() {
     house.commit("r2", &zones[..1], "x@g2");
     house.pass(50 * SECOND);
     let since = house.scheduler.standing()[&zones[0]].running_since;
+    assert!(since.is_some());
+    let ticket = house.scheduler.sync(&[zones[0].clone()].into());
     house.pass(70 * SECOND);
+    assert!(house.scheduler.handled(&ticket).now_or_never().is_none(), "the pass before it does not count");
     assert_ne!(house.scheduler.standing()[&zones[0]].running_since, since, "it was stopped and began anew");
+    house.pass(100 * SECOND);
+    assert!(house.scheduler.handled(&ticket).now_or_never().is_some(), "a late pass has ended all the same");
     *house.rig.slow_writes.lock().unwrap() = Duration::ZERO;
     house.commit("r3", &zones, "x@g3");
     house.settles();

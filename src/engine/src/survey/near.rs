@@ -1,0 +1,63 @@
+//! The memory of a few scopes, where nothing of any other is needed: one push must not cost a look at everything.
+//!
+//! Guarantees: the same survey as with everything in memory. It deliberately gives up where that would take
+//! more questions than reading everything: many scopes, edges between manifests, moves, entries that are
+//! judged whole.
+
+use super::{SurveyOptions, Surveyor};
+use crate::{
+    desired::Desired,
+    ready::Facts,
+    store::{Row, ScopeMemory, Store},
+};
+use reconciled_provider::{Error, GuardDomain, ManifestKey, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Questions to the store after which reading everything is cheaper.
+const MANY: usize = 64;
+
+impl Surveyor {
+    /// The memories of the scopes that are asked for and what is known of edges, if that is all a survey needs.
+    pub(super) async fn near(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        options: &SurveyOptions,
+    ) -> Result<Option<(BTreeMap<Scope, ScopeMemory>, Facts)>, Error> {
+        let Some(only) = options.only.as_ref().filter(|only| only.len() <= MANY) else { return Ok(None) };
+        let is_whole = |scope: &Scope| {
+            let entry = self.entries.get(&scope.provider);
+            entry.is_none_or(|e| e.observer.info().guard == GuardDomain::Provider)
+        };
+        let reaches = desired.manifests.iter().any(|m| !m.after.is_empty() || m.moved_from.is_some());
+        if reaches || only.iter().any(is_whole) {
+            return Ok(None);
+        }
+        let mut memories = BTreeMap::new();
+        for scope in only {
+            memories.insert(scope.clone(), store.scope(scope).await?);
+        }
+        // Nothing that is desired has edges; what shall be deleted may still be needed by what had them.
+        let gone: BTreeSet<&ManifestKey> =
+            memories.iter().flat_map(|(scope, memory)| undeclared(desired, scope, memory)).collect();
+        if gone.len() > MANY {
+            return Ok(None);
+        }
+        let mut facts = Facts::default();
+        for manifest in gone {
+            for row in store.dependants(manifest).await? {
+                facts.need(manifest.clone(), row.scope);
+            }
+        }
+        Ok(Some((memories, facts)))
+    }
+}
+
+/// Manifests of what nothing declares any more: of rows, and of what an unanswered intent may have made.
+fn undeclared<'m>(desired: &Desired, scope: &Scope, memory: &'m ScopeMemory) -> Vec<&'m ManifestKey> {
+    let declared = desired.in_scope(scope);
+    let is_gone =
+        |row: &&Row| declared.binary_search_by(|resource| resource.id.cmp(&row.tracked.id)).is_err();
+    let rows = memory.rows.iter().chain(memory.open.iter().map(|open| &open.intent.row));
+    rows.filter(is_gone).map(|row| &row.manifest).collect()
+}
