@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::{
-    config::{Config, GitRef, HostSecrets, SourceConfig},
+    config::{Config, FOLDER, GitRef, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
         CommitInfo, Credentials, FolderTree, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
@@ -175,7 +175,7 @@ pub(super) fn folder(dir: &Path, name: Option<&SourceConfig>) -> Result<Snapshot
         rules.paths = vec![".".into()];
     }
     Ok(Snapshot {
-        name: name.map_or_else(|| Arc::from("dir"), |s| s.name.clone()),
+        name: name.map_or_else(|| Arc::from(FOLDER), |s| s.name.clone()),
         revision: "".into(),
         label: "dir".into(),
         commit: None,

@@ -64,6 +64,15 @@ fn an_unknown_field_kind_or_provider_is_told_with_what_was_meant() {
 }
 
 #[test]
+fn a_wrong_field_does_not_hide_what_else_is_wrong() {
+    let text = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.256]}"]);
+    refused(
+        &text.replace("ttl: 300", "ttl: many"),
+        &["--> zone.yaml:6:8", "expected a number, found `many`", "--> zone.yaml:8:37", "192.0.2.256"],
+    );
+}
+
+#[test]
 fn a_record_that_cannot_be_is_told_with_its_place() {
     let www = "{name: www, type: A, values: [192.0.2.1]}";
     for (record, words) in [
