@@ -6,12 +6,16 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Cache, Files, Loaded, NoOutputs, SourceRequest},
+    manifest::{self, Cache, Files, Loaded, NoOutputs, Owners, SourceRequest},
     registry,
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
-use reconciled_provider::Problem;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use reconciled_provider::{Problem, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// Which desired state is meant.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +107,7 @@ impl Session {
 
     /// Loads the manifests of `snapshots`.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
-        let (snapshots, loaded) = self.read(snapshots).await?;
+        let (snapshots, loaded) = self.read(snapshots, store).await?;
         if loaded.withheld.is_empty() {
             return self.outlook_of(snapshots, loaded, store).await;
         }
@@ -125,15 +129,40 @@ impl Session {
                 kept.push(blocking(move || sources::poll(&config, &source, &secrets, &known)).await?);
             }
         }
-        let (kept, loaded) = self.read(kept).await?;
+        let (kept, loaded) = self.read(kept, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, store).await?;
         outlook.problems = problems;
         outlook.withheld = withheld;
         Ok(outlook)
     }
 
+    /// Parses and normalizes. What several sources declare belongs to the one it is tracked for, which only the
+    /// inventory knows; it is asked about nothing else.
+    async fn read(
+        &self,
+        snapshots: Vec<Snapshot>,
+        store: &dyn Store,
+    ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
+        let (snapshots, loaded) = self.parse(snapshots, Owners::new()).await?;
+        let mut owners = Owners::new();
+        let scopes: BTreeSet<&Scope> = loaded.contested.iter().map(|(scope, _)| scope).collect();
+        for scope in scopes {
+            for row in store.scope(scope).await?.rows {
+                let key = (scope.clone(), row.tracked.id.clone());
+                if loaded.contested.contains(&key) {
+                    owners.insert(key, row.manifest.source().into());
+                }
+            }
+        }
+        if owners.is_empty() { Ok((snapshots, loaded)) } else { self.parse(snapshots, owners).await }
+    }
+
     /// Parses and normalizes, away from the tasks: remotes are asked meanwhile.
-    async fn read(&self, snapshots: Vec<Snapshot>) -> Result<(Vec<Snapshot>, Loaded), Failure> {
+    async fn parse(
+        &self,
+        snapshots: Vec<Snapshot>,
+        owners: Owners,
+    ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
         let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
         blocking(move || {
             let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
@@ -153,6 +182,7 @@ impl Session {
                 entries: &views,
                 known: &known,
                 host: &config.host,
+                owners: &owners,
                 outputs: &NoOutputs,
                 secrets: &*secrets,
             };
