@@ -229,15 +229,13 @@ fn report(
     {
         exit = exit.worst(Exit::Error);
     }
-    let counts = |change: &str| -> usize {
-        converge
-            .outcomes
-            .0
-            .iter()
-            .filter(|((_, c, o), _)| *c == change && matches!(*o, "done" | "gone" | "pending"))
-            .map(|(_, n)| n)
-            .sum()
+    let sum = |change: &str, outcomes: &[&str]| -> usize {
+        let all = converge.outcomes.0.iter();
+        all.filter(|((_, c, o), _)| *c == change && outcomes.contains(o)).map(|(_, n)| n).sum()
     };
+    // A call that got no answer counts once a later look shows that it took effect.
+    let found = |change: &str| sum(change, &["unknown"]).min(sum(change, &["observed"]));
+    let counts = |change: &str| sum(change, &["done", "gone", "pending"]) + found(change);
     let summary = format!(
         "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
         counts("create"),

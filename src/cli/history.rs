@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::Environment,
-    render::audit,
+    render::{audit, counted},
     session::{Failure, HostState},
     store::{Approvals, EventFilter, HistoryFilter},
 };
@@ -92,9 +92,17 @@ pub(super) async fn events(
     };
     let found = reader.verify_events().await?;
     list::show(out, events.output, &found, || match &found.broken {
-        None => format!("{} events, none was changed, removed or put in between", found.checked),
+        None => format!(
+            "{}, none was changed, removed or put in between",
+            counted(found.checked as usize, "event")
+        ),
         Some(broken) => {
-            format!("{} events are in order; number {}: {}", found.checked, broken.number, broken.why)
+            format!(
+                "{} in order; number {}: {}",
+                counted(found.checked as usize, "event"),
+                broken.number,
+                broken.why
+            )
         }
     })?;
     Ok(if found.broken.is_some() { Exit::Error } else { Exit::Good })

@@ -121,8 +121,10 @@ fn a_write_whose_answer_is_lost_is_found_out_and_not_doubled() {
     let server = Pdns::start();
     let (env, proxy) = behind_proxy(&server);
     proxy.spoil("PATCH", "/zones", Damage::CutAfter);
-    // The server did it: looking again says so, and that is no error.
-    env.run(&["apply", "--yes"]).exits(0);
+    // The server did it: looking again says so, that is no error, and it counts.
+    env.run(&["apply", "--yes"])
+        .exits(0)
+        .says(&["Applied: 1 created, 0 updated, 0 replaced, 1 deleted, 0 adopted"]);
     assert_eq!(proxy.spoilt(), 1, "the write was sent again");
     assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("new A", "300 192.0.2.3")]));
     assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0");

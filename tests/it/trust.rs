@@ -176,3 +176,57 @@ fn the_whole_digest_of_a_plan_is_consent_before_anything_was_held() {
     env.apply();
     assert_eq!(env.zone_rrsets(ZONE).len(), 1);
 }
+
+#[test]
+fn the_source_that_has_a_record_keeps_it_whatever_the_order_of_the_configuration() {
+    let env = two_sources();
+    env.push("one/zone.yaml", &zone(ZONE, "zones", &[MAIL]));
+    env.push("two/set.yaml", &record_set("two", &[WWW]));
+    env.apply();
+    // `one` comes first in the configuration, and declares what `two` has.
+    let other = "{name: www, type: A, values: [192.0.2.66]}";
+    env.push("one/zone.yaml", &zone(ZONE, "zones", &[MAIL, other]));
+    for order in [["one", "two"], ["two", "one"]] {
+        two_sources_in_order(&env, order);
+        env.run(&["apply", "--yes"]).exits(1).says(&[
+            "Zone/example.com#www/A in zones/example.com belongs to source `two`, which declares it too",
+            "--> one/zone.yaml:9\n",
+            "--> two/set.yaml:7 of source `two` keeps it",
+            "hint: remove one; `two` tracks it",
+        ]);
+        assert_eq!(env.zone_rrsets(ZONE)["www A"], "300 192.0.2.1");
+    }
+    // It lets go: then it is a hand-over.
+    env.push("two/set.yaml", &record_set("two", &["{name: new, type: A, values: [192.0.2.3]}"]));
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE)["www A"], "300 192.0.2.66");
+    env.in_sync();
+}
+
+#[test]
+fn what_an_invalid_file_declared_is_shown_as_frozen_and_not_as_in_sync() {
+    let env = Env::zonefile();
+    env.push("a.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.push("b.yaml", &zone("example.org", "zones", &[WWW, MAIL]));
+    env.apply();
+    env.push("b.yaml", "kind: [");
+    for verb in [&["plan"][..], &["apply", "--yes"]] {
+        env.run(verb).exits(1).says(&[
+            "--> b.yaml:1:",
+            "FROZEN: not changed, restored or deleted",
+            "source infra  3 of Zone/example.org: files with errors may still declare it: b.yaml",
+            "No changes. 2 resources in sync, 3 frozen.",
+        ]);
+    }
+}
+
+#[test]
+fn a_source_is_not_called_like_a_folder_without_a_name() {
+    let env = Env::zonefile();
+    let repo = env.path("repo.git");
+    env.write("config.yaml", &format!("sources:\n  - {{name: dir, url: {}}}\n", repo.display()));
+    env.run(&["check"]).exits(1).says(&[
+        "DIR/config.yaml:2:5: `dir` is reserved for a source",
+        "hint: it is what a folder without a source is called (`--dir`); choose another name",
+    ]);
+}

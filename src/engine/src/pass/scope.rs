@@ -68,7 +68,7 @@ impl Engine {
         let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);
-        let mut writes = bookkeeping(
+        let (mut writes, found) = bookkeeping(
             scope,
             &view,
             self.surveyor.entries[&scope.provider].observer.info().consistency_window,
@@ -92,7 +92,7 @@ impl Engine {
             }
             self.succeeded(scope);
             let state = state_without_actions(&view, held, &conditions, adopted > 0);
-            return Ok(ScopeReport { state, outcomes: BTreeMap::new(), adopted, settled, conditions, wakes });
+            return Ok(ScopeReport { state, outcomes: found, adopted, settled, conditions, wakes });
         }
         if !writes.is_empty() {
             self.store.commit(writes).await?;
@@ -124,6 +124,7 @@ impl Engine {
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
         report.wakes.extend(wakes);
+        report.outcomes.extend(found);
         Ok(report)
     }
 
