@@ -35,8 +35,7 @@ fn decode_rest<T: DeserializeOwned>(
     file: &SourceFile,
 ) -> (Option<T>, Vec<Problem>) {
     let (mut value, mut problems, mut removed) = (None, Vec::new(), Vec::new());
-    loop {
-        let NodeValue::Map(entries) = &mut node.value else { break };
+    while let NodeValue::Map(entries) = &mut node.value {
         let mut wrong = Vec::new();
         for problem in found {
             if let Some(place) = &problem.place {
