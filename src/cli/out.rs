@@ -92,6 +92,11 @@ impl Out {
         }
         let _ = stdout.flush();
     }
+    /// Writes data; false when nobody reads it any more.
+    pub fn offer(&mut self, text: &str) -> bool {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()).is_ok()
+    }
     /// Writes talk.
     pub fn talk(&mut self, text: &str) {
         if self.recorded.is_some() {

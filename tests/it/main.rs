@@ -16,3 +16,4 @@ mod remote;
 mod secrets;
 mod tidy;
 mod trust;
+mod watch;
