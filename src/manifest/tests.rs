@@ -598,6 +598,15 @@ fn a_kind_is_explained_from_the_type_that_parses_it() {
       secret <text>
       file <text>
     "#);
+    assert_snapshot!(explain::explain(&kinds(), "Thing.test.spec.records.ttl").unwrap(), @"
+    ttl of Thing.records (test/v1)
+
+    ttl <integer, default 3600>  Seconds.
+    ");
+    let wrong = |path: &str| explain::explain(&kinds(), path).unwrap_err();
+    assert_eq!(wrong("Thing.recrods"), "Thing has no field `recrods`\nhint: did you mean `Thing.records`?");
+    assert!(wrong("Thing.records.zzzzz").contains("hint: fields of Thing.records: "));
+    assert!(wrong("Thing.zone.x").contains("Thing.zone has no field `x`"));
     assert!(explain::explain(&kinds(), "Thnig").unwrap_err().contains("did you mean `Thing`?"));
 }
 
