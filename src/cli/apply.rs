@@ -44,10 +44,12 @@ pub(super) async fn run(
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
     let ask = ask(&selection, false)?;
     let writing = session.writer().await?;
-    let outlook = session.outlook(&ask, &*writing.db).await?;
+    let outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let mut survey = session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?;
+    let mut survey = out
+        .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
+        .await?;
     // As text, problems were told above, with their lines.
     let problems = if apply.output == Format::Json { &outlook.problems[..] } else { &[] };
     let details = if planfile.is_some() { Details::All } else { Details::First(200) };
@@ -70,7 +72,8 @@ pub(super) async fn run(
     }
     // Where something could not even be read there is an error to report, not progress to wait for.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
-    let result = carry_out(&session, &writing, &outlook, survey, &options, timeout).await;
+    let work = carry_out(&session, &writing, &outlook, survey, &options, timeout);
+    let result = out.during("applying", &session, work).await;
     writing.db.close().await;
     let converge = result?;
     report(&plan, &outlook, &converge, apply.output, out)

@@ -18,6 +18,7 @@ mod list;
 mod man;
 mod out;
 mod plan;
+mod progress;
 mod status;
 mod sync;
 mod validate;

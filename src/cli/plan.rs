@@ -29,7 +29,7 @@ pub(super) async fn run(
     tell_warnings(&session, out);
     let ask = ask(&plan.selection, plan.show_foreign)?;
     let reader = session.reader().await?;
-    let snapshots = session.snapshots(&ask, &reader).await?;
+    let snapshots = out.during("reading sources", &session, session.snapshots(&ask, &reader)).await?;
     let in_force: Vec<String> =
         snapshots.iter().map(|s| format!("source {} at {}", s.name, s.label)).collect();
     out.talk(&format!(
@@ -47,9 +47,17 @@ pub(super) async fn run(
         return Ok(Exit::Good);
     }
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let (outlook, glance) = look_and_load(&session, snapshots, &reader, &options).await?;
+    let (outlook, glance) = out
+        .during("reading manifests", &session, look_and_load(&session, snapshots, &reader, &options))
+        .await?;
     tell_problems(&outlook, out);
-    let survey = session.surveyor.survey_from(&reader, &outlook.desired, glance, &options).await?;
+    let survey = out
+        .during(
+            "planning",
+            &session,
+            session.surveyor.survey_from(&reader, &outlook.desired, glance, &options),
+        )
+        .await?;
     let details = match plan.output {
         Format::Text if plan.limit > 0 && plan.out.is_none() => Details::First(plan.limit),
         _ => Details::All,

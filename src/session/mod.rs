@@ -62,6 +62,8 @@ pub struct Session {
     pub views: Vec<EntryView>,
     /// The secrets of this host.
     pub secrets: Arc<HostSecrets>,
+    /// What is going on at the remotes.
+    pub tally: Arc<layer::Tally>,
 }
 
 impl Session {
@@ -108,13 +110,14 @@ impl Session {
             deadline: READ_LIMIT,
             stop: Stop::default(),
         };
+        let tally = Arc::new(layer::Tally::default());
         let mut entries = BTreeMap::new();
         let mut writers = BTreeMap::new();
         let mut views = Vec::new();
         let mut problems = Vec::new();
         for entry in &config.providers {
             let provider = match registry::build(entry, &config.instance) {
-                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone()),
+                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone(), tally.clone()),
                 Err(found) => {
                     problems.extend(found);
                     continue;
@@ -132,7 +135,18 @@ impl Session {
         }
         let surveyor = Surveyor { entries, cx };
         let config = Arc::new(config);
-        Ok(Session { config, config_path, warnings, environment, clock, surveyor, writers, views, secrets })
+        Ok(Session {
+            config,
+            config_path,
+            warnings,
+            environment,
+            clock,
+            surveyor,
+            writers,
+            views,
+            secrets,
+            tally,
+        })
     }
 
     /// Opens the state for reading; an empty one where there is none yet.

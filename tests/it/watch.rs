@@ -1,6 +1,10 @@
 //! What goes on until it is told to end, and what only a terminal sees.
 
-use crate::env::{Env, zone};
+use crate::{
+    env::{Env, WIDE_GUARD, zone},
+    pdns::Pdns,
+    proxy::{Damage, Proxy},
+};
 use std::{
     fs,
     process::{Child, Command, Stdio},
@@ -58,4 +62,29 @@ fn a_watch_shows_events_as_they_come_one_object_a_line_and_ends_on_ctrl_c() {
         "{}",
         text("lines")
     );
+}
+
+#[test]
+fn a_terminal_sees_what_goes_on_and_nobody_else_does() {
+    let server = Pdns::start();
+    let proxy = Proxy::start(server.address());
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&proxy.url, &format!("timeout: 1s, {WIDE_GUARD}")));
+    env.push("zone.yaml", &zone("example.com", "pdns", &[WWW]));
+    env.apply();
+    proxy.spoil("GET", "/zones", Damage::Silence);
+    let program = format!("{} --config config.yaml plan --refresh", env!("CARGO_BIN_EXE_reconciled"));
+    let on_terminal = |plain: Option<&str>| {
+        // script(1) gives the program a terminal of its own.
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-c", &program, "/dev/null"]).current_dir(env.path("."));
+        command.env("TERM", "xterm").envs(plain.map(|value| ("NO_COLOR", value))).stdin(Stdio::null());
+        env.finish(command).exits(1)
+    };
+    let seen =
+        on_terminal(None).says(&["\r\u{1b}[Kreading manifests …  0 scopes read, 1 under way", "no answer"]);
+    let last = seen.stdout.rfind("under way").unwrap();
+    assert!(seen.stdout[last..].contains("\r\u{1b}[K"), "the line was left there: {}", seen.stdout);
+    on_terminal(Some("1")).hides(&["under way", "\u{1b}"]);
+    env.run(&["plan", "--refresh"]).exits(1).hides(&["under way", "\u{1b}"]);
 }
