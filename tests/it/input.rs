@@ -237,3 +237,90 @@ fn a_damaged_database_is_told_with_two_ways_out() {
     ]);
     assert_eq!(fs::read_to_string(env.path("state/state.db")).unwrap(), text);
 }
+
+/// What SARIF 2.1.0 (OASIS, the published schema) demands of each object that a report of ours holds, and all it
+/// allows of what we write: path from the log, required fields, allowed fields.
+const SARIF: &[(&str, &[&str], &[&str])] = &[
+    ("", &["version", "runs"], &["$schema", "version", "runs"]),
+    ("/runs/*", &["tool"], &["tool", "results", "columnKind"]),
+    ("/runs/*/tool", &["driver"], &["driver"]),
+    ("/runs/*/tool/driver", &["name"], &["name", "version", "rules"]),
+    ("/runs/*/tool/driver/rules/*", &["id"], &["id", "shortDescription"]),
+    ("/runs/*/tool/driver/rules/*/shortDescription", &["text"], &["text"]),
+    (
+        "/runs/*/results/*",
+        &["message"],
+        &["ruleId", "ruleIndex", "level", "message", "partialFingerprints", "locations", "relatedLocations"],
+    ),
+    ("/runs/*/results/*/message", &["text"], &["text"]),
+    ("/runs/*/results/*/locations/*", &[], &["physicalLocation"]),
+    ("/runs/*/results/*/relatedLocations/*", &[], &["physicalLocation", "message"]),
+    (
+        "/runs/*/results/*/locations/*/physicalLocation",
+        &["artifactLocation"],
+        &["artifactLocation", "region"],
+    ),
+    ("/runs/*/results/*/locations/*/physicalLocation/artifactLocation", &["uri"], &["uri"]),
+    ("/runs/*/results/*/locations/*/physicalLocation/region", &["startLine"], &["startLine", "startColumn"]),
+];
+
+/// Every value that `path` means; `*` is each element of a list.
+fn at<'a>(root: &'a serde_json::Value, path: &str) -> Vec<&'a serde_json::Value> {
+    let mut found = vec![root];
+    for step in path.split('/').skip(1) {
+        found = found
+            .into_iter()
+            .flat_map(|value| match step {
+                "*" => {
+                    value.as_array().unwrap_or_else(|| panic!("{path}: no list: {value}")).iter().collect()
+                }
+                _ => value.get(step).into_iter().collect::<Vec<_>>(),
+            })
+            .collect();
+    }
+    found
+}
+
+#[test]
+fn a_report_for_code_scanning_is_sarif_2_1_0() {
+    let env = Env::new();
+    let duplicate = ["{name: www, type: A, values: [192.0.2.1]}"; 2];
+    env.write("in/a b.yaml", &zone(ZONE, "zones", &duplicate));
+    env.write("in/c.yaml", "kind: [");
+    let output = env.finish(env.command(&["validate", "in", "-o", "sarif"])).exits(1);
+    let log: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    for (path, required, allowed) in SARIF {
+        for object in at(&log, path) {
+            let keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(
+                required.iter().all(|key| keys.contains(key)),
+                "{path} lacks one of {required:?}: {object}"
+            );
+            assert!(
+                keys.iter().all(|key| allowed.contains(key)),
+                "{path} has more than {allowed:?}: {object}"
+            );
+        }
+    }
+    assert_eq!((&log["version"], at(&log, "/runs/*").len()), (&"2.1.0".into(), 1));
+    assert!(log["$schema"].as_str().unwrap().ends_with("sarif-2.1.0.json"));
+    assert_eq!(log["runs"][0]["columnKind"], "unicodeCodePoints");
+    let results = at(&log, "/runs/*/results/*");
+    assert_eq!(results.len(), 2, "{log:#}");
+    let rules = at(&log, "/runs/*/tool/driver/rules/*/id");
+    for result in results {
+        assert!(["error", "warning", "note", "none"].contains(&result["level"].as_str().unwrap()));
+        assert_eq!(rules[result["ruleIndex"].as_u64().unwrap() as usize], &result["ruleId"]);
+        let prints = result["partialFingerprints"].as_object().unwrap();
+        assert!(prints.values().all(serde_json::Value::is_string));
+        for physical in at(result, "/locations/*/physicalLocation") {
+            let uri = physical["artifactLocation"]["uri"].as_str().unwrap();
+            assert!(uri.starts_with("in/") && !uri.contains(' '), "{uri}");
+            // Lines and columns count from 1.
+            for number in physical["region"].as_object().unwrap().values() {
+                assert!(number.as_u64().unwrap() >= 1);
+            }
+        }
+    }
+    assert!(!at(&log, "/runs/*/results/*/relatedLocations/*/message/text").is_empty());
+}
