@@ -14,6 +14,7 @@ mod pdns;
 mod proxy;
 mod remote;
 mod secrets;
+mod ssh;
 mod tidy;
 mod trust;
 mod watch;
