@@ -49,10 +49,12 @@ pub(super) async fn run(
     tell_warnings(&session, out);
     let ask = ask(&selection)?;
     let writing = session.writer().await?;
-    let outlook = session.outlook(&ask, &*writing.db).await?;
+    let outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let mut survey = session.surveyor.survey(&*writing.db, &outlook.desired, &options).await?;
+    let mut survey = out
+        .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
+        .await?;
     // As text, problems were told above, with their lines.
     let form = Form {
         problems: apply.output == Format::Json,
@@ -78,7 +80,8 @@ pub(super) async fn run(
     }
     // Where something could not even be read there is an error to report, not progress to wait for.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
-    let result = carry_out(&session, &writing, &outlook, survey, &options, timeout).await;
+    let work = carry_out(&session, &writing, &outlook, survey, &options, timeout);
+    let result = out.during("applying", &session, work).await;
     writing.db.close().await;
     let converge = result?;
     report(&plan, &outlook, &converge, apply.output, out)
@@ -238,15 +241,13 @@ fn report(
     {
         exit = exit.worst(Exit::Error);
     }
-    let counts = |change: &str| -> usize {
-        converge
-            .outcomes
-            .0
-            .iter()
-            .filter(|((_, c, o), _)| *c == change && matches!(*o, "done" | "gone" | "pending"))
-            .map(|(_, n)| n)
-            .sum()
+    let sum = |change: &str, outcomes: &[&str]| -> usize {
+        let all = converge.outcomes.0.iter();
+        all.filter(|((_, c, o), _)| *c == change && outcomes.contains(o)).map(|(_, n)| n).sum()
     };
+    // A call that got no answer counts once a later look shows that it took effect.
+    let found = |change: &str| sum(change, &["unknown"]).min(sum(change, &["observed"]));
+    let counts = |change: &str| sum(change, &["done", "gone", "pending"]) + found(change);
     let summary = format!(
         "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
         counts("create"),

@@ -4,6 +4,7 @@
 use super::{Args, Exit, Out};
 use crate::{
     config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
+    render::counted,
     session::{Ask, Failure, Session},
     store::{Holder, Reader, StoreError, holder},
 };
@@ -82,10 +83,10 @@ pub(super) async fn run(
     problems.iter().for_each(|problem| report.problem(problem));
     let Some(config) = config else { return Ok(end(&mut report)) };
     let counts = format!(
-        "{}: {} sources, {} providers, instance {}",
+        "{}: {}, {}, instance {}",
         path.display(),
-        config.sources.len(),
-        config.providers.len(),
+        counted(config.sources.len(), "source"),
+        counted(config.providers.len(), "provider"),
         config.instance
     );
     report.ok("config", &counts);

@@ -25,8 +25,9 @@ const RECENT: usize = 5;
 /// Arguments of `explain`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ExplainArgs {
-    /// A kind (`Zone`, or `Zone.dns` where groups share a name), or an address (`Zone/example.com#www/A`)
-    #[arg(value_name = "KIND|ADDRESS", required_unless_present = "schemas")]
+    /// A kind (`Zone`, or `Zone.dns` where groups share a name), a field of it (`Zone.records.values`), or an
+    /// address (`Zone/example.com#www/A`)
+    #[arg(value_name = "KIND[.FIELD]|ADDRESS", required_unless_present = "schemas")]
     what: Option<String>,
     /// Write the JSON Schema of every kind, and of the plan document, into this folder
     #[arg(long, value_name = "DIR")]

@@ -6,11 +6,15 @@ use super::{
 };
 use crate::{
     config::Environment,
-    render::audit,
+    render::{audit, counted},
     session::{Failure, HostState},
     store::{Approvals, EventFilter, HistoryFilter},
 };
 use clap::Args as ClapArgs;
+use std::time::Duration;
+
+/// How often a watch looks: one indexed query each time.
+const WATCH: Duration = Duration::from_millis(500);
 
 /// Arguments of `history`.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -33,8 +37,11 @@ pub struct HistoryArgs {
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct EventsArgs {
     /// Check that no event was changed, removed or put in between
-    #[arg(long)]
+    #[arg(long, conflicts_with = "watch")]
     pub verify: bool,
+    /// Show what happens from now on, until Ctrl-C; `-o json` is one object a line
+    #[arg(short, long)]
+    pub watch: bool,
     /// Form of output
     #[arg(short, long, value_enum, default_value_t)]
     pub output: ListFormat,
@@ -77,6 +84,9 @@ pub(super) async fn events(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let state = HostState::open(args.config.as_deref(), &environment)?;
+    if events.watch {
+        return watch(&state, events.output, out).await;
+    }
     let reader = state.reader().await?;
     if !events.verify {
         let found = match &reader {
@@ -92,12 +102,52 @@ pub(super) async fn events(
     };
     let found = reader.verify_events().await?;
     list::show(out, events.output, &found, || match &found.broken {
-        None => format!("{} events, none was changed, removed or put in between", found.checked),
+        None => format!(
+            "{}, none was changed, removed or put in between",
+            counted(found.checked as usize, "event")
+        ),
         Some(broken) => {
-            format!("{} events are in order; number {}: {}", found.checked, broken.number, broken.why)
+            format!(
+                "{} in order; number {}: {}",
+                counted(found.checked as usize, "event"),
+                broken.number,
+                broken.why
+            )
         }
     })?;
     Ok(if found.broken.is_some() { Exit::Error } else { Exit::Good })
+}
+
+/// Shows events as they are written, until a person stops it or nobody reads any more.
+async fn watch(state: &HostState, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    // Where there is no state yet, all of it is new.
+    let mut last = match state.reader().await? {
+        Some(reader) => Some((reader.last_event().await?, reader)),
+        None => None,
+    };
+    out.talk("waiting for events; Ctrl-C ends");
+    loop {
+        tokio::select! {
+            _ = &mut interrupted => return Ok(Exit::Good),
+            () = state.clock.sleep(WATCH) => {}
+        }
+        let Some((number, reader)) = &mut last else {
+            last = state.reader().await?.map(|reader| (0, reader));
+            continue;
+        };
+        for event in reader.events(&EventFilter::default(), *number, usize::MAX).await? {
+            *number = event.number;
+            let is_heard = match format {
+                ListFormat::Table | ListFormat::Wide => out.offer(&audit::event(&event)),
+                ListFormat::Json => out.offer(&list::one_line(&event)?),
+                ListFormat::Yaml => out.offer(&format!("---\n{}", list::yaml(&event)?)),
+            };
+            if !is_heard {
+                return Ok(Exit::Good);
+            }
+        }
+    }
 }
 
 /// Runs `approvals`.

@@ -1,12 +1,18 @@
 //! `import`: manifests of what a provider holds already. Reads the remote; writes files only.
 
-use super::{Args, Exit, Out, plan::tell_warnings};
+use super::{
+    Args, Exit, Out,
+    plan::{tell_problems, tell_warnings},
+};
 use crate::{
     config::Environment,
-    session::{Failure, Session},
+    render::counted,
+    session::{Ask, Failure, Session},
 };
-use clap::Args as ClapArgs;
-use reconciled_provider::{Found, Observer, Owner, Scope, address::glob, problem::did_you_mean};
+use clap::{Args as ClapArgs, ValueEnum};
+use reconciled_provider::{
+    Address, Found, Observed, Observer, Owner, Resource, ResourceId, address::glob, problem::did_you_mean,
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -23,7 +29,7 @@ pub struct ImportArgs {
     /// What of it: a zone; `*` and `?` are wild
     #[arg(value_name = "SCOPE")]
     scope: String,
-    /// Write one file for each scope into this folder; existing files are never overwritten
+    /// Write files into this folder; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Only what this means: a name (`www`, `*.dev`) or a name and type (`www/A`)
@@ -32,6 +38,22 @@ pub struct ImportArgs {
     /// All but what this means
     #[arg(long, value_name = "GLOB")]
     ignore: Vec<String>,
+    /// How much goes into one file
+    #[arg(long, value_enum, default_value_t)]
+    split: Split,
+    /// Only what is declared and differs from it: to be committed instead of healed
+    #[arg(long, conflicts_with = "split")]
+    drifted: bool,
+}
+
+/// How much goes into one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Split {
+    /// A scope, such as a zone
+    #[default]
+    ByScope,
+    /// A name, with all its types; what is declared of the scope itself has a file of its own
+    ByName,
 }
 
 /// Runs the verb.
@@ -54,28 +76,43 @@ pub(super) async fn run(
             format!("to see everything: reconciled import {} '*'", import.provider),
         ));
     }
-    let mut files = BTreeMap::new();
     for found in &mut found {
         found.resources.retain(|resource| {
             observer.part(&found.scope, &resource.id).is_none_or(|part| is_meant(import, &part))
         });
-        let documents = observer.export(found)?;
-        let texts: Vec<String> =
-            documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
-        files.insert(file_name(&found.scope), texts.join("---\n"));
+    }
+    if import.drifted {
+        let missing = keep_drifted(&session, import, observer, &mut found, out).await?;
+        if found.is_empty() {
+            if missing == 0 {
+                out.talk("nothing that is declared differs there");
+            }
+            return Ok(Exit::Good);
+        }
+    }
+    let mut files = BTreeMap::new();
+    for found in &found {
         tell_owners(found, out);
+        for (name, part) in split(found, import.split, observer) {
+            let documents = observer.export(&part)?;
+            let texts: Vec<String> =
+                documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
+            files.insert(free_name(&files, name), texts.join("---\n"));
+        }
     }
     match &import.out {
         Some(dir) => {
             write(dir, &files)?;
             let dir = dir.display();
-            let word = if files.len() == 1 { "file" } else { "files" };
-            out.talk(&format!("{} {word} written to {dir}", files.len()));
-            out.talk(&format!(
-                "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
-            ));
-            out.talk("      then commit the files to the source and run `reconciled apply`");
+            out.talk(&format!("{} written to {dir}", counted(files.len(), "file")));
+            if !import.drifted {
+                out.talk(&format!(
+                    "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
+                ));
+                out.talk("      then commit the files to the source and run `reconciled apply`");
+            }
         }
+        None if import.drifted => out.data(&files.into_values().collect::<Vec<_>>().join("---\n")),
         None => {
             out.data(&files.into_values().collect::<Vec<_>>().join("---\n"));
             out.talk(
@@ -96,6 +133,88 @@ fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failu
         };
         Failure::hinted(format!("no provider is called `{name}`"), hint)
     })
+}
+
+/// Keeps what is declared and differs, and says where each is declared. Returns how much is declared and not there.
+async fn keep_drifted(
+    session: &Session,
+    import: &ImportArgs,
+    observer: &dyn Observer,
+    found: &mut Vec<Found>,
+    out: &mut Out,
+) -> Result<usize, Failure> {
+    let reader = session.reader().await?;
+    let outlook = session.outlook(&Ask::default(), &reader).await?;
+    tell_problems(&outlook, out);
+    let desired = &outlook.desired;
+    let (mut differ, mut missing) = (0, 0);
+    for found in found.iter_mut() {
+        let (scope, declared) = (&found.scope, desired.in_scope(&found.scope));
+        let place = |resource: &Resource| {
+            let manifest = desired.manifest(resource.origin);
+            let address = Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() };
+            format!("{address}, declared in {}:{},", manifest.file, resource.origin.line)
+        };
+        let is_known = |id: &ResourceId| found.resources.iter().any(|observed| observed.id == *id);
+        let is_asked = |id: &ResourceId| observer.part(scope, id).is_some_and(|part| is_meant(import, &part));
+        for gone in declared.iter().filter(|resource| is_asked(&resource.id) && !is_known(&resource.id)) {
+            missing += 1;
+            out.talk(&format!("{} is not there: to accept that, remove its declaration", place(gone)));
+        }
+        let before = differ;
+        found.resources.retain(|observed| {
+            if observer.part(scope, &observed.id).is_none() {
+                return true;
+            }
+            let at = declared.binary_search_by(|resource| resource.id.cmp(&observed.id));
+            let Some(resource) = at.ok().map(|at| &declared[at]) else { return false };
+            // Of shared values, those of others are no difference.
+            let is_shared = desired.policies.get(resource.policy).merge;
+            let Some(delta) = observer.compare(resource, observed).filter(|_| !is_shared) else {
+                return false;
+            };
+            let fields: Vec<&str> = delta.fields.iter().map(|field| &*field.path).collect();
+            out.talk(&format!("{} differs in {}", place(resource), fields.join(", ")));
+            differ += 1;
+            true
+        });
+        if before == differ {
+            found.resources.clear();
+        }
+    }
+    found.retain(|found| !found.resources.is_empty());
+    if differ > 0 {
+        out.talk("next: put these records in place of the declared ones and commit, instead of `reconciled apply`;");
+        out.talk("      one without a ttl has that of its manifest");
+    }
+    Ok(missing)
+}
+
+/// What goes into each file.
+fn split(found: &Found, split: Split, observer: &dyn Observer) -> Vec<(String, Found)> {
+    let whole = file_name(&found.scope.name);
+    if split == Split::ByScope {
+        return vec![(format!("{whole}.yaml"), found.clone())];
+    }
+    // What belongs to the scope itself comes first: the others contribute to it.
+    let mut names: BTreeMap<Option<String>, Vec<Observed>> = BTreeMap::new();
+    for resource in &found.resources {
+        let part = observer.part(&found.scope, &resource.id);
+        let name = part.map(|part| part.rsplit_once('/').map_or(&*part, |(name, _)| name).to_string());
+        names.entry(name.filter(|name| name != "@")).or_default().push(resource.clone());
+    }
+    let file = |(name, resources): (Option<String>, _)| {
+        let file = name.as_deref().map_or_else(|| whole.clone(), file_name);
+        (format!("{whole}/{file}.yaml"), Found { scope: found.scope.clone(), resources })
+    };
+    names.into_iter().map(file).collect()
+}
+
+/// `name`, or the next that no file has: what a file name cannot hold may make two names one.
+fn free_name(files: &BTreeMap<String, String>, name: String) -> String {
+    let stem = name.trim_end_matches(".yaml");
+    let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{stem}-{number}.yaml")));
+    names.find(|name| !files.contains_key(name)).unwrap_or(name)
 }
 
 /// True when `part` (`www/A`) is to be imported.
@@ -119,12 +238,12 @@ fn tell_owners(found: &Found, out: &mut Out) {
     }
 }
 
-/// Scopes may hold what a file name cannot.
-fn file_name(scope: &Scope) -> String {
+/// Names may hold what a file name cannot.
+fn file_name(name: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
-    let name: String = scope.name.chars().map(safe).collect();
+    let name: String = name.chars().map(safe).collect();
     // A leading dot would hide the file from the loader.
-    format!("{}.yaml", name.trim_start_matches('.'))
+    name.trim_start_matches('.').to_string()
 }
 
 /// Writes all files, or none when one of them is there already.
@@ -138,6 +257,10 @@ fn write(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
     }
     for (name, text) in files {
         let path = dir.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)
+                .map_err(|e| Failure::plain(format!("create {}: {e}", parent.display())))?;
+        }
         // Another process may have made the file since.
         let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
@@ -158,6 +281,8 @@ mod tests {
             out: None,
             only: texts(only),
             ignore: texts(ignore),
+            split: Split::ByScope,
+            drifted: false,
         }
     }
 
@@ -172,11 +297,11 @@ mod tests {
 
     #[test]
     fn a_scope_gives_a_file_name_that_the_loader_reads() {
-        assert_eq!(
-            file_name(&Scope::new("pdns", "0/25.2.0.192.in-addr.arpa")),
-            "0_25.2.0.192.in-addr.arpa.yaml"
-        );
-        assert_eq!(file_name(&Scope::new("pdns", "../../etc/passwd")), "_.._etc_passwd.yaml");
+        assert_eq!(file_name("0/25.2.0.192.in-addr.arpa"), "0_25.2.0.192.in-addr.arpa");
+        assert_eq!(file_name("../../etc/passwd"), "_.._etc_passwd");
+        let taken = ["a/_.yaml", "a/_-2.yaml"].map(|name| (name.to_string(), String::new())).into();
+        assert_eq!(free_name(&taken, "a/_.yaml".into()), "a/_-3.yaml");
+        assert_eq!(free_name(&taken, "a/b.yaml".into()), "a/b.yaml");
     }
 
     #[test]

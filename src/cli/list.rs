@@ -26,15 +26,27 @@ pub(super) fn show(
     value: &impl Serialize,
     table: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    let unwritable =
-        |error: &dyn std::fmt::Display| Failure::plain(format!("this cannot be written: {error}"));
     let text = match format {
         ListFormat::Table | ListFormat::Wide => table(),
         ListFormat::Json => serde_json::to_string_pretty(value).map_err(|e| unwritable(&e))?,
-        ListFormat::Yaml => serde_saphyr::to_string(value).map_err(|e| unwritable(&e))?,
+        ListFormat::Yaml => yaml(value)?,
     };
     out.data(&text);
     Ok(())
+}
+
+fn unwritable(error: &dyn std::fmt::Display) -> Failure {
+    Failure::plain(format!("this cannot be written: {error}"))
+}
+
+/// `value` as YAML.
+pub(super) fn yaml(value: &impl Serialize) -> Result<String, Failure> {
+    serde_saphyr::to_string(value).map_err(|e| unwritable(&e))
+}
+
+/// `value` as JSON on one line.
+pub(super) fn one_line(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|e| unwritable(&e))
 }
 
 /// The beginning of `--since`.

@@ -20,6 +20,7 @@ mod list;
 mod man;
 mod out;
 mod plan;
+mod progress;
 mod run;
 mod status;
 mod sync;

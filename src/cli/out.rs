@@ -1,6 +1,7 @@
 //! Where a verb's words go: data to standard output, talk to standard error.
 
-use crate::config::Environment;
+use super::progress;
+use crate::{config::Environment, session::Session};
 use std::{
     io::{IsTerminal, Write},
     process::Termination,
@@ -60,6 +61,8 @@ pub struct Out {
     pub colour: bool,
     /// Standard output is a terminal.
     pub terminal: bool,
+    /// Progress may be shown on standard error.
+    pub progress: bool,
     /// A person can be asked.
     pub interactive: bool,
     /// What was said since recording began; while recording, talk goes to standard output too, in order.
@@ -72,7 +75,12 @@ impl Out {
         let terminal = std::io::stdout().is_terminal();
         let plain = environment.var("NO_COLOR").is_some() || environment.var("TERM") == Some("dumb");
         let interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        Out { colour: terminal && !plain, terminal, interactive, recorded: None }
+        Out { colour: terminal && !plain, terminal, progress: !plain, interactive, recorded: None }
+    }
+    /// Does `work` of a session while a terminal shows what goes on.
+    pub(super) async fn during<T>(&self, phase: &str, session: &Session, work: impl Future<Output = T>) -> T {
+        let is_shown = self.progress && self.recorded.is_none();
+        progress::during(is_shown, phase, &session.tally, &*session.clock, work).await
     }
     /// Begins to record.
     pub(super) fn record(&mut self) {
@@ -94,6 +102,11 @@ impl Out {
             let _ = stdout.write_all(b"\n");
         }
         let _ = stdout.flush();
+    }
+    /// Writes data; false when nobody reads it any more.
+    pub fn offer(&mut self, text: &str) -> bool {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush()).is_ok()
     }
     /// Writes talk.
     pub fn talk(&mut self, text: &str) {

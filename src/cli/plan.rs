@@ -37,7 +37,9 @@ pub(super) async fn run(
             let session = Session::open(args.config.as_deref(), environment).await?;
             tell_warnings(&session, out);
             let reader = session.reader().await?;
-            let answer = operation::plan(&session, &reader, &ask(&plan.selection)?, &form).await?;
+            let ask = ask(&plan.selection)?;
+            let planning = operation::plan(&session, &reader, &ask, &form);
+            let answer = out.during("planning", &session, planning).await?;
             let sources: Vec<String> =
                 answer.sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect();
             let state = session.config.state_dir.display();

@@ -147,6 +147,7 @@ mod tests {
             entries: &views,
             known: &kinds,
             host: &config.host,
+            owners: &manifest::Owners::new(),
             outputs: &manifest::NoOutputs,
             secrets: &config::HostSecrets::new([0; 32], Environment::default(), Default::default()),
         };

@@ -49,7 +49,7 @@ fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<
 
 /// Keys of the whole file.
 const OF_CONFIG: &[(&str, Check)] = &[
-    ("commands", check::<BTreeMap<String, Vec<String>>>),
+    ("commands", commands),
     ("tokens", check::<Vec<Token>>),
     ("notify", check::<Vec<Notify>>),
     ("audit", check::<Audit>),
@@ -63,6 +63,38 @@ const OF_SOURCE: &[(&str, Check)] = &[
     ("windows", check::<Vec<Window>>),
     ("report", check::<Report>),
 ];
+
+/// What an argument of a command may leave open.
+const BLANKS: &[&str] = &["file"];
+
+/// Each command is an argv, never a line for a shell.
+fn commands(node: &Node, file: &SourceFile) -> Vec<Problem> {
+    let (table, mut problems) = node.decode::<BTreeMap<String, Vec<String>>>(file);
+    for (name, argv) in table.iter().flatten() {
+        let span = node.entry(name).map_or(node.span, |(_, value)| value.span);
+        let mut error = |message: String, hint: &str| {
+            problems.push(Problem::error(message).at(file, span).hint(hint));
+        };
+        let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
+            error(
+                format!("command `{name}` names no program"),
+                "write NAME: [program, argument, \"{file}\"]",
+            );
+            continue;
+        };
+        if program.contains(char::is_whitespace) || program.contains('{') {
+            let hint = "each argument is an element of the list: no shell splits or fills in the first one";
+            error(format!("command `{name}` begins with `{program}`, which is no program"), hint);
+        }
+        for argument in &argv[1..] {
+            let blank = argument.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+            if let Some((blank, _)) = blank.filter(|(blank, _)| !BLANKS.contains(blank)) {
+                error(format!("command `{name}` has `{{{blank}}}`, which nothing fills in"), "write {file}");
+            }
+        }
+    }
+    problems
+}
 
 fn look(node: &Node, keys: &[(&str, Check)], file: &SourceFile, problems: &mut Vec<Problem>) {
     for (word, check) in keys {

@@ -226,36 +226,11 @@ fn whole(
     })
 }
 
-/// Decodes a mapping and goes on without an entry whose value is wrong, so that the next one is looked at too.
-///
-/// The value serves to find more problems: a configuration with an error is not used.
+/// Decodes a mapping and notes every problem of every entry.
 fn decode_all<T: DeserializeOwned>(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option<T> {
-    let mut node = node.clone();
-    let mut removed: Vec<String> = Vec::new();
-    loop {
-        let (value, found) = node.decode::<T>(file);
-        let mut wrong = Vec::new();
-        for problem in found {
-            if let (Some(place), NodeValue::Map(entries)) = (&problem.place, &node.value) {
-                let place = Span { line: place.line, column: place.column };
-                let holder = entries.iter().rposition(|(key, _)| key.span <= place);
-                wrong.extend(holder.filter(|index| entries[*index].0.span != place));
-            }
-            let follows = removed.iter().any(|key| problem.message == format!("field `{key}` is missing"));
-            if !follows && !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-        let NodeValue::Map(entries) = &mut node.value else { return value };
-        if value.is_some() || wrong.is_empty() {
-            return value;
-        }
-        wrong.sort_unstable();
-        wrong.dedup();
-        for index in wrong.into_iter().rev() {
-            removed.extend(entries.remove(index).0.as_str().map(String::from));
-        }
-    }
+    let (value, found) = node.decode_all::<T>(file);
+    problems.extend(found);
+    value
 }
 
 fn list<'a>(root: &'a Node, key: &str, file: &SourceFile, problems: &mut Vec<Problem>) -> &'a [Node] {
@@ -300,6 +275,9 @@ fn declared_secrets(
     all
 }
 
+/// The name of the source that a folder without a name is: what it tracked must be nobody else's.
+pub const FOLDER: &str = "dir";
+
 /// Names of sources and entries stand in scopes, identities and file names.
 fn is_name(text: &str) -> bool {
     text.len() <= 63
@@ -318,6 +296,10 @@ fn check_names<'a>(
         if !is_name(name) {
             let problem = Problem::error(format!("`{name}` is not a name for a {what}"));
             problems.push(problem.at(file, span).hint("use small letters, digits and `-`, at most 63"));
+        } else if what == "source" && name == FOLDER {
+            let problem = Problem::error(format!("`{name}` is reserved for a source"));
+            let hint = "it is what a folder without a source is called (`--dir`); choose another name";
+            problems.push(problem.at(file, span).hint(hint));
         }
         if let Some(first) = seen.insert(name, span) {
             problems.push(Problem::error(format!("two {what}s are named `{name}`")).at(file, span).related(

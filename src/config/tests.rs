@@ -165,6 +165,32 @@ fn keys_of_features_to_come_are_checked_and_have_no_effect() {
 }
 
 #[test]
+fn a_command_is_an_argv_and_no_line_for_a_shell() {
+    let text = "commands:\n  nginx: [nginx, -t, -c, \"{file}\"]\n  none: []\n  line: [\"nginx -t\"]\n  blank: [check, \"{zone}\"]\n";
+    assert_snapshot!(problems(text), @r#"
+    warning: `commands` is not supported by this version and has no effect
+      --> config.yaml:1:1
+    1 | commands:
+      | ^
+    error: command `none` names no program
+      --> config.yaml:3:9
+    3 |   none: []
+      |         ^
+    hint: write NAME: [program, argument, "{file}"]
+    error: command `line` begins with `nginx -t`, which is no program
+      --> config.yaml:4:9
+    4 |   line: ["nginx -t"]
+      |         ^
+    hint: each argument is an element of the list: no shell splits or fills in the first one
+    error: command `blank` has `{zone}`, which nothing fills in
+      --> config.yaml:5:10
+    5 |   blank: [check, "{zone}"]
+      |          ^
+    hint: write {file}
+    "#);
+}
+
+#[test]
 fn a_secret_has_one_place_and_known_sources() {
     let config = good(
         "secrets: {db: {credential: db, sources: [a], kinds: [aws/*]}}\nsources: [{name: a, url: /a}]\n",

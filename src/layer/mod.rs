@@ -138,19 +138,26 @@ macro_rules! forward_observer {
 
 mod failpoint;
 mod rate;
+mod tally;
 mod trace;
 
 pub use failpoint::Failpoints;
 pub use rate::RateLimit;
+pub use tally::Tally;
 pub use trace::Trace;
 
 /// Wraps a provider as every entry is wrapped.
-pub fn wrap(provider: Arc<dyn Provider>, rate: Option<Rate>, clock: Arc<dyn Clock>) -> Arc<dyn Provider> {
+pub fn wrap(
+    provider: Arc<dyn Provider>,
+    rate: Option<Rate>,
+    clock: Arc<dyn Clock>,
+    tally: Arc<Tally>,
+) -> Arc<dyn Provider> {
     let provider: Arc<dyn Provider> =
         if crate::failpoint::armed().is_some() { Arc::new(Failpoints::new(provider)) } else { provider };
     let provider: Arc<dyn Provider> = match rate {
         Some(rate) => Arc::new(RateLimit::new(provider, rate, clock)),
         None => provider,
     };
-    Arc::new(Trace::new(provider))
+    Arc::new(Trace::new(provider, tally))
 }

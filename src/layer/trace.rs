@@ -1,5 +1,6 @@
-//! Spans and one line for each call that reaches a remote.
+//! Spans, one line and a count for each call that reaches a remote.
 
+use super::tally::{Counting, Tally};
 use async_trait::async_trait;
 use reconciled_provider::{Batch, Cx, Error, Journal, Provider, Scope};
 use std::sync::Arc;
@@ -9,12 +10,13 @@ use tracing::Instrument;
 #[derive(Debug)]
 pub struct Trace {
     inner: Arc<dyn Provider>,
+    tally: Arc<Tally>,
 }
 
 impl Trace {
     /// Traces `inner`.
-    pub fn new(inner: Arc<dyn Provider>) -> Trace {
-        Trace { inner }
+    pub fn new(inner: Arc<dyn Provider>, tally: Arc<Tally>) -> Trace {
+        Trace { inner, tally }
     }
 
     async fn around<T>(
@@ -25,7 +27,9 @@ impl Trace {
     ) -> Result<T, Error> {
         let name = scope.map_or_else(|| self.inner.info().type_name.to_string(), ToString::to_string);
         let span = tracing::debug_span!("call", call, scope = %name);
+        let reading = (call == "observe").then(|| self.tally.reading());
         let result = work.instrument(span).await;
+        drop(reading);
         match &result {
             Ok(_) => tracing::debug!(call, scope = %name, "call answered"),
             Err(error) => {
@@ -42,6 +46,8 @@ forward_observer!(Trace);
 impl Provider for Trace {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         tracing::info!(scope = %batch.scope, actions = batch.actions.len(), "apply");
-        self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, journal)).await
+        self.tally.begun(batch.actions.len());
+        let counting = Counting { journal, tally: &self.tally };
+        self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, &counting)).await
     }
 }

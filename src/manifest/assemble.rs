@@ -9,7 +9,9 @@ use super::{
 };
 use crate::config::{Allow, AllowRule, OnInvalid};
 use reconciled_engine::{Desired, ManifestMeta, SourceState};
-use reconciled_provider::{Address, Origin, Place, Policies, Problem, Resource, Scope, Span, address::glob};
+use reconciled_provider::{
+    Address, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span, address::glob,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -25,7 +27,7 @@ pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>
     check_rules(&mut loading, &taken);
     let mut scopes = by_scope(&loading, &taken);
     let unit_of = unit_by_index(&loading);
-    let losers = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of);
+    let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
         .iter()
@@ -58,7 +60,7 @@ pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>
         exclusive,
     };
     let counts = loading.counts;
-    Loaded { desired, problems: sorted_problems(loading), withheld, counts }
+    Loaded { desired, problems: sorted_problems(loading), withheld, contested, counts }
 }
 
 /// The unit of each index in the desired set.
@@ -156,16 +158,17 @@ fn by_scope(loading: &Loading<'_>, taken: &[Taken]) -> Scopes {
 /// How many resources that two manifests both declare are shown one by one.
 const SHOWN_DUPLICATES: usize = 10;
 
-type Loser = (Scope, reconciled_provider::ResourceId, u32);
+type Loser = (Scope, ResourceId, u32);
 
-/// Reports resources that are declared more than once. Returns those that lose to an earlier source.
+/// Reports resources that are declared more than once. Returns those that lose to the source that owns them, and
+/// what several sources declare.
 fn check_duplicates(
     loading: &mut Loading<'_>,
     scopes: &Scopes,
     policies: &Policies,
     unit_of: &[usize],
-) -> HashSet<Loser> {
-    let mut losers = HashSet::new();
+) -> (HashSet<Loser>, BTreeSet<(Scope, ResourceId)>) {
+    let (mut losers, mut contested) = (HashSet::new(), BTreeSet::new());
     let mut reports = Vec::new();
     for (scope, resources) in scopes {
         for run in resources.chunk_by(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
@@ -173,9 +176,17 @@ fn check_duplicates(
                 continue;
             }
             let unit = |resource: &Resource| unit_of[resource.origin.manifest as usize];
-            // The first in the order of the configuration owns it.
-            let owner = run.iter().min_by_key(|r| loading.units[unit(r)].source).unwrap_or(&run[0]);
+            // Whoever tracks it owns it; what nobody tracks yet, the first in the order of the configuration.
+            let key = (scope.clone(), run[0].id.clone());
+            let tracked = loading.request.owners.get(&key);
+            let tracking =
+                tracked.and_then(|name| run.iter().find(|r| *loading.units[unit(r)].key.source() == **name));
+            let first = || run.iter().min_by_key(|r| loading.units[unit(r)].source);
+            let owner = tracking.or_else(first).unwrap_or(&run[0]);
             let owning = loading.units[unit(owner)].source;
+            if run.iter().any(|resource| loading.units[unit(resource)].source != owning) {
+                contested.insert(key);
+            }
             let mut first_in: HashMap<usize, &Resource> = HashMap::new();
             for resource in run {
                 let number = unit(resource);
@@ -219,7 +230,7 @@ fn check_duplicates(
             loading.sides[source].mark_broken(&path);
         }
     }
-    losers
+    (losers, contested)
 }
 
 /// Without a host at hand, two manifests with selectors may be meant for different hosts.
@@ -241,16 +252,25 @@ fn duplicate(
     let scope = &resource.scope;
     let (message, word, hint) = if across {
         let source = owner.key.source();
+        let key = ((**scope).clone(), resource.id.clone());
+        let is_tracked = loading.request.owners.get(&key).is_some_and(|name| **name == *source);
+        let why = match is_tracked {
+            true => format!("remove one; `{source}` tracks it, and owns it as long as it declares it"),
+            false => {
+                "remove one; nothing tracks it yet, so the first source in the host configuration gets it"
+                    .into()
+            }
+        };
         (
             format!("{address} in {scope} belongs to source `{source}`, which declares it too"),
             format!("of source `{source}` keeps it"),
-            "remove one; the first source in the host configuration owns it",
+            why,
         )
     } else {
         (
             format!("{address} in {scope} is declared twice"),
             "first declared here".to_string(),
-            "remove one, or write `merge: true` on all to unite their values",
+            "remove one, or write `merge: true` on all to unite their values".into(),
         )
     };
     let place = Place { file: path(loading, owner).clone(), line: first.origin.line, column: 0 };

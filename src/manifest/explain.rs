@@ -4,27 +4,66 @@ use reconciled_provider::{Kind, Kinds, problem::did_you_mean};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// Describes the kind `name` (`Zone`, or `Zone.dns` where two groups share it) as an indented list of fields.
+/// Describes a kind, or one field of it, as an indented list of fields.
 ///
-/// Errors: the text to show when there is no such kind.
+/// `name` is `KIND[.GROUP][.FIELD…]`: `Zone`, `Zone.dns` where two groups share the kind, `Zone.records.values`.
+/// Elements of lists and values of mappings have no name of their own; `spec` may stand before the fields.
+///
+/// Errors: the text to show when there is no such kind or field.
 pub fn explain(kinds: &Kinds, name: &str) -> Result<String, String> {
-    let (kind, group) = name.split_once('.').map_or((name, None), |(kind, group)| (kind, Some(group)));
-    let is_meant = |candidate: &&Kind| {
-        candidate.name.eq_ignore_ascii_case(kind) && group.is_none_or(|group| group == candidate.group())
+    let (kind, rest) = name.split_once('.').unwrap_or((name, ""));
+    let named: Vec<&Kind> = kinds.0.iter().filter(|known| known.name.eq_ignore_ascii_case(kind)).collect();
+    let below = |group: &str| {
+        let rest = rest.strip_prefix(group)?;
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
     };
-    let Some(found) = kinds.0.iter().find(is_meant) else {
+    let of_group = named.iter().find_map(|known| Some((*known, below(known.group())?)));
+    let Some((found, path)) = of_group.or_else(|| named.first().map(|known| (*known, rest))) else {
         let near = did_you_mean(kind, kinds.0.iter().map(|kind| &*kind.name));
         return Err(match near {
-            Some(near) => format!("there is no kind `{name}`\nhint: did you mean `{near}`?"),
-            None => format!("there is no kind `{name}`"),
+            Some(near) => format!("there is no kind `{kind}`\nhint: did you mean `{near}`?"),
+            None => format!("there is no kind `{kind}`"),
         });
     };
+    if !path.is_empty() && path != "spec" {
+        return field(found, path.strip_prefix("spec.").unwrap_or(path));
+    }
     let mut text = String::new();
     let versions: Vec<&str> = found.api_versions.iter().map(|version| &**version).collect();
     let _ = writeln!(text, "{}: {}", found.name, found.summary);
     let _ = writeln!(text, "apiVersion: {}\n\nspec:", versions.join(" or "));
     let mut explainer = Explainer { root: &found.schema, text, open: Vec::new() };
     explainer.fields(&found.schema, 1);
+    Ok(explainer.text)
+}
+
+/// Describes the field at `path` of a kind.
+fn field(kind: &Kind, path: &str) -> Result<String, String> {
+    let mut explainer = Explainer { root: &kind.schema, text: String::new(), open: Vec::new() };
+    let mut holder: &Value = &kind.schema;
+    let mut steps = path.split('.').peekable();
+    let mut walked = String::from(&*kind.name);
+    while let Some(step) = steps.next() {
+        let fields = explainer.fields_of(holder);
+        let Some(property) = fields.and_then(|(_, fields)| fields.get(step)) else {
+            let known: Vec<&str> =
+                fields.into_iter().flat_map(|(_, fields)| fields.keys().map(String::as_str)).collect();
+            let hint = match did_you_mean(step, known.iter().copied()) {
+                Some(near) => format!("did you mean `{walked}.{near}`?"),
+                None if known.is_empty() => format!("to see what {walked} is: reconciled explain {walked}"),
+                None => format!("fields of {walked}: {}", known.join(", ")),
+            };
+            return Err(format!("{walked} has no field `{step}`\nhint: {hint}"));
+        };
+        if steps.peek().is_none() {
+            let required = fields.and_then(|(schema, _)| schema.get("required")).and_then(Value::as_array);
+            let is_required = required.into_iter().flatten().any(|name| name == step);
+            let _ = writeln!(explainer.text, "{} of {walked} ({})\n", step, kind.api_versions.join(" or "));
+            explainer.field(step, property, is_required, 0);
+        }
+        walked = format!("{walked}.{step}");
+        holder = property;
+    }
     Ok(explainer.text)
 }
 
@@ -50,6 +89,16 @@ impl<'a> Explainer<'a> {
         };
         let target = self.root.pointer(reference.trim_start_matches('#'));
         (target.unwrap_or(schema), Some(reference))
+    }
+
+    /// The struct that `schema` is, or is a list or mapping of, and its fields.
+    fn fields_of(&self, schema: &'a Value) -> Option<(&'a Value, &'a Map<String, Value>)> {
+        let (schema, _) = self.resolve(schema);
+        if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
+            return Some((schema, fields));
+        }
+        let inner = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
+        self.fields_of(inner)
     }
 
     fn fields(&mut self, schema: &'a Value, depth: usize) {

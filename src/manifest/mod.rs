@@ -39,8 +39,14 @@ use crate::config::{Allow, ApplyMode, Host, HostSecrets, OnInvalid, SourceConfig
 use bytes::Bytes;
 use read::{Loading, read_text};
 use reconciled_engine::Desired;
-use reconciled_provider::{Drift, Error, Kinds, Observer, Problem, Reference, SecretMark, SecretRef, Value};
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use reconciled_provider::{
+    Drift, Error, Kinds, Observer, Problem, Reference, ResourceId, Scope, SecretMark, SecretRef, Value,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 /// The files of one source at one revision.
 pub trait Files {
@@ -162,9 +168,12 @@ pub struct SourceRequest<'a> {
     pub rules: SourceRules,
 }
 
+/// The source for which a resource is tracked.
+pub type Owners = BTreeMap<(Scope, ResourceId), Arc<str>>;
+
 /// Everything that decides what is desired.
 pub struct Request<'a> {
-    /// The sources, in the order of the configuration: the first owner of a resource keeps it.
+    /// The sources, in the order of the configuration: what nobody owns yet goes to the first that declares it.
     pub sources: &'a [SourceRequest<'a>],
     /// The configured entries.
     pub entries: &'a [EntryView],
@@ -172,6 +181,8 @@ pub struct Request<'a> {
     pub known: &'a Kinds,
     /// This host.
     pub host: &'a Host,
+    /// Who owns what several sources declare, as far as it was asked for: see [`Loaded::contested`].
+    pub owners: &'a Owners,
     /// What other resources put out.
     pub outputs: &'a dyn Outputs,
     /// Marks of secrets.
@@ -217,6 +228,8 @@ pub struct Loaded {
     pub problems: Vec<Reported>,
     /// Sources with `onInvalid: hold` that have an error: nothing of this revision may come into force.
     pub withheld: BTreeSet<Arc<str>>,
+    /// What more than one source declares. Who tracks it owns it; with [`Request::owners`] loading again tells.
+    pub contested: BTreeSet<(Scope, ResourceId)>,
     /// How much was read.
     pub counts: Counts,
 }
@@ -264,6 +277,7 @@ pub fn validate(files: &dyn Files, types: &[EntryView]) -> Loaded {
         entries: types,
         known: &known,
         host: &Host::default(),
+        owners: &Owners::new(),
         outputs: &NoOutputs,
         secrets: &AnySecret,
     };

@@ -4,7 +4,7 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Cache, EntryView, Files, Loaded, Outputs, Request, SecretMarks, SourceRequest, SourceRules, load,
+    Cache, EntryView, Files, Loaded, Outputs, Owners, Request, SecretMarks, SourceRequest, SourceRules, load,
 };
 use crate::config::Host;
 use bytes::Bytes;
@@ -268,6 +268,7 @@ pub(crate) struct Setup {
     pub(crate) entries: Vec<EntryView>,
     pub(crate) host: Host,
     pub(crate) secret: u8,
+    pub(crate) owners: Owners,
     pub(crate) outputs: BTreeMap<String, &'static str>,
 }
 
@@ -279,6 +280,7 @@ impl Setup {
             entries: vec![entry("one")],
             host: Host { name: "h1".into(), labels },
             secret: 1,
+            owners: Owners::new(),
             outputs: BTreeMap::new(),
         }
     }
@@ -307,6 +309,7 @@ impl Setup {
                 entries: &self.entries,
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
                 host: &self.host,
+                owners: &self.owners,
                 outputs: self,
                 secrets: &OneSecret(self.secret),
             },

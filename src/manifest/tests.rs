@@ -237,6 +237,35 @@ fn of_two_sources_the_first_keeps_a_resource_and_the_other_is_told() {
 }
 
 #[test]
+fn what_two_sources_declare_belongs_to_the_one_it_is_tracked_for() {
+    let spec = "{records: [{name: x, value: \"1\"}]}";
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", spec))]);
+    setup.sources.push(("apps", folder(&[("b.yaml", &thing("a", spec))]), SourceRules::default()));
+    let contested: Vec<_> = setup.once().contested.into_iter().collect();
+    let zone = contested.iter().find(|(_, id)| &*id.0 == "x").unwrap().clone();
+    setup.owners = contested.iter().map(|key| (key.clone(), "apps".into())).collect();
+    let loaded = setup.once();
+    assert!(loaded.problems.iter().all(|reported| &*reported.source == "infra"));
+    let owner = &loaded.desired.in_scope(&zone.0)[0];
+    assert_eq!(loaded.desired.manifest(owner.origin).key.source(), "apps");
+    assert_snapshot!(shown(&loaded), @r#"
+    error: Thing/a#scope in one/a belongs to source `apps`, which declares it too
+      --> a.yaml:1
+    1 | apiVersion: test/v1
+      --> b.yaml:1 of source `apps` keeps it
+    hint: remove one; `apps` tracks it, and owns it as long as it declares it
+    error: Thing/a#x in one/a belongs to source `apps`, which declares it too
+      --> a.yaml:4
+    4 | spec: {records: [{name: x, value: "1"}]}
+      --> b.yaml:4 of source `apps` keeps it
+    hint: remove one; `apps` tracks it, and owns it as long as it declares it
+    "#);
+    // A source that tracks it and no longer declares it has let go.
+    setup.owners = contested.into_iter().map(|key| (key, "gone".into())).collect();
+    assert!(setup.once().problems.iter().all(|reported| &*reported.source == "apps"));
+}
+
+#[test]
 fn variables_and_host_facts_are_substituted_with_their_kind() {
     let spec = "{content: \"${vars.d} ${host.name}\", records: [{name: x, ttl: \"${vars.ttl}\", value: \"${host.name}.${vars.net.d} $${vars.d} ${HOME}\"}]}";
     let mut setup = Setup::new(&[("a.yaml", &thing("a", spec))]);
@@ -569,6 +598,15 @@ fn a_kind_is_explained_from_the_type_that_parses_it() {
       secret <text>
       file <text>
     "#);
+    assert_snapshot!(explain::explain(&kinds(), "Thing.test.spec.records.ttl").unwrap(), @"
+    ttl of Thing.records (test/v1)
+
+    ttl <integer, default 3600>  Seconds.
+    ");
+    let wrong = |path: &str| explain::explain(&kinds(), path).unwrap_err();
+    assert_eq!(wrong("Thing.recrods"), "Thing has no field `recrods`\nhint: did you mean `Thing.records`?");
+    assert!(wrong("Thing.records.zzzzz").contains("hint: fields of Thing.records: "));
+    assert!(wrong("Thing.zone.x").contains("Thing.zone has no field `x`"));
     assert!(explain::explain(&kinds(), "Thnig").unwrap_err().contains("did you mean `Thing`?"));
 }
 

@@ -1,7 +1,7 @@
 //! What happened and what was consented to, as tables.
 
 use super::{
-    status,
+    clean, status,
     table::Table,
     time::{age, rfc3339},
 };
@@ -43,6 +43,19 @@ pub fn events(entries: &[EventEntry]) -> String {
         ]);
     }
     table.render(None)
+}
+
+/// One event as a line: what is empty is left out.
+pub fn event(entry: &EventEntry) -> String {
+    let place = entry.address.as_deref().or(entry.scope.as_deref()).unwrap_or("");
+    let revision = if entry.revision.is_empty() || entry.reason.contains(&entry.revision) {
+        String::new()
+    } else {
+        format!("at {}", entry.revision)
+    };
+    let parts = [place, &revision, &entry.actor, &entry.reason, &entry.message];
+    let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
+    format!("{}  {}  {}", rfc3339(entry.at.0), clean(&entry.kind), parts.join(" · "))
 }
 
 /// Holds with the line that consents, then consents that have not expired.

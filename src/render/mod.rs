@@ -37,6 +37,11 @@ fn steers(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// `1 zone`, `2 zones`: a number and a noun whose plural has an `s`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Cuts `text` to `width` characters, the last of which is then `…`.
 pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     // Bytes are at least as many as characters, so most texts need no counting.

@@ -65,10 +65,10 @@ pub fn problems(conditions: &[ConditionEntry], holds: &[HoldEntry], now: Duratio
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
     };
-    groups.push(("NEEDS A PERSON", of("stalled")));
-    let mut held: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
-    held.extend(of("held"));
-    groups.push(("HELD", held));
+    let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
+    person.extend(of("held"));
+    person.extend(of("stalled"));
+    groups.push(("NEEDS A PERSON", person));
     groups.push(("WAITING", of("waiting")));
     groups.push(("SUSPENDED", of("suspended")));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());

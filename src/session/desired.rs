@@ -6,14 +6,14 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Files, Loaded, NoOutputs, SourceRequest},
+    manifest::{self, Files, Loaded, NoOutputs, Owners, SourceRequest},
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
-use reconciled_provider::Problem;
+use reconciled_provider::{Problem, Scope};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
 };
@@ -170,7 +170,7 @@ impl Session {
 
     /// Loads the manifests of `snapshots`.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
-        let (snapshots, loaded) = self.read(snapshots).await?;
+        let (snapshots, loaded) = self.read(snapshots, store).await?;
         if loaded.withheld.is_empty() {
             return self.outlook_of(snapshots, loaded, store).await;
         }
@@ -191,15 +191,40 @@ impl Session {
                 kept.push(self.poll(&source, known).await?);
             }
         }
-        let (kept, loaded) = self.read(kept).await?;
+        let (kept, loaded) = self.read(kept, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, store).await?;
         outlook.problems = problems;
         outlook.withheld = withheld;
         Ok(outlook)
     }
 
+    /// Parses and normalizes. What several sources declare belongs to the one it is tracked for, which only the
+    /// inventory knows; it is asked about nothing else.
+    async fn read(
+        &self,
+        snapshots: Vec<Snapshot>,
+        store: &dyn Store,
+    ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
+        let (snapshots, loaded) = self.parse(snapshots, Owners::new()).await?;
+        let mut owners = Owners::new();
+        let scopes: BTreeSet<&Scope> = loaded.contested.iter().map(|(scope, _)| scope).collect();
+        for scope in scopes {
+            for row in store.scope(scope).await?.rows {
+                let key = (scope.clone(), row.tracked.id.clone());
+                if loaded.contested.contains(&key) {
+                    owners.insert(key, row.manifest.source().into());
+                }
+            }
+        }
+        if owners.is_empty() { Ok((snapshots, loaded)) } else { self.parse(snapshots, owners).await }
+    }
+
     /// Parses and normalizes, away from the tasks: remotes are asked meanwhile.
-    async fn read(&self, snapshots: Vec<Snapshot>) -> Result<(Vec<Snapshot>, Loaded), Failure> {
+    async fn parse(
+        &self,
+        snapshots: Vec<Snapshot>,
+        owners: Owners,
+    ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
         let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
         let cache = self.cache.clone();
         blocking(move || {
@@ -220,6 +245,7 @@ impl Session {
                 entries: &views,
                 known: &known,
                 host: &config.host,
+                owners: &owners,
                 outputs: &NoOutputs,
                 secrets: &*secrets,
             };

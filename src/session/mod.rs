@@ -67,6 +67,8 @@ pub struct Session {
     mirrors: Arc<Mirrors>,
     /// What was parsed before: only blobs that changed are parsed again.
     cache: Arc<Mutex<Cache>>,
+    /// What is going on at the remotes.
+    pub tally: Arc<layer::Tally>,
 }
 
 impl Session {
@@ -113,13 +115,14 @@ impl Session {
             deadline: READ_LIMIT,
             stop: Stop::default(),
         };
+        let tally = Arc::new(layer::Tally::default());
         let mut entries = BTreeMap::new();
         let mut writers = BTreeMap::new();
         let mut views = Vec::new();
         let mut problems = Vec::new();
         for entry in &config.providers {
             let provider = match registry::build(entry, &config.instance) {
-                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone()),
+                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone(), tally.clone()),
                 Err(found) => {
                     problems.extend(found);
                     continue;
@@ -149,6 +152,7 @@ impl Session {
             secrets,
             mirrors: Arc::default(),
             cache: Arc::default(),
+            tally,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Failure, desired::Folder};
 use crate::{
-    config::{Config, GitRef, HostSecrets, SourceConfig},
+    config::{Config, FOLDER, GitRef, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
         CommitInfo, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec, RemoteUrl,
@@ -200,7 +200,7 @@ pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Sna
         rules.paths = vec![".".into()];
     }
     Ok(Snapshot {
-        name: name.map_or_else(|| Arc::from("dir"), |s| s.name.clone()),
+        name: name.map_or_else(|| Arc::from(FOLDER), |s| s.name.clone()),
         revision: "".into(),
         label: "dir".into(),
         commit: None,

@@ -19,6 +19,7 @@ use git2::{ErrorCode, Oid as GitOid, Repository};
 
 use super::bare::{descends, init_bare, keep, open, remove};
 use super::commit::{broken, find_commit};
+use super::compact::compact;
 use super::credentials::Credentials;
 use super::error::{Cause, io_error};
 use super::reference::Reference;
@@ -253,6 +254,7 @@ impl Mirror {
             });
         }
         self.publish(&repository, offered)?;
+        compact(&repository);
         Ok(Polled::Changed { from: in_force, to })
     }
 

@@ -14,6 +14,7 @@
 
 mod bare;
 mod commit;
+mod compact;
 mod credentials;
 mod error;
 mod folder;

@@ -324,6 +324,34 @@ mod polls {
     }
 
     #[test]
+    fn many_packs_become_one_and_nothing_is_lost() {
+        let (upstream, host) = (Upstream::new(), Host::new());
+        let mirror = host.mirror(&upstream.url());
+        let packs = || {
+            let folder = fs::read_dir(mirror.directory().join("objects/pack")).unwrap();
+            let paths = folder.map(|entry| entry.unwrap().path());
+            paths.filter(|path| path.extension().is_some_and(|e| e == "pack")).collect::<Vec<_>>()
+        };
+        let mut all = Vec::new();
+        let mut most = 0;
+        for number in 0..60 {
+            all.push(upstream.commit("main", &[("a.yaml", &format!("n: {number}"))]));
+            mirror.poll(all.iter().rev().nth(1).copied(), None).unwrap();
+            most = most.max(packs().len());
+            for path in packs() {
+                // As if it were of another day: what is young may belong to a fetch that is still going on.
+                let file = fs::File::open(path).unwrap();
+                file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }
+        }
+        assert!((50..=52).contains(&most) && packs().len() < 20, "{most} packs, then {}", packs().len());
+        for (number, commit) in all.iter().enumerate() {
+            let tree = mirror.tree_at(*commit, &Paths::all()).unwrap();
+            assert_eq!(read(&tree, "a.yaml"), format!("n: {number}"));
+        }
+    }
+
+    #[test]
     fn a_fetch_over_the_cap_is_stopped() {
         let (upstream, host) = (Upstream::new(), Host::new());
         // Digests do not compress.

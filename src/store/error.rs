@@ -212,9 +212,7 @@ impl StoreError {
             StoreError::AlreadyThere(_) => {
                 "use it as it is, or start over with `reconciled state init --recover`"
             }
-            StoreError::Locked { .. } => {
-                "let that process do it (leave out `--standalone`), or stop it first"
-            }
+            StoreError::Locked { .. } => "let that process finish, or stop it first",
             StoreError::NewerSchema { .. } => {
                 "run the newer program again, or `reconciled restore` a backup made before the upgrade"
             }

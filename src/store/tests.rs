@@ -658,7 +658,7 @@ async fn a_second_writer_is_told_who_the_first_one_is() {
     let error = Db::open_writer(dir.path(), create()).await.unwrap_err();
     let StoreError::Locked { pid, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*pid, Some(std::process::id()));
-    assert!(error.hint().unwrap().contains("--standalone"));
+    assert!(error.hint().unwrap().contains("let that process finish"));
     db.close().await;
     assert!(Db::open_writer(dir.path(), existing()).await.is_ok());
 }

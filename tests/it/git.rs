@@ -1,7 +1,13 @@
 //! Repositories that are gone, empty, rewound or hold what is refused: the last good revision stays in force.
 
 use crate::env::{Env, rrsets, zone};
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    os::unix::fs::symlink,
+    sync::mpsc::channel,
+};
 
 const ZONE: &str = "example.com";
 
@@ -86,4 +92,29 @@ fn a_submodule_is_refused_by_name_and_nothing_is_pruned() {
     env.git(&["commit", "-q", "-m", "submodule"]);
     env.git(&["push", "-q", "origin", "HEAD:main"]);
     env.run(&["plan"]).exits(1).says(&["vendored"]);
+}
+
+#[test]
+fn the_proxy_of_the_environment_is_asked_for_https_and_its_refusal_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, asked) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            let _ =
+                stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = sender.send(line);
+        }
+    });
+    let env = Env::zonefile();
+    let text = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let local = format!("url: {}", env.path("repo.git").display());
+    assert!(text.contains(&local));
+    env.write("config.yaml", &text.replace(&local, "url: \"https://git.example.invalid/infra.git\""));
+    let output = env.run_with(&["plan"], &[("https_proxy", &proxy)]).exits(1);
+    output.says(&["https://git.example.invalid/infra.git", "hint:"]);
+    assert_eq!(asked.try_recv().unwrap().trim(), "CONNECT git.example.invalid:443 HTTP/1.1");
 }

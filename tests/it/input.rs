@@ -17,7 +17,10 @@ fn refused(text: &str, words: &[&str]) -> Output {
 
 #[test]
 fn unreadable_yaml_is_told_with_its_place() {
-    refused("apiVersion: dns/v1\nkind: [Zone\n", &["error:", "zone.yaml:"]);
+    refused(
+        "apiVersion: dns/v1\nkind: [Zone\n",
+        &["error: unclosed bracket", "--> zone.yaml:2:7", "2 | kind: [Zone"],
+    );
 }
 
 #[test]
@@ -28,13 +31,18 @@ fn yaml_bombs_end_within_a_small_memory() {
     }
     let quadratic = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(20_000), "*a,".repeat(20_000));
     let deep = "[".repeat(200_000);
-    for bomb in [exponential, quadratic, deep] {
+    let aliases = "hint: aliases (`*name`) are not read: write the value out";
+    for (bomb, words) in [
+        (exponential, ["--> bomb.yaml:6:12", aliases]),
+        (quadratic, ["--> bomb.yaml:6:7", aliases]),
+        (deep, ["--> bomb.yaml:5:", "error: recursion limit exceeded"]),
+    ] {
         let env = Env::zonefile();
         env.push(
             "bomb.yaml",
             &format!(
                 "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: a}}\nspec:\n{}",
-                bomb.replace("\na", "\n  a")
+                bomb.lines().map(|line| format!("  {line}\n")).collect::<String>()
             ),
         );
         let mut command = Command::new("prlimit");
@@ -46,7 +54,7 @@ fn yaml_bombs_end_within_a_small_memory() {
             .args(["--as=2000000000", "--cpu=60", env!("CARGO_BIN_EXE_reconciled"), "--config"])
             .arg(config)
             .args(["apply", "--yes"]);
-        env.finish(command).exits(1).says(&["error:", "bomb.yaml"]);
+        env.finish(command).exits(1).says(&words);
     }
 }
 
@@ -54,12 +62,28 @@ fn yaml_bombs_end_within_a_small_memory() {
 fn an_unknown_field_kind_or_provider_is_told_with_what_was_meant() {
     refused(
         &zone(ZONE, "zones", &["{name: www, type: A, valeus: [192.0.2.1]}"]),
-        &["zone.yaml:8:28", "valeus", "values"],
+        &["error: unknown field `valeus`", "--> zone.yaml:8:28", "hint: did you mean `values`?"],
     );
-    refused(&zone(ZONE, "zones", &[]).replace("kind: Zone", "kind: Zoen"), &["zone.yaml:2:", "Zoen", "Zone"]);
+    refused(
+        &zone(ZONE, "zones", &[]).replace("kind: Zone", "kind: Zoen"),
+        &["error: unknown kind Zoen of dns/v1", "--> zone.yaml:2:7", "hint: did you mean `Zone` of dns/v1?"],
+    );
     refused(
         &zone(ZONE, "zoness", &["{name: www, type: A, values: [192.0.2.1]}"]),
-        &["zone.yaml:5:", "zoness", "zones"],
+        &[
+            "error: provider `zoness` is not configured on this host",
+            "--> zone.yaml:5:13",
+            "hint: did you mean `zones`?",
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_field_does_not_hide_what_else_is_wrong() {
+    let text = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.256]}"]);
+    refused(
+        &text.replace("ttl: 300", "ttl: many"),
+        &["--> zone.yaml:6:8", "expected a number, found `many`", "--> zone.yaml:8:37", "192.0.2.256"],
     );
 }
 
@@ -67,14 +91,42 @@ fn an_unknown_field_kind_or_provider_is_told_with_what_was_meant() {
 fn a_record_that_cannot_be_is_told_with_its_place() {
     let www = "{name: www, type: A, values: [192.0.2.1]}";
     for (record, words) in [
-        ("{name: www, type: A, values: [192.0.2.256]}", &["zone.yaml:9:", "192.0.2.256"][..]),
-        ("{name: www.example.org., type: A, values: [192.0.2.1]}", &["zone.yaml:9:", "www.example.org."]),
-        ("{name: www, type: CNAME, values: [www.example.net.]}", &["zone.yaml:", "CNAME"]),
-        ("{name: www, type: A, values: [192.0.2.3]}", &["zone.yaml:8:", "zone.yaml:9:"]),
+        (
+            "{name: bad, type: A, values: [192.0.2.256]}",
+            [
+                "error: `192.0.2.256` is not an IPv4 address",
+                "--> zone.yaml:9:37",
+                "hint: an A record wants four numbers",
+            ],
+        ),
+        (
+            "{name: www.example.org., type: A, values: [192.0.2.1]}",
+            [
+                "error: `www.example.org.` is outside zone `example.com`",
+                "--> zone.yaml:9:14",
+                "hint: write it without the dot at the end",
+            ],
+        ),
+        (
+            "{name: www, type: CNAME, values: [www.example.net.]}",
+            [
+                "error: www A stands beside a CNAME",
+                "--> zone.yaml:9:7 the CNAME",
+                "hint: a CNAME is the only record at its name",
+            ],
+        ),
+        (
+            "{name: www, type: A, values: [192.0.2.3]}",
+            [
+                "error: www A is declared twice\n  --> zone.yaml:9:7",
+                "--> zone.yaml:8:7 first declared here",
+                "hint: write all values in one record",
+            ],
+        ),
     ] {
         let env = Env::zonefile();
         env.push("zone.yaml", &zone(ZONE, "zones", &[www, record]));
-        env.run(&["apply", "--yes"]).exits(1).says(&["error:"]).says(words);
+        env.run(&["apply", "--yes"]).exits(1).says(&words);
     }
 }
 
@@ -89,7 +141,12 @@ fn one_resource_in_two_files_names_both_places() {
             .replace("metadata: {name: example.com}", "metadata: {name: other}")
             .replace("spec:", "spec:\n  zone: example.com"),
     );
-    env.run(&["apply", "--yes"]).exits(1).says(&["a.yaml:", "b.yaml:"]);
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "error: Zone/other#www/A in zones/example.com is declared twice",
+        "--> b.yaml:9\n",
+        "--> a.yaml:8 first declared here",
+        "hint: remove one, or write `merge: true` on all",
+    ]);
 }
 
 #[test]
@@ -114,7 +171,7 @@ fn a_bad_configuration_is_told_with_its_place_and_what_was_meant() {
     env.write("config.yaml", "instnace: x\n");
     env.run(&["plan"]).exits(1).says(&["config.yaml:1:", "instnace", "instance"]);
     env.write("config.yaml", "sources: [\n");
-    env.run(&["plan"]).exits(1).says(&["config.yaml:"]);
+    env.run(&["plan"]).exits(1).says(&["error: unclosed bracket", "--> DIR/config.yaml:1:10"]);
 }
 
 fn applied() -> Env {
@@ -130,7 +187,9 @@ fn a_state_that_cannot_be_written_is_named() {
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
     // Permissions do not stop root, a file where a directory belongs does.
     env.write("state", "");
-    env.run(&["apply", "--yes"]).exits(1).says(&["DIR/state", "error:"]);
+    env.run(&["apply", "--yes"])
+        .exits(1)
+        .says(&["error: create DIR/state: File exists", "hint: check `stateDir` in the configuration"]);
     fs::remove_file(env.path("state")).unwrap();
     fs::create_dir(env.path("state")).unwrap();
     fs::set_permissions(env.path("state"), fs::Permissions::from_mode(0o500)).unwrap();
@@ -177,4 +236,91 @@ fn a_damaged_database_is_told_with_two_ways_out() {
         "reconciled state init --recover",
     ]);
     assert_eq!(fs::read_to_string(env.path("state/state.db")).unwrap(), text);
+}
+
+/// What SARIF 2.1.0 (OASIS, the published schema) demands of each object that a report of ours holds, and all it
+/// allows of what we write: path from the log, required fields, allowed fields.
+const SARIF: &[(&str, &[&str], &[&str])] = &[
+    ("", &["version", "runs"], &["$schema", "version", "runs"]),
+    ("/runs/*", &["tool"], &["tool", "results", "columnKind"]),
+    ("/runs/*/tool", &["driver"], &["driver"]),
+    ("/runs/*/tool/driver", &["name"], &["name", "version", "rules"]),
+    ("/runs/*/tool/driver/rules/*", &["id"], &["id", "shortDescription"]),
+    ("/runs/*/tool/driver/rules/*/shortDescription", &["text"], &["text"]),
+    (
+        "/runs/*/results/*",
+        &["message"],
+        &["ruleId", "ruleIndex", "level", "message", "partialFingerprints", "locations", "relatedLocations"],
+    ),
+    ("/runs/*/results/*/message", &["text"], &["text"]),
+    ("/runs/*/results/*/locations/*", &[], &["physicalLocation"]),
+    ("/runs/*/results/*/relatedLocations/*", &[], &["physicalLocation", "message"]),
+    (
+        "/runs/*/results/*/locations/*/physicalLocation",
+        &["artifactLocation"],
+        &["artifactLocation", "region"],
+    ),
+    ("/runs/*/results/*/locations/*/physicalLocation/artifactLocation", &["uri"], &["uri"]),
+    ("/runs/*/results/*/locations/*/physicalLocation/region", &["startLine"], &["startLine", "startColumn"]),
+];
+
+/// Every value that `path` means; `*` is each element of a list.
+fn at<'a>(root: &'a serde_json::Value, path: &str) -> Vec<&'a serde_json::Value> {
+    let mut found = vec![root];
+    for step in path.split('/').skip(1) {
+        found = found
+            .into_iter()
+            .flat_map(|value| match step {
+                "*" => {
+                    value.as_array().unwrap_or_else(|| panic!("{path}: no list: {value}")).iter().collect()
+                }
+                _ => value.get(step).into_iter().collect::<Vec<_>>(),
+            })
+            .collect();
+    }
+    found
+}
+
+#[test]
+fn a_report_for_code_scanning_is_sarif_2_1_0() {
+    let env = Env::new();
+    let duplicate = ["{name: www, type: A, values: [192.0.2.1]}"; 2];
+    env.write("in/a b.yaml", &zone(ZONE, "zones", &duplicate));
+    env.write("in/c.yaml", "kind: [");
+    let output = env.finish(env.command(&["validate", "in", "-o", "sarif"])).exits(1);
+    let log: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    for (path, required, allowed) in SARIF {
+        for object in at(&log, path) {
+            let keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(
+                required.iter().all(|key| keys.contains(key)),
+                "{path} lacks one of {required:?}: {object}"
+            );
+            assert!(
+                keys.iter().all(|key| allowed.contains(key)),
+                "{path} has more than {allowed:?}: {object}"
+            );
+        }
+    }
+    assert_eq!((&log["version"], at(&log, "/runs/*").len()), (&"2.1.0".into(), 1));
+    assert!(log["$schema"].as_str().unwrap().ends_with("sarif-2.1.0.json"));
+    assert_eq!(log["runs"][0]["columnKind"], "unicodeCodePoints");
+    let results = at(&log, "/runs/*/results/*");
+    assert_eq!(results.len(), 2, "{log:#}");
+    let rules = at(&log, "/runs/*/tool/driver/rules/*/id");
+    for result in results {
+        assert!(["error", "warning", "note", "none"].contains(&result["level"].as_str().unwrap()));
+        assert_eq!(rules[result["ruleIndex"].as_u64().unwrap() as usize], &result["ruleId"]);
+        let prints = result["partialFingerprints"].as_object().unwrap();
+        assert!(prints.values().all(serde_json::Value::is_string));
+        for physical in at(result, "/locations/*/physicalLocation") {
+            let uri = physical["artifactLocation"]["uri"].as_str().unwrap();
+            assert!(uri.starts_with("in/") && !uri.contains(' '), "{uri}");
+            // Lines and columns count from 1.
+            for number in physical["region"].as_object().unwrap().values() {
+                assert!(number.as_u64().unwrap() >= 1);
+            }
+        }
+    }
+    assert!(!at(&log, "/runs/*/results/*/relatedLocations/*/message/text").is_empty());
 }

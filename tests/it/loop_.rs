@@ -254,3 +254,47 @@ fn zone_files_go_through_the_same_loop() {
     env.apply();
     assert_eq!(fs::read(&file).unwrap(), before);
 }
+
+#[test]
+fn what_is_imported_name_by_name_is_in_sync_and_one_file_each() {
+    let env = Env::zonefile();
+    let all = [
+        "{name: \"*.dev\", type: A, values: [192.0.2.3]}",
+        "{name: \"@\", type: TXT, values: [hi], ttl: 60}",
+    ];
+    env.push(
+        "zone.yaml",
+        &zone(ZONE, "zones", &[&all[..], &[WWW, "{name: www, type: TXT, values: [x]}"]].concat()),
+    );
+    env.apply();
+    env.run(&["import", "zones", ZONE, "--out", "in", "--split", "by-name"])
+        .exits(0)
+        .says(&["3 files written to in"]);
+    let mut files: Vec<_> = fs::read_dir(env.path("in/example.com"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    assert_eq!(files, ["_.dev.yaml", "example.com.yaml", "www.yaml"]);
+    env.run(&["plan", "--dir", "in", "--source", "infra", "--refresh", "--detailed-exitcode"]).exits(0);
+}
+
+#[test]
+fn what_drifted_is_imported_alone_and_says_where_it_is_declared() {
+    let env = Env::zonefile();
+    let mail = "{name: mail, type: A, values: [192.0.2.2]}";
+    let gone = "{name: gone, type: A, values: [192.0.2.3]}";
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, mail, gone]));
+    env.apply();
+    env.run(&["import", "zones", ZONE, "--drifted"]).exits(0).says(&["nothing that is declared differs"]);
+    let file = env.path("zones/example.com.zone");
+    let text = fs::read_to_string(&file).unwrap().replace("192.0.2.1 ", "203.0.113.9 ");
+    let lines = text.lines().filter(|line| !line.starts_with("gone")).chain(["foreign 300 IN A 192.0.2.9"]);
+    fs::write(&file, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let output = env.run(&["import", "zones", ZONE, "--drifted"]).exits(0).says(&[
+        "Zone/example.com#www/A, declared in zone.yaml:8, differs in values",
+        "Zone/example.com#gone/A, declared in zone.yaml:10, is not there",
+    ]);
+    assert!(output.stdout.contains("{name: www, type: A, values: [\"203.0.113.9\"]}"), "{}", output.stdout);
+    assert!(!output.stdout.contains("mail") && !output.stdout.contains("foreign"), "{}", output.stdout);
+}

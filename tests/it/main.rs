@@ -15,5 +15,7 @@ mod pdns;
 mod proxy;
 mod remote;
 mod secrets;
+mod ssh;
 mod tidy;
 mod trust;
+mod watch;

@@ -50,8 +50,11 @@ pub struct Manifest {
 
 impl Manifest {
     /// Decodes `spec` as a `T`, with every problem at its place.
+    ///
+    /// Beside an error the value lacks what is wrong: it serves to find more problems, and nothing of a file with
+    /// an error is applied.
     pub fn spec<T: DeserializeOwned>(&self) -> (Option<T>, Vec<Problem>) {
-        self.spec.decode(&self.file)
+        self.spec.decode_all(&self.file)
     }
     /// Where something in this manifest was declared.
     pub fn origin(&self, span: Span) -> Origin {

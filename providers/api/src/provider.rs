@@ -187,7 +187,8 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// What exists, for import. `query` names a scope, in the words of this provider.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
 
-    /// Manifests (YAML documents) that declare what was found.
+    /// Manifests (YAML documents) that declare what was found. Where what stands for the scope itself was taken
+    /// out of it, they contribute to a scope that is declared elsewhere.
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error>;
 
     /// The part of an address that names `id` within its manifest: `www/A`. None: the manifest as a whole.

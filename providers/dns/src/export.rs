@@ -14,21 +14,29 @@ use bytes::Bytes;
 use reconciled_provider::{Found, Observed, Owner, Scope};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// One `Zone` manifest that declares what was found.
+/// One manifest that declares what was found: a `Zone`, or a `RecordSet` where the zone itself is not among it.
 pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     let sets: Vec<(&Observed, RrSet<'_>)> =
         found.resources.iter().filter_map(|o| Some((o, RrSet::decode(&o.bytes)?))).collect();
     let ttl = commonest_ttl(&sets);
-    let zone = &found.scope.name;
+    let zone = &found.scope.name.to_string();
     let mut out = String::new();
     let mut skipped = String::new();
-    let _ = write!(
-        out,
-        "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: {}}}\nspec:\n  provider: {}\n",
-        quoted(zone),
-        quoted(entry)
-    );
-    if ttl != DEFAULT_TTL {
+    let whole = found.resources.iter().any(|o| o.id == record::zone_id(&found.scope));
+    // A `*` in an address is a pattern.
+    let first = sets.first().and_then(|(observed, _)| record::parts(&observed.id));
+    let first = first.map(|(name, _)| name.trim_end_matches('.').replace('*', "wildcard"));
+    let (kind, name) = match &first {
+        Some(first) if !whole => ("RecordSet", first),
+        _ => ("Zone", zone),
+    };
+    let _ = writeln!(out, "apiVersion: dns/v1\nkind: {kind}\nmetadata: {{name: {}}}\nspec:", quoted(name));
+    if !whole {
+        let _ = writeln!(out, "  zone: {}", quoted(zone));
+    }
+    let _ = writeln!(out, "  provider: {}", quoted(entry));
+    // What a set does not say it takes from its zone, which says it elsewhere.
+    if ttl != DEFAULT_TTL || !whole {
         let _ = writeln!(out, "  ttl: {ttl}");
     }
     let mut records = String::new();

@@ -10,7 +10,7 @@ use reconciled_engine::{
 };
 use reconciled_provider::{Error, FieldChange, Hash, Observer, ResourceId, Scope, Severity, Shown, Spec};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -24,6 +24,9 @@ pub struct Options<'a> {
     /// How many changes get their values.
     pub details: Details,
 }
+
+/// Most files that a reason names.
+const FILES: usize = 3;
 
 /// How many changes get `before`, `after` and `fields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +74,46 @@ impl Document {
             .map(|(scope, tracked)| Unassigned { scope: name(scope), tracked: *tracked })
             .collect();
         document.unassigned.sort_by(|a, b| a.scope.cmp(&b.scope));
+        document.frozen = frozen(survey, desired);
         document.problems = options.problems.iter().map(problem).collect();
         document.state = state(&document);
         document
     }
+}
+
+/// What may not be touched, by source and reason.
+fn frozen(survey: &Survey, desired: &Desired) -> Vec<Frozen> {
+    let mut groups: BTreeMap<(Arc<str>, String), (BTreeSet<String>, usize)> = BTreeMap::new();
+    let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
+    for (key, count) in views.flat_map(|view| &view.plan.frozen) {
+        let reason = match desired.sources.get(key.source()) {
+            None => "its source was not read".to_string(),
+            Some(state) if state.unassigned.contains(key) => {
+                "its provider is not configured on this host".to_string()
+            }
+            Some(state) if !state.broken.is_empty() => {
+                let mut files: Vec<&str> = state.broken.iter().map(|file| &**file).collect();
+                let more = files.len().saturating_sub(FILES);
+                files.truncate(FILES);
+                let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("files with errors may still declare it: {}{rest}", files.join(", "))
+            }
+            Some(state) if state.revision.is_empty() => {
+                "a folder deletes nothing unless it stands for a source (--source)".to_string()
+            }
+            Some(_) => "its source has errors".to_string(),
+        };
+        let group = groups.entry((key.source().into(), reason)).or_default();
+        group.0.insert(format!("{}/{}", key.kind(), key.name()));
+        group.1 += count;
+    }
+    let row = |((source, reason), (manifests, tracked)): (_, (BTreeSet<String>, _))| Frozen {
+        source,
+        reason,
+        manifests: manifests.into_iter().collect(),
+        tracked,
+    };
+    groups.into_iter().map(row).collect()
 }
 
 fn name(scope: &Scope) -> Arc<str> {

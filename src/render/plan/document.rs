@@ -42,6 +42,9 @@ pub struct Document {
     pub foreign: Foreign,
     /// What is remembered of entries that are not configured here: left alone.
     pub unassigned: Vec<Unassigned>,
+    /// What is tracked and left as it is, because it is not known here what its source declares.
+    #[serde(default)]
+    pub frozen: Vec<Frozen>,
     /// What is wrong with the manifests.
     pub problems: Vec<Problem>,
     /// Scopes that could not be read.
@@ -313,6 +316,19 @@ pub struct Unassigned {
     /// `PROVIDER/NAME` of the scope.
     pub scope: Arc<str>,
     /// How many resources of it are tracked.
+    pub tracked: usize,
+}
+
+/// What is tracked and neither changed, restored nor deleted, for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Frozen {
+    /// The source it is tracked for.
+    pub source: Arc<str>,
+    /// Why.
+    pub reason: String,
+    /// The manifests that declared it.
+    pub manifests: Vec<String>,
+    /// How many resources of theirs are tracked.
     pub tracked: usize,
 }
 

@@ -1,7 +1,7 @@
 //! What text and Markdown share: symbols, one-line values, changed lines of long values, counts in words.
 
 use super::document::*;
-use crate::render::{clean, cut};
+use crate::render::{clean, counted, cut};
 use std::borrow::Cow;
 
 /// Most lines of a long value that are shown on each side.
@@ -167,8 +167,13 @@ pub(super) fn words(summary: &Summary, always: bool) -> String {
 
 /// The last line: what would happen, or that nothing would.
 pub(super) fn conclusion(document: &Document) -> String {
+    let frozen = document.frozen.iter().map(|one| one.tracked).sum();
     if document.has_changes() {
-        return format!("Plan: {}; {} in sync", words(&document.summary, true), document.in_sync);
+        let frozen = match frozen {
+            0 => String::new(),
+            count => format!(", {count} frozen"),
+        };
+        return format!("Plan: {}; {} in sync{frozen}", words(&document.summary, true), document.in_sync);
     }
     let count =
         |kinds: &[ConditionKind]| document.conditions.iter().filter(|c| kinds.contains(&c.kind)).count();
@@ -176,8 +181,9 @@ pub(super) fn conclusion(document: &Document) -> String {
         (count(&[ConditionKind::Stalled, ConditionKind::Held]), "in need of a person"),
         (count(&[ConditionKind::Waiting]), "waiting"),
         (count(&[ConditionKind::Suspended]), "suspended"),
+        (frozen, "frozen"),
     ];
-    let mut text = format!("No changes. {} resources in sync", document.in_sync);
+    let mut text = format!("No changes. {} in sync", counted(document.in_sync, "resource"));
     for (count, word) in rest.iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {word}");
     }

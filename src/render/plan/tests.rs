@@ -131,6 +131,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             resources: Vec::new(),
         },
         plan: ScopePlan {
+            frozen: Default::default(),
             scope: scope.clone(),
             base: Version::Unknown,
             steps,
@@ -367,6 +368,7 @@ fn the_document_is_terraforms_shape_with_digest_state_reason_file_and_line() {
         "count": 0
       },
       "unassigned": [],
+      "frozen": [],
       "problems": [],
       "failures": []
     }
@@ -473,6 +475,25 @@ fn nothing_to_do_is_one_line() {
         plain(&survey),
         "No changes. 412 resources in sync.\n148 foreign, left alone (--show-foreign)\n"
     );
+}
+
+#[test]
+fn what_is_frozen_is_counted_apart_and_says_why() {
+    let mut survey = survey(Vec::new());
+    let key = |source: &str, name: &str| ManifestKey::new(source, "dns", "Zone", "", name);
+    let plan = plan_of(&mut survey);
+    plan.in_sync = 1;
+    plan.frozen = [(key("infra", "a"), 2), (key("infra", "b"), 1), (key("gone", "c"), 4)].into();
+    let state = SourceState { broken: ["a.yaml", "b.yaml"].map(Arc::from).into(), ..SourceState::default() };
+    let desired = Desired { sources: [("infra".into(), state)].into(), ..Desired::default() };
+    let document = Document::of(&survey, &desired, &|_| None, &Options::default());
+    assert_snapshot!(text(&document, &TextOptions::default()), @"
+    FROZEN: not changed, restored or deleted
+      source gone  4 of Zone/c: its source was not read
+      source infra  3 of Zone/a, Zone/b: files with errors may still declare it: a.yaml, b.yaml
+
+    No changes. 1 resource in sync, 7 frozen.
+    ");
 }
 
 #[test]

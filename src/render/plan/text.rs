@@ -32,6 +32,9 @@ const WIDTH: usize = 400;
 /// Room that values get however narrow the terminal is.
 const VALUES: usize = 16;
 
+/// Most manifests that are named as frozen for one reason.
+const FROZEN: usize = 5;
+
 /// Widest address that its neighbours are aligned with.
 const ALIGNED: usize = 48;
 
@@ -282,6 +285,21 @@ impl Text {
     }
 
     fn left_alone(&mut self, document: &Document) {
+        if !document.frozen.is_empty() {
+            self.painted(paint::YELLOW, "FROZEN");
+            self.line(": not changed, restored or deleted");
+            for one in &document.frozen {
+                let shown: Vec<&str> = one.manifests.iter().take(FROZEN).map(String::as_str).collect();
+                let more = if one.manifests.len() > FROZEN { ", …" } else { "" };
+                let (source, reason, names) = (clean(&one.source), clean(&one.reason), shown.join(", "));
+                self.line(&format!(
+                    "  source {source}  {} of {}{more}: {reason}",
+                    one.tracked,
+                    clean(&names)
+                ));
+            }
+            self.out.push('\n');
+        }
         if !document.unassigned.is_empty() {
             self.line("UNASSIGNED, left alone");
             for one in &document.unassigned {

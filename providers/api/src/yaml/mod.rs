@@ -5,6 +5,7 @@
 //! that substitution can happen after parsing and every problem can point at its character.
 //! Nodes are dropped once a manifest is normalized; nothing at rest is a tree.
 
+mod all;
 pub(crate) mod decode;
 mod node;
 mod parse;

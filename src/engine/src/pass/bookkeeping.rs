@@ -10,10 +10,22 @@ use crate::{
     survey::View,
 };
 use reconciled_provider::{Address, ResourceId, Scope};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Calls without an answer that turn out to have taken effect, by change, with the outcome `observed`.
+pub(super) type FoundDone = BTreeMap<(&'static str, &'static str), usize>;
 
 /// What changes in memory although nothing is written to the remote.
-pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Duration) -> Vec<Write> {
+pub(super) fn bookkeeping(
+    scope: &Scope,
+    view: &View,
+    window: Duration,
+    now: Duration,
+) -> (Vec<Write>, FoundDone) {
     let plan = &view.plan;
     let mut rows: Vec<Row> = plan.refreshed.clone();
     let mut gone: Vec<ResourceId> = plan.lapsed.iter().map(|row| row.tracked.id.clone()).collect();
@@ -65,6 +77,16 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
         .filter(answered)
         .map(|open| Ending { action: open.intent.action, outcome: "observed".into(), error: None })
         .collect();
+    let mut found = FoundDone::new();
+    for open in view.memory.open.iter().filter(answered) {
+        let intent = &open.intent;
+        let after = view.seen.get(&intent.row.tracked.id).map(|observed| observed.hash);
+        let word = ["create", "update", "replace", "delete"].into_iter().find(|word| *word == &*intent.op);
+        let took_effect = if &*intent.op == "delete" { after.is_none() } else { after == intent.after };
+        if let (Some(word), true) = (word, took_effect) {
+            *found.entry((word, "observed")).or_default() += 1;
+        }
+    }
     // Rows recovered from those intents are not in the store yet.
     let touched: BTreeSet<&ResourceId> = rows.iter().map(|r| &r.tracked.id).chain(&gone).collect();
     let recovered: Vec<Row> = view
@@ -104,7 +126,7 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
     writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
     claims_synced(view, &mut writes);
     writes.extend(events.into_iter().map(Write::Event));
-    writes
+    (writes, found)
 }
 
 /// A claim is synced when the resource that carries it is in sync.

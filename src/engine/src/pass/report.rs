@@ -35,7 +35,8 @@ pub enum ScopeState {
 pub struct ScopeReport {
     /// How it stands now.
     pub state: ScopeState,
-    /// What ended, by change and outcome: (`create`, `done`) → 3.
+    /// What ended, by change and outcome: (`create`, `done`) → 3. `observed`: an earlier call without an answer,
+    /// also of an earlier process, turned out to have taken effect.
     pub outcomes: BTreeMap<(&'static str, &'static str), usize>,
     /// Resources adopted.
     pub adopted: usize,

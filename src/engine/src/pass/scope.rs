@@ -69,7 +69,7 @@ impl Engine {
         let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);
-        let mut writes = bookkeeping(
+        let (mut writes, found) = bookkeeping(
             scope,
             &view,
             self.surveyor.entries[&scope.provider].observer.info().consistency_window,
@@ -93,7 +93,13 @@ impl Engine {
             }
             self.succeeded(scope);
             let state = state_without_actions(&view, held, &conditions, adopted > 0);
-            return Ok(ScopeReport { adopted, settled, wakes, ..ScopeReport::quiet(state, conditions) });
+            return Ok(ScopeReport {
+                outcomes: found,
+                adopted,
+                settled,
+                wakes,
+                ..ScopeReport::quiet(state, conditions)
+            });
         }
         if !writes.is_empty() {
             self.store.commit(writes).await?;
@@ -125,6 +131,7 @@ impl Engine {
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
         report.wakes.extend(wakes);
+        report.outcomes.extend(found);
         Ok(report)
     }
 

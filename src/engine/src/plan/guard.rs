@@ -190,6 +190,7 @@ fn over(
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
     if count > most {
+        let what = if count == 1 { what.trim_end_matches('s') } else { what };
         reasons.push(format!("{count} {what}, limit {most} (guard.{key})").into());
     }
     // u64: 100 × a large count must not wrap into "allowed".

@@ -132,6 +132,9 @@ pub struct ScopePlan {
     pub tracked: usize,
     /// Resources that are in sync.
     pub in_sync: usize,
+    /// Tracked resources that may neither be compared nor pruned, because it is not known what their source
+    /// declares, by manifest.
+    pub frozen: BTreeMap<ManifestKey, usize>,
     /// Resources that differ and are left so, because the difference is ignored.
     pub unlike: usize,
 }
@@ -166,6 +169,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         spent: Vec::new(),
         tracked: input.memory.rows.len(),
         in_sync: 0,
+        frozen: BTreeMap::new(),
         unlike: 0,
     };
     let planner = Planner { input, manifests: OnceCell::new() };

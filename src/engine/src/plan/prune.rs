@@ -23,7 +23,7 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
         }
         let is_claim = row.manifest.source() == CLAIMS;
         if !is_claim && !may_prune(planner, row) {
-            out.in_sync += 1;
+            *out.frozen.entry(row.manifest.clone()).or_default() += 1;
             out.unlike += 1;
             continue;
         }

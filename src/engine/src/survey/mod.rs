@@ -21,7 +21,7 @@ use crate::{
     store::{Approval, ClaimRow, ScopeMemory, Store},
 };
 use futures_util::{FutureExt, StreamExt, stream};
-use reconciled_provider::{ClaimState, Cx, Error, GuardDomain, Observation, Observer, Scope};
+use reconciled_provider::{ClaimState, Cx, Error, GuardDomain, Identity, Observation, Observer, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
@@ -173,7 +173,11 @@ impl Surveyor {
             }
             options.only.as_ref().is_none_or(|only| only.contains(scope) || counted.contains(&scope.provider))
         });
-        let moves = moves::moves(desired, &mut memories);
+        let assigns = |entry: &str| {
+            let info = self.entries.get(entry).map(|e| e.observer.info());
+            info.is_some_and(|info| matches!(info.identity, Identity::Assigned { .. }))
+        };
+        let moves = moves::moves(desired, &mut memories, assigns);
         let jobs: Vec<_> = names
             .into_iter()
             .map(|scope| {

@@ -1,7 +1,9 @@
 //! `moved-from`: rows get the identity their manifest has now.
 //!
 //! Guarantees: a row is moved only within its entry, only when nothing desires its old identity and nothing is
-//! tracked under the new one. It deliberately writes nothing: the move is a step of the plan.
+//! tracked or being created under the new one. Only where the remote assigns identity: where the key says it all,
+//! what has another key is another resource, and the old one has to go. It deliberately writes nothing: the move
+//! is a step of the plan.
 
 use crate::{desired::Desired, store::ScopeMemory};
 use reconciled_provider::{Address, ResourceId, Scope};
@@ -9,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows that a manifest says it was moved from get its identity, so that a rename is no delete and create.
 ///
-/// Only within one entry, only when the old address is no longer desired and the new one is not tracked.
+/// `assigns` says of an entry whether its remote assigns identity.
 pub(super) fn moves(
     desired: &Desired,
     memories: &mut BTreeMap<Scope, ScopeMemory>,
+    assigns: impl Fn(&str) -> bool,
 ) -> BTreeMap<(Scope, ResourceId), Address> {
     let mut moved = BTreeMap::new();
     if desired.manifests.iter().all(|m| m.moved_from.is_none()) {
@@ -23,13 +26,16 @@ pub(super) fn moves(
         .iter()
         .flat_map(|(s, list)| list.iter().map(move |r| (s.clone(), r.id.clone())))
         .collect();
-    for (scope, resources) in &desired.scopes {
+    for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {
         for resource in resources {
             let Some(manifest) = desired.manifests.get(resource.origin.manifest as usize) else { continue };
             let Some(from) = &manifest.moved_from else { continue };
-            let tracked =
-                memories.get(scope).is_some_and(|m| m.rows.iter().any(|r| r.tracked.id == resource.id));
-            if tracked {
+            // A create without an answer may have made it: then it is not the old one under a new name.
+            let known = |m: &ScopeMemory| {
+                m.rows.iter().any(|row| row.tracked.id == resource.id)
+                    || m.open.iter().any(|open| open.intent.row.tracked.id == resource.id)
+            };
+            if memories.get(scope).is_some_and(known) {
                 continue;
             }
             let old =

@@ -58,7 +58,9 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
         writeln!(out, "  {name}: {}", ids(list)).unwrap();
     }
     let memory = if known { "version remembered" } else { "version not remembered" };
-    writeln!(out, "  {} in sync, {memory}", plan.in_sync).unwrap();
+    let frozen: usize = plan.frozen.values().sum();
+    let frozen = if frozen > 0 { format!("{frozen} frozen, ") } else { String::new() };
+    writeln!(out, "  {} in sync, {frozen}{memory}", plan.in_sync).unwrap();
 }
 
 fn line(out: &mut String, step: &Step) {

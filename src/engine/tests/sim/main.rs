@@ -51,6 +51,8 @@ scenarios!(
     cloud_create_without_tokens_under_lag,
     cloud_create_in_part,
     cloud_rename_is_a_move,
+    host_rename_leaves_nothing_behind,
+    cloud_rename_that_finds_nothing_leaves_nothing_behind,
     chain_across_zone_host_and_cloud,
     issuer_with_claims,
 );

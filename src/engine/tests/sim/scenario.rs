@@ -137,6 +137,16 @@ fn contents(items: &[(&str, &str)]) -> Contents {
     items.iter().map(|(key, content)| (key.to_string(), vec![content.to_string()])).collect()
 }
 
+/// `old` becomes `new`, and says so.
+fn renamed(place: &str) -> Vec<(When, Do)> {
+    let items = |name: &str| [format!("{place}|a|a"), format!("{place}|{name}|x")];
+    let build = |revision, items: &[String; 2]| desired(revision, &[&items[0], &items[1]]);
+    vec![
+        (When::AtRest, Do::Commit(build("r1", &items("old")).done())),
+        (When::AtRest, Do::Commit(build("r2", &items("new")).moved("new", "old").done())),
+    ]
+}
+
 const NAMES: &[&str] = &[
     "zone_create",
     "zone_update",
@@ -157,6 +167,8 @@ const NAMES: &[&str] = &[
     "cloud_create_without_tokens_under_lag",
     "cloud_create_in_part",
     "cloud_rename_is_a_move",
+    "host_rename_leaves_nothing_behind",
+    "cloud_rename_that_finds_nothing_leaves_nothing_behind",
     "chain_across_zone_host_and_cloud",
     "issuer_with_claims",
 ];
@@ -360,6 +372,20 @@ impl Scenario {
                     (AtRest, commit(desired("r2", &["host/files|a|a", "host/files|b|b2"]).moved("b", "old"))),
                 ],
                 expect: [(scope("host/files"), contents(&[("a", "a"), ("b", "b2")]))].into(),
+                ..base
+            },
+            // Where the name is the identity, another name is another resource, and the old one has to go.
+            "host_rename_leaves_nothing_behind" => Scenario {
+                roles: host(),
+                script: renamed("host/files"),
+                expect: [(scope("host/files"), contents(&[("a", "a"), ("new", "x")]))].into(),
+                ..base
+            },
+            // The move finds nothing under the new name, so that one is created; only then may the old row go.
+            "cloud_rename_that_finds_nothing_leaves_nothing_behind" => Scenario {
+                roles: cloud(true),
+                script: renamed("cloud/q"),
+                expect: [(scope("cloud/q"), contents(&[("a", "a"), ("new", "x")]))].into(),
                 ..base
             },
             "chain_across_zone_host_and_cloud" => Scenario {
