@@ -124,7 +124,18 @@ async fn instance(State(daemon): Host) -> Json<Identity> {
 async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAnswer> {
     let (instance, ask) = (daemon.instance(), asked(query)?);
     let config = &instance.session.config;
-    Ok(Json(operation::status(&config.instance, instance.writing.db.reader(), &ask).await?))
+    let mut answer = operation::status(&config.instance, instance.writing.db.reader(), &ask).await?;
+    for (name, following) in instance.follower.sources() {
+        if let Some((error, hint)) = following.behind {
+            let force = match following.label.as_str() {
+                "" => "nothing is in force yet".to_string(),
+                label => format!("{label} stays in force"),
+            };
+            answer.messages.push(format!("error: source {name}: {error}\nhint: {hint}; {force}"));
+        }
+    }
+    answer.messages.extend(instance.follower.messages());
+    Ok(Json(answer))
 }
 
 async fn sources(State(daemon): Host) -> Json<BTreeMap<Arc<str>, Following>> {

@@ -92,7 +92,8 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
             }
         },
     };
-    let StatusAnswer { instance, status, resources } = &answer;
+    let StatusAnswer { instance, status, resources, messages } = &answer;
+    messages.iter().for_each(|message| out.talk(message));
     let now = SystemClock.now();
     if args.address.is_none() {
         let whole = Whole { instance, status };

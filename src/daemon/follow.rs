@@ -288,7 +288,12 @@ impl Loop {
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
             && desired.sources.values().all(|source| source.prunes);
-        let desired = Arc::new(desired);
+        // Once the next revision is in force, no pass that runs from this one may write.
+        let mut generations = BTreeMap::new();
+        for source in desired.sources.keys() {
+            generations.extend(self.writing.db.generations(source).await?);
+        }
+        let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
         let changed = changed(&self.outlook.desired, &desired);
         for message in &messages {
             tracing::warn!(message = message.trim(), "manifest problem");

@@ -58,6 +58,7 @@ pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>
         policies: cache.policies.clone(),
         scopes,
         exclusive,
+        generations: None,
     };
     let counts = loading.counts;
     Loaded { desired, problems: sorted_problems(loading), withheld, contested, counts }

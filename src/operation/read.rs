@@ -30,6 +30,10 @@ pub struct StatusAnswer {
     /// What is tracked at the address that was asked for.
     #[serde(default)]
     pub resources: Vec<TrackedEntry>,
+    /// What keeps newer revisions from coming into force, and what is wrong with the manifests; only a daemon
+    /// knows.
+    #[serde(default)]
+    pub messages: Vec<String>,
 }
 
 /// Answers [`StatusAsk`].
@@ -42,7 +46,7 @@ pub async fn status(instance: &str, reader: &Reader, ask: &StatusAsk) -> Result<
         status.conditions.retain(|condition| concerns(&pattern, condition, &resources));
         status.holds.clear();
     }
-    Ok(StatusAnswer { instance: instance.into(), status, resources })
+    Ok(StatusAnswer { instance: instance.into(), status, resources, messages: Vec::new() })
 }
 
 fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {

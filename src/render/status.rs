@@ -225,15 +225,13 @@ mod tests {
         assert_snapshot!(status("dns1", &example(), NOW), @r#"
         instance dns1 · source infra at 9f2c1ab (in force for 2h) · 12 tracked in 1 scope · 148 foreign
 
-        NEEDS A PERSON (1)
-          Zone/example.com#www/A  Conflict  3m
-            it exists and differs
-            hint: reconciled adopt X
-
-        HELD (1)
+        NEEDS A PERSON (2)
           pdns/example.com  5m  9f2c1ab  1 to update, 12 to delete  digest 7f3a9112
             12 deletes, limit 5 (guard.maxDeletes)
             hint: to consent: reconciled approve 7f3a9112 --reason "…"
+          Zone/example.com#www/A  Conflict  3m
+            it exists and differs
+            hint: reconciled adopt X
 
         WAITING (1)
           Zone/example.com#www/A  Unavailable  3m, next try in 30s

@@ -19,6 +19,9 @@ pub struct Desired {
     pub scopes: BTreeMap<Scope, Vec<Resource>>,
     /// Scopes in which everything undeclared shall go.
     pub exclusive: BTreeSet<Scope>,
+    /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
+    /// of them is raised. Without it each pass takes what is in force when it begins.
+    pub generations: Option<Arc<BTreeMap<ManifestKey, u64>>>,
 }
 
 impl Desired {

@@ -23,17 +23,20 @@ use reconciled_provider::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    sync::{Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
 
 impl Engine {
     /// The generation of every manifest at the time of the plan.
-    pub(super) async fn fences(&self, desired: &Desired) -> Result<BTreeMap<ManifestKey, u64>, Error> {
+    pub(super) async fn fences(&self, desired: &Desired) -> Result<Arc<BTreeMap<ManifestKey, u64>>, Error> {
+        if let Some(generations) = &desired.generations {
+            return Ok(generations.clone());
+        }
         let mut all = BTreeMap::new();
         for source in desired.sources.keys() {
             all.extend(self.store.generations(source).await?);
         }
-        Ok(all)
+        Ok(Arc::new(all))
     }
 
     pub(super) fn place(
