@@ -198,6 +198,9 @@ impl SourceError {
             }
             Self::InvalidPath { .. } => "write `.` or a path such as `env/prod`".into(),
             Self::NoUrl { .. } => "give the source a `url`".into(),
+            Self::Unreachable { cause, .. } if cause.to_string().contains("proxy") => {
+                "check the proxy that `https_proxy` names, and whether `no_proxy` should name the host".into()
+            }
             Self::Unreachable { .. } => {
                 "check the address, the network and that the server is up; it is tried again at the next poll".into()
             }

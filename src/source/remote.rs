@@ -261,6 +261,8 @@ fn classify(
         {
             SourceError::RepositoryNotFound { url, cause }
         }
+        // What the proxy says is no word of the server behind it.
+        (_, ErrorClass::Http) if message.contains("proxy") => SourceError::Unreachable { url, cause },
         (_, ErrorClass::Http) => match status(&message) {
             Some(401 | 403) => SourceError::Authentication { url, tried, cause },
             Some(404 | 410) => SourceError::RepositoryNotFound { url, cause },
