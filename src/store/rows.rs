@@ -9,15 +9,51 @@ use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceI
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
+    borrow::Cow,
     path::PathBuf,
     str::FromStr,
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
-/// The columns of an inventory row, in the order [`put`] binds and [`get`] reads them.
-pub(super) const SELECT: &str = "SELECT scope, id, manifest, address, file, content, template, applied, normalizer, \
-     deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, private, outputs FROM inventory";
+/// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
+pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(content), hex(template), \
+     hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
+     hex(private), hex(outputs)) FROM inventory";
+
+/// A row of [`SELECT`], in its order.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    scope: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    manifest: Cow<'a, str>,
+    #[serde(borrow)]
+    address: Cow<'a, str>,
+    #[serde(borrow)]
+    file: Cow<'a, str>,
+    content: &'a str,
+    template: &'a str,
+    applied: &'a str,
+    normalizer: u32,
+    deletion: Deletion,
+    drift: Drift,
+    merged: u8,
+    state: &'a str,
+    recheck_at: Option<i64>,
+    written_at: i64,
+    #[serde(borrow)]
+    revision: Cow<'a, str>,
+    #[serde(borrow)]
+    remote: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    depends_on: Option<Cow<'a, str>>,
+    /// Empty for none, as what is sealed is never empty.
+    private: &'a str,
+    outputs: &'a str,
+}
 
 /// Rows per statement: one text each, so that each is prepared once and then reused.
 const SIZES: [usize; 3] = [128, 8, 1];
@@ -130,35 +166,36 @@ pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[Re
 
 /// Reads one row of [`SELECT`].
 pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
-    let scope = names.scope(row.try_get(0)?)?;
-    let id = ResourceId::from(row.try_get::<&str, _>(1)?);
-    let after = match row.try_get::<Option<&str>, _>(17)? {
-        Some(text) => parse_edges(text)?,
-        None => names.no_edges.clone(),
+    let line: Line<'_> = parse_json(row.try_get(0)?)?;
+    let scope = names.scope(&line.scope)?;
+    let id = ResourceId::from(&*line.id);
+    let opened = |part, text: &str| match text {
+        "" => Ok(Sealed::default()),
+        text => unseal(seal, &scope, &id, part, Some(&from_hex(text)?)),
     };
     let tracked = Tracked {
-        remote: row.try_get::<Option<&str>, _>(16)?.map(Arc::from),
-        private: unseal(seal, &scope, &id, Part::Private, row.try_get(18)?)?,
-        applied: hash(row.try_get(7)?)?,
-        after,
-        outputs: unseal(seal, &scope, &id, Part::Outputs, row.try_get(19)?)?,
+        remote: line.remote.as_deref().map(Arc::from),
+        private: opened(Part::Private, line.private)?,
+        applied: parse_hex(line.applied)?,
+        after: line.depends_on.as_deref().map_or_else(|| Ok(names.no_edges.clone()), parse_edges)?,
+        outputs: opened(Part::Outputs, line.outputs)?,
         id,
     };
     Ok(Row {
         scope,
         tracked,
-        manifest: ManifestKey(names.manifest.arc(row.try_get(2)?)),
-        address: address(row.try_get(3)?),
-        file: names.file.arc(row.try_get(4)?),
-        content: hash(row.try_get(5)?)?,
-        template: hash(row.try_get(6)?)?,
-        normalizer: row.try_get(8)?,
-        deletion: parse_deletion(row.try_get(9)?)?,
-        drift: parse_drift(row.try_get(10)?)?,
-        merge: row.try_get(11)?,
-        state: parse_state(row.try_get(12)?, row.try_get(13)?)?,
-        written_at: at(row.try_get(14)?),
-        revision: names.revision.arc(row.try_get(15)?),
+        manifest: ManifestKey(names.manifest.arc(&line.manifest)),
+        address: names.address(&line.address),
+        file: names.file.arc(&line.file),
+        content: parse_hex(line.content)?,
+        template: parse_hex(line.template)?,
+        normalizer: line.normalizer,
+        deletion: line.deletion,
+        drift: line.drift,
+        merge: line.merged != 0,
+        state: parse_state(line.state, line.recheck_at)?,
+        written_at: at(line.written_at),
+        revision: names.revision.arc(&line.revision),
     })
 }
 
@@ -166,6 +203,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
 #[derive(Default)]
 pub(super) struct Names {
     scope: Option<(String, Scope)>,
+    address: Option<(String, Address)>,
     manifest: Last,
     file: Last,
     revision: Last,
@@ -173,6 +211,18 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// The address of a text; addresses of one manifest share all but their part.
+    fn address(&mut self, text: &str) -> Address {
+        let (path, part) = match text.split_once('#') {
+            Some((path, part)) if !part.is_empty() => (path, Some(part)),
+            _ => (text, None),
+        };
+        let whole = match &self.address {
+            Some((last, address)) if last == path => address.clone(),
+            _ => self.address.insert((path.to_string(), address(path))).1.clone(),
+        };
+        Address { part: part.map(Arc::from), ..whole }
+    }
     pub(super) fn scope(&mut self, text: &str) -> Result<Scope> {
         match &self.scope {
             Some((last, scope)) if last == text => Ok(scope.clone()),
@@ -395,28 +445,10 @@ fn deletion_word(deletion: Deletion) -> &'static str {
     }
 }
 
-fn parse_deletion(word: &str) -> Result<Deletion> {
-    match word {
-        "delete" => Ok(Deletion::Delete),
-        "abandon" => Ok(Deletion::Abandon),
-        "protect" => Ok(Deletion::Protect),
-        _ => Err(StoreError::Unreadable(format!("deletion `{word}`"))),
-    }
-}
-
 fn drift_word(drift: Drift) -> &'static str {
     match drift {
         Drift::Heal => "heal",
         Drift::Warn => "warn",
         Drift::Ignore => "ignore",
-    }
-}
-
-fn parse_drift(word: &str) -> Result<Drift> {
-    match word {
-        "heal" => Ok(Drift::Heal),
-        "warn" => Ok(Drift::Warn),
-        "ignore" => Ok(Drift::Ignore),
-        _ => Err(StoreError::Unreadable(format!("drift `{word}`"))),
     }
 }
