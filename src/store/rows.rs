@@ -2,6 +2,7 @@
 
 use super::{
     error::{Result, StoreError},
+    journal::StoredAction,
     seal::{Part, Seal},
 };
 use reconciled_engine::{Row, RowState};
@@ -34,9 +35,9 @@ struct Line<'a> {
     address: Cow<'a, str>,
     #[serde(borrow)]
     file: Cow<'a, str>,
-    content: &'a str,
-    template: &'a str,
-    applied: &'a str,
+    content: Hash,
+    template: Hash,
+    applied: Hash,
     normalizer: u32,
     deletion: Deletion,
     drift: Drift,
@@ -176,7 +177,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
     let tracked = Tracked {
         remote: line.remote.as_deref().map(Arc::from),
         private: opened(Part::Private, line.private)?,
-        applied: parse_hex(line.applied)?,
+        applied: line.applied,
         after: line.depends_on.as_deref().map_or_else(|| Ok(names.no_edges.clone()), parse_edges)?,
         outputs: opened(Part::Outputs, line.outputs)?,
         id,
@@ -187,8 +188,8 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         manifest: ManifestKey(names.manifest.arc(&line.manifest)),
         address: names.address(&line.address),
         file: names.file.arc(&line.file),
-        content: parse_hex(line.content)?,
-        template: parse_hex(line.template)?,
+        content: line.content,
+        template: line.template,
         normalizer: line.normalizer,
         deletion: line.deletion,
         drift: line.drift,
@@ -248,65 +249,63 @@ impl Last {
     }
 }
 
-/// An inventory row as JSON, without scope and id: those stand beside it.
+/// An inventory row as JSON, without what the action of the journal beside it says.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredRow {
-    manifest: String,
-    address: String,
-    file: String,
-    content: String,
-    template: String,
-    applied: String,
+pub(super) struct StoredRow<'a> {
+    #[serde(borrow)]
+    file: Cow<'a, str>,
+    content: Hash,
+    template: Hash,
+    applied: Hash,
     normalizer: u32,
     deletion: Deletion,
     drift: Drift,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge: bool,
-    state: String,
+    #[serde(borrow)]
+    state: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recheck_at: Option<i64>,
     written_at: i64,
-    revision: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    remote: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    depends_on: Vec<String>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    remote: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     private: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outputs: Option<String>,
 }
 
-impl StoredRow {
-    pub(super) fn of(row: &Row, seal: &Seal) -> Result<StoredRow> {
+impl<'a> StoredRow<'a> {
+    pub(super) fn of(row: &'a Row, seal: &Seal) -> Result<StoredRow<'a>> {
         let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
         let (state, recheck_at) = state_columns(&row.state);
         let sealed = |part, clear| -> Result<_> {
             Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
         };
         Ok(StoredRow {
-            manifest: row.manifest.to_string(),
-            address: row.address.to_string(),
-            file: row.file.to_string(),
-            content: row.content.to_string(),
-            template: row.template.to_string(),
-            applied: applied.to_string(),
+            file: (&*row.file).into(),
+            content: row.content,
+            template: row.template,
+            applied: *applied,
             normalizer: row.normalizer,
             deletion: row.deletion,
             drift: row.drift,
             merge: row.merge,
-            state: state.to_string(),
+            state: state.into(),
             recheck_at,
             written_at: ms(row.written_at),
-            revision: row.revision.to_string(),
-            remote: remote.as_deref().map(str::to_string),
-            depends_on: after.iter().map(ToString::to_string).collect(),
+            remote: remote.as_deref().map(Cow::from),
+            depends_on: after.iter().map(|key| (&*key.0).into()).collect(),
             private: sealed(Part::Private, private)?,
             outputs: sealed(Part::Outputs, outputs)?,
         })
     }
 
-    pub(super) fn row(self, scope: Scope, id: ResourceId, seal: Option<&Seal>) -> Result<Row> {
+    /// The row of `action`.
+    pub(super) fn row(self, scope: Scope, action: &StoredAction<'_>, seal: Option<&Seal>) -> Result<Row> {
+        let id = ResourceId::from(&*action.id);
         let opened = |part, text: Option<String>| {
             let bytes = text.map(|text| from_hex(&text)).transpose()?;
             unseal(seal, &scope, &id, part, bytes.as_deref())
@@ -314,26 +313,26 @@ impl StoredRow {
         let tracked = Tracked {
             private: opened(Part::Private, self.private)?,
             outputs: opened(Part::Outputs, self.outputs)?,
-            remote: self.remote.map(Arc::from),
-            applied: parse_hex(&self.applied)?,
-            after: self.depends_on.into_iter().map(|key| ManifestKey(key.into())).collect(),
+            remote: self.remote.as_deref().map(Arc::from),
+            applied: self.applied,
+            after: self.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
             id,
         };
         Ok(Row {
             scope,
             tracked,
-            manifest: ManifestKey(self.manifest.into()),
-            address: address(&self.address),
-            file: self.file.into(),
-            content: parse_hex(&self.content)?,
-            template: parse_hex(&self.template)?,
+            manifest: ManifestKey(Arc::from(&*action.manifest)),
+            address: address(&action.address),
+            file: Arc::from(&*self.file),
+            content: self.content,
+            template: self.template,
             normalizer: self.normalizer,
             deletion: self.deletion,
             drift: self.drift,
             merge: self.merge,
             state: parse_state(&self.state, self.recheck_at)?,
             written_at: at(self.written_at),
-            revision: self.revision.into(),
+            revision: Arc::from(&*action.revision),
         })
     }
 }
@@ -367,6 +366,19 @@ pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data has a JSON form")
 }
 
+/// A JSON array, written element by element.
+pub(super) fn json_list<T: Serialize>(list: impl Iterator<Item = Result<T>>) -> Result<String> {
+    let mut out = vec![b'['];
+    for element in list {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, &element?).expect("plain data has a JSON form");
+    }
+    out.push(b']');
+    Ok(String::from_utf8(out).expect("JSON is UTF-8"))
+}
+
 pub(super) fn parse_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| StoreError::Unreadable(format!("JSON: {error}")))
 }
@@ -386,10 +398,6 @@ pub(super) fn address(text: &str) -> Address {
 
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
     bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
-}
-
-pub(super) fn parse_hex(text: &str) -> Result<Hash> {
-    Hash::from_hex(text).ok_or_else(|| StoreError::Unreadable(format!("hash `{text}`")))
 }
 
 pub(super) fn to_hex(bytes: &[u8]) -> String {

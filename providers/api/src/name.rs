@@ -3,7 +3,8 @@
 //! Identity of a resource is provider + scope + remote key. File, manifest name, namespace and source are
 //! deliberately no part of it, so that moving a declaration between files is an empty plan.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 /// The unit that is read and written together: a DNS zone, a host's files, one cloud resource.
 ///
@@ -165,6 +166,19 @@ impl fmt::Display for Hash {
             pair[1] = DIGITS[usize::from(byte & 15)];
         }
         f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Hash::from_hex(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no hash")))
     }
 }
 

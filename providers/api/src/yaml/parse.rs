@@ -110,7 +110,11 @@ impl<'a> Reader<'a> {
         let mut nodes = Vec::new();
         loop {
             match self.inner(start)? {
-                (Event::SequenceEnd, _) => return Ok(NodeValue::Seq(nodes)),
+                (Event::SequenceEnd, _) => {
+                    // Most lists have one element, and a vector begins with room for four.
+                    nodes.shrink_to_fit();
+                    return Ok(NodeValue::Seq(nodes));
+                }
                 (event, start) => nodes.push(self.node(event, start, depth)?),
             }
         }
@@ -134,7 +138,10 @@ impl<'a> Reader<'a> {
                 let text = key.as_str().unwrap_or_default();
                 Err(self.refuse(key.span, format!("duplicate mapping key `{text}`")))
             }
-            None => Ok(NodeValue::Map(entries)),
+            None => {
+                entries.shrink_to_fit();
+                Ok(NodeValue::Map(entries))
+            }
         }
     }
 

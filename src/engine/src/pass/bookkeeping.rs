@@ -22,7 +22,7 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
         match &step.change {
             Change::Adopt => {
                 if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
-                    let mut row = row.clone();
+                    let mut row = Row::clone(row);
                     row.tracked.remote = observed.remote.clone();
                     if !row.merge {
                         row.tracked.private = observed.private.clone();
@@ -35,7 +35,7 @@ pub(super) fn bookkeeping(scope: &Scope, view: &View, window: Duration, now: Dur
             Change::Forget => gone.push(step.id.clone()),
             Change::Move { .. } => {
                 if let Some(row) = &step.work.was {
-                    rows.push(Row { address: step.address.clone(), ..row.clone() });
+                    rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
                 }
             }
             _ => continue,
