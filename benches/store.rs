@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         action: ActionId(n as u64),
         op: "create".into(),
         token: "t".into(),
-        row: row.clone(),
+        row: row.clone().into(),
         before: None,
         after: Some(row.tracked.applied),
         reason: "commit abc1234".into(),

@@ -78,6 +78,8 @@ pub(super) async fn run(
         writing.db.close().await;
         return Ok(Exit::Error);
     }
+    // What was shown is not needed while it is carried out.
+    plan.resource_changes = Vec::new();
     // Where something could not even be read there is an error to report, not progress to wait for.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
     let work = carry_out(&session, &writing, &outlook, survey, &options, timeout);

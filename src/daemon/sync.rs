@@ -110,7 +110,10 @@ pub(crate) async fn sync(
         .iter()
         .filter_map(|scope| Some((scope, standing.get(scope)?)))
         .filter(|(_, s)| s.stance != Stance::InSync)
-        .map(|(scope, s)| (scope.to_string(), word(s.stance).to_string()))
+        .map(|(scope, s)| {
+            let why = s.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+            (scope.to_string(), format!("{}{why}", word(s.stance)))
+        })
         .collect();
     for hold in instance.writing.db.holds().await? {
         let concerns = |scope: &Scope| *scope.to_string() == *hold.domain || *scope.provider == *hold.domain;

@@ -79,7 +79,7 @@ pub enum SyncLine {
         outcome: SyncOutcome,
         /// What ended altogether, as `CHANGE OUTCOME`.
         outcomes: BTreeMap<String, usize>,
-        /// Scopes that are not in sync, and the word for how they stand.
+        /// Scopes that are not in sync, and how they stand: a word, and the error if there is one.
         left: BTreeMap<String, String>,
         /// How long it took.
         milliseconds: u64,

@@ -1,4 +1,4 @@
-//! The journal: one row per group of actions that are sent together.
+//! The journal: one row per group of actions that are sent together, several for a large group.
 //!
 //! Guarantees: intents are there before the call and stay open until an outcome other than `unknown` is
 //! written. What the rows of the inventory shall become is kept only as long as one action of the group is
@@ -6,13 +6,13 @@
 
 use super::{
     error::{Result, StoreError},
-    rows::{self, StoredRow, at, json, ms, parse_hex, parse_json},
+    rows::{self, StoredRow, at, json, json_list, ms, parse_json},
     seal::Seal,
     write::Tx,
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::{Ending, Intent, OpenIntent};
-use reconciled_provider::{ActionId, ManifestKey, Scope};
+use reconciled_provider::{ActionId, Hash, ManifestKey, Scope};
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, SqliteConnection};
 use std::{borrow::Cow, collections::HashMap, time::Duration};
@@ -32,13 +32,19 @@ pub(super) struct StoredAction<'a> {
     #[serde(borrow)]
     pub(super) token: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<String>,
+    before: Option<Hash>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<String>,
+    after: Option<Hash>,
     #[serde(borrow)]
     pub(super) reason: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) revision: Cow<'a, str>,
+}
+
+/// Only the name of an action in `journal.actions`.
+#[derive(Deserialize)]
+struct Named {
+    action: u64,
 }
 
 /// One answer in `journal.outcomes`, at the position its action has in `journal.actions`.
@@ -56,6 +62,9 @@ impl StoredOutcome {
     }
 }
 
+/// Actions in one row of the journal: whoever answers, reads or ends them has that many in memory.
+const PART: usize = 500;
+
 /// Makes intents durable, if every manifest they were planned from is still what it was.
 pub(super) async fn start(
     tx: &mut Tx<'_>,
@@ -65,12 +74,15 @@ pub(super) async fn start(
     when: Duration,
 ) -> Result<()> {
     check_fence(tx.conn, fence).await?;
-    if intents.is_empty() {
-        return Ok(());
+    for part in intents.chunks(PART) {
+        start_part(tx, scope, part, when).await?;
     }
-    let actions: Vec<StoredAction<'_>> = intents.iter().map(stored_action).collect();
-    let rows: Vec<StoredRow> =
-        intents.iter().map(|intent| StoredRow::of(&intent.row, tx.seal)).collect::<Result<_>>()?;
+    Ok(())
+}
+
+async fn start_part(tx: &mut Tx<'_>, scope: &Scope, intents: &[Intent], when: Duration) -> Result<()> {
+    let actions = json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?;
+    let rows = json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, tx.seal)))?;
     sqlx::query(
         "INSERT INTO journal (scope, epoch, started_at, total, actions, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )
@@ -78,8 +90,8 @@ pub(super) async fn start(
     .bind(tx.epoch as i64)
     .bind(ms(when))
     .bind(intents.len() as i64)
-    .bind(json(&actions))
-    .bind(json(&rows))
+    .bind(actions)
+    .bind(rows)
     .execute(&mut *tx.conn)
     .await?;
     Ok(())
@@ -93,8 +105,8 @@ fn stored_action(intent: &Intent) -> StoredAction<'_> {
         address: intent.row.address.to_string().into(),
         manifest: (&*intent.row.manifest.0).into(),
         token: (&*intent.token).into(),
-        before: intent.before.map(|hash| hash.to_string()),
-        after: intent.after.map(|hash| hash.to_string()),
+        before: intent.before,
+        after: intent.after,
         reason: (&*intent.reason).into(),
         revision: (&*intent.row.revision).into(),
     }
@@ -124,17 +136,21 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
 /// Writes answers into the groups that hold their actions. An action that is not open is left alone.
 pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
     let mut missing: HashMap<u64, &Ending> = endings.iter().map(|e| (e.action.0, e)).collect();
-    let open: Vec<(i64, String, String)> = sqlx::query_as(
-        "SELECT number, actions, outcomes FROM journal WHERE ended < total ORDER BY number DESC",
-    )
-    .fetch_all(&mut *tx.conn)
-    .await?;
-    for (number, actions, outcomes) in &open {
+    let open: Vec<i64> =
+        sqlx::query_scalar("SELECT number FROM journal WHERE ended < total ORDER BY number DESC")
+            .fetch_all(&mut *tx.conn)
+            .await?;
+    for number in open {
         if missing.is_empty() {
             break;
         }
-        let actions: Vec<StoredAction<'_>> = parse_json(actions)?;
-        let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(outcomes)?;
+        let (actions, outcomes): (String, String) =
+            sqlx::query_as("SELECT actions, outcomes FROM journal WHERE number = ?1")
+                .bind(number)
+                .fetch_one(&mut *tx.conn)
+                .await?;
+        let actions: Vec<Named> = parse_json(&actions)?;
+        let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(&outcomes)?;
         outcomes.resize(actions.len(), None);
         let mut is_changed = false;
         for (action, outcome) in actions.iter().zip(&mut outcomes) {
@@ -178,7 +194,7 @@ pub(super) async fn open(
         let scope = rows::scope(group.try_get(0)?)?;
         let started_at = at(group.try_get(1)?);
         let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
-        let stored: Vec<StoredRow> = parse_json(group.try_get(3)?)?;
+        let stored: Vec<StoredRow<'_>> = parse_json(group.try_get(3)?)?;
         let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(4)?)?;
         for (index, (action, row)) in actions.into_iter().zip(stored).enumerate() {
             if outcomes.get(index).and_then(Option::as_ref).is_some_and(StoredOutcome::is_final) {
@@ -186,11 +202,11 @@ pub(super) async fn open(
             }
             let intent = Intent {
                 action: ActionId(action.action),
+                row: row.row(scope.clone(), &action, seal)?.into(),
                 op: action.op.into(),
                 token: action.token.into(),
-                row: row.row(scope.clone(), action.id.as_ref().into(), seal)?,
-                before: action.before.as_deref().map(parse_hex).transpose()?,
-                after: action.after.as_deref().map(parse_hex).transpose()?,
+                before: action.before,
+                after: action.after,
                 reason: action.reason.into(),
             };
             each(scope.clone(), OpenIntent { intent, started_at });

@@ -2,6 +2,7 @@
 
 use super::{
     error::{Result, StoreError},
+    journal::StoredAction,
     seal::{Part, Seal},
 };
 use reconciled_engine::{Row, RowState};
@@ -9,15 +10,51 @@ use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceI
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
+    borrow::Cow,
     path::PathBuf,
     str::FromStr,
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
-/// The columns of an inventory row, in the order [`put`] binds and [`get`] reads them.
-pub(super) const SELECT: &str = "SELECT scope, id, manifest, address, file, content, template, applied, normalizer, \
-     deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, private, outputs FROM inventory";
+/// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
+pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(content), hex(template), \
+     hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
+     hex(private), hex(outputs)) FROM inventory";
+
+/// A row of [`SELECT`], in its order.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    scope: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    manifest: Cow<'a, str>,
+    #[serde(borrow)]
+    address: Cow<'a, str>,
+    #[serde(borrow)]
+    file: Cow<'a, str>,
+    content: Hash,
+    template: Hash,
+    applied: Hash,
+    normalizer: u32,
+    deletion: Deletion,
+    drift: Drift,
+    merged: u8,
+    state: &'a str,
+    recheck_at: Option<i64>,
+    written_at: i64,
+    #[serde(borrow)]
+    revision: Cow<'a, str>,
+    #[serde(borrow)]
+    remote: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    depends_on: Option<Cow<'a, str>>,
+    /// Empty for none, as what is sealed is never empty.
+    private: &'a str,
+    outputs: &'a str,
+}
 
 /// Rows per statement: one text each, so that each is prepared once and then reused.
 const SIZES: [usize; 3] = [128, 8, 1];
@@ -130,35 +167,36 @@ pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[Re
 
 /// Reads one row of [`SELECT`].
 pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
-    let scope = names.scope(row.try_get(0)?)?;
-    let id = ResourceId::from(row.try_get::<&str, _>(1)?);
-    let after = match row.try_get::<Option<&str>, _>(17)? {
-        Some(text) => parse_edges(text)?,
-        None => names.no_edges.clone(),
+    let line: Line<'_> = parse_json(row.try_get(0)?)?;
+    let scope = names.scope(&line.scope)?;
+    let id = ResourceId::from(&*line.id);
+    let opened = |part, text: &str| match text {
+        "" => Ok(Sealed::default()),
+        text => unseal(seal, &scope, &id, part, Some(&from_hex(text)?)),
     };
     let tracked = Tracked {
-        remote: row.try_get::<Option<&str>, _>(16)?.map(Arc::from),
-        private: unseal(seal, &scope, &id, Part::Private, row.try_get(18)?)?,
-        applied: hash(row.try_get(7)?)?,
-        after,
-        outputs: unseal(seal, &scope, &id, Part::Outputs, row.try_get(19)?)?,
+        remote: line.remote.as_deref().map(Arc::from),
+        private: opened(Part::Private, line.private)?,
+        applied: line.applied,
+        after: line.depends_on.as_deref().map_or_else(|| Ok(names.no_edges.clone()), parse_edges)?,
+        outputs: opened(Part::Outputs, line.outputs)?,
         id,
     };
     Ok(Row {
         scope,
         tracked,
-        manifest: ManifestKey(names.manifest.arc(row.try_get(2)?)),
-        address: address(row.try_get(3)?),
-        file: names.file.arc(row.try_get(4)?),
-        content: hash(row.try_get(5)?)?,
-        template: hash(row.try_get(6)?)?,
-        normalizer: row.try_get(8)?,
-        deletion: parse_deletion(row.try_get(9)?)?,
-        drift: parse_drift(row.try_get(10)?)?,
-        merge: row.try_get(11)?,
-        state: parse_state(row.try_get(12)?, row.try_get(13)?)?,
-        written_at: at(row.try_get(14)?),
-        revision: names.revision.arc(row.try_get(15)?),
+        manifest: ManifestKey(names.manifest.arc(&line.manifest)),
+        address: names.address(&line.address),
+        file: names.file.arc(&line.file),
+        content: line.content,
+        template: line.template,
+        normalizer: line.normalizer,
+        deletion: line.deletion,
+        drift: line.drift,
+        merge: line.merged != 0,
+        state: parse_state(line.state, line.recheck_at)?,
+        written_at: at(line.written_at),
+        revision: names.revision.arc(&line.revision),
     })
 }
 
@@ -166,6 +204,7 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
 #[derive(Default)]
 pub(super) struct Names {
     scope: Option<(String, Scope)>,
+    address: Option<(String, Address)>,
     manifest: Last,
     file: Last,
     revision: Last,
@@ -173,6 +212,18 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// The address of a text; addresses of one manifest share all but their part.
+    fn address(&mut self, text: &str) -> Address {
+        let (path, part) = match text.split_once('#') {
+            Some((path, part)) if !part.is_empty() => (path, Some(part)),
+            _ => (text, None),
+        };
+        let whole = match &self.address {
+            Some((last, address)) if last == path => address.clone(),
+            _ => self.address.insert((path.to_string(), address(path))).1.clone(),
+        };
+        Address { part: part.map(Arc::from), ..whole }
+    }
     pub(super) fn scope(&mut self, text: &str) -> Result<Scope> {
         match &self.scope {
             Some((last, scope)) if last == text => Ok(scope.clone()),
@@ -198,65 +249,63 @@ impl Last {
     }
 }
 
-/// An inventory row as JSON, without scope and id: those stand beside it.
+/// An inventory row as JSON, without what the action of the journal beside it says.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredRow {
-    manifest: String,
-    address: String,
-    file: String,
-    content: String,
-    template: String,
-    applied: String,
+pub(super) struct StoredRow<'a> {
+    #[serde(borrow)]
+    file: Cow<'a, str>,
+    content: Hash,
+    template: Hash,
+    applied: Hash,
     normalizer: u32,
     deletion: Deletion,
     drift: Drift,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge: bool,
-    state: String,
+    #[serde(borrow)]
+    state: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recheck_at: Option<i64>,
     written_at: i64,
-    revision: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    remote: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    depends_on: Vec<String>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    remote: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     private: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outputs: Option<String>,
 }
 
-impl StoredRow {
-    pub(super) fn of(row: &Row, seal: &Seal) -> Result<StoredRow> {
+impl<'a> StoredRow<'a> {
+    pub(super) fn of(row: &'a Row, seal: &Seal) -> Result<StoredRow<'a>> {
         let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
         let (state, recheck_at) = state_columns(&row.state);
         let sealed = |part, clear| -> Result<_> {
             Ok(seal.seal(&row.scope, id, part, clear)?.map(|bytes| to_hex(&bytes)))
         };
         Ok(StoredRow {
-            manifest: row.manifest.to_string(),
-            address: row.address.to_string(),
-            file: row.file.to_string(),
-            content: row.content.to_string(),
-            template: row.template.to_string(),
-            applied: applied.to_string(),
+            file: (&*row.file).into(),
+            content: row.content,
+            template: row.template,
+            applied: *applied,
             normalizer: row.normalizer,
             deletion: row.deletion,
             drift: row.drift,
             merge: row.merge,
-            state: state.to_string(),
+            state: state.into(),
             recheck_at,
             written_at: ms(row.written_at),
-            revision: row.revision.to_string(),
-            remote: remote.as_deref().map(str::to_string),
-            depends_on: after.iter().map(ToString::to_string).collect(),
+            remote: remote.as_deref().map(Cow::from),
+            depends_on: after.iter().map(|key| (&*key.0).into()).collect(),
             private: sealed(Part::Private, private)?,
             outputs: sealed(Part::Outputs, outputs)?,
         })
     }
 
-    pub(super) fn row(self, scope: Scope, id: ResourceId, seal: Option<&Seal>) -> Result<Row> {
+    /// The row of `action`.
+    pub(super) fn row(self, scope: Scope, action: &StoredAction<'_>, seal: Option<&Seal>) -> Result<Row> {
+        let id = ResourceId::from(&*action.id);
         let opened = |part, text: Option<String>| {
             let bytes = text.map(|text| from_hex(&text)).transpose()?;
             unseal(seal, &scope, &id, part, bytes.as_deref())
@@ -264,26 +313,26 @@ impl StoredRow {
         let tracked = Tracked {
             private: opened(Part::Private, self.private)?,
             outputs: opened(Part::Outputs, self.outputs)?,
-            remote: self.remote.map(Arc::from),
-            applied: parse_hex(&self.applied)?,
-            after: self.depends_on.into_iter().map(|key| ManifestKey(key.into())).collect(),
+            remote: self.remote.as_deref().map(Arc::from),
+            applied: self.applied,
+            after: self.depends_on.iter().map(|key| ManifestKey(Arc::from(&**key))).collect(),
             id,
         };
         Ok(Row {
             scope,
             tracked,
-            manifest: ManifestKey(self.manifest.into()),
-            address: address(&self.address),
-            file: self.file.into(),
-            content: parse_hex(&self.content)?,
-            template: parse_hex(&self.template)?,
+            manifest: ManifestKey(Arc::from(&*action.manifest)),
+            address: address(&action.address),
+            file: Arc::from(&*self.file),
+            content: self.content,
+            template: self.template,
             normalizer: self.normalizer,
             deletion: self.deletion,
             drift: self.drift,
             merge: self.merge,
             state: parse_state(&self.state, self.recheck_at)?,
             written_at: at(self.written_at),
-            revision: self.revision.into(),
+            revision: Arc::from(&*action.revision),
         })
     }
 }
@@ -317,6 +366,19 @@ pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data has a JSON form")
 }
 
+/// A JSON array, written element by element.
+pub(super) fn json_list<T: Serialize>(list: impl Iterator<Item = Result<T>>) -> Result<String> {
+    let mut out = vec![b'['];
+    for element in list {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, &element?).expect("plain data has a JSON form");
+    }
+    out.push(b']');
+    Ok(String::from_utf8(out).expect("JSON is UTF-8"))
+}
+
 pub(super) fn parse_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| StoreError::Unreadable(format!("JSON: {error}")))
 }
@@ -336,10 +398,6 @@ pub(super) fn address(text: &str) -> Address {
 
 pub(super) fn hash(bytes: &[u8]) -> Result<Hash> {
     bytes.try_into().map(Hash).map_err(|_| StoreError::Unreadable(format!("hash of {} bytes", bytes.len())))
-}
-
-pub(super) fn parse_hex(text: &str) -> Result<Hash> {
-    Hash::from_hex(text).ok_or_else(|| StoreError::Unreadable(format!("hash `{text}`")))
 }
 
 pub(super) fn to_hex(bytes: &[u8]) -> String {
@@ -395,28 +453,10 @@ fn deletion_word(deletion: Deletion) -> &'static str {
     }
 }
 
-fn parse_deletion(word: &str) -> Result<Deletion> {
-    match word {
-        "delete" => Ok(Deletion::Delete),
-        "abandon" => Ok(Deletion::Abandon),
-        "protect" => Ok(Deletion::Protect),
-        _ => Err(StoreError::Unreadable(format!("deletion `{word}`"))),
-    }
-}
-
 fn drift_word(drift: Drift) -> &'static str {
     match drift {
         Drift::Heal => "heal",
         Drift::Warn => "warn",
         Drift::Ignore => "ignore",
-    }
-}
-
-fn parse_drift(word: &str) -> Result<Drift> {
-    match word {
-        "heal" => Ok(Drift::Heal),
-        "warn" => Ok(Drift::Warn),
-        "ignore" => Ok(Drift::Ignore),
-        _ => Err(StoreError::Unreadable(format!("drift `{word}`"))),
     }
 }

@@ -85,7 +85,7 @@ fn intent(action: u64, row: Row) -> Intent {
         before: None,
         after: Some(row.tracked.applied),
         reason: "commit abc1234".into(),
-        row,
+        row: row.into(),
     }
 }
 

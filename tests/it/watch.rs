@@ -81,8 +81,7 @@ fn a_terminal_sees_what_goes_on_and_nobody_else_does() {
         command.env("TERM", "xterm").envs(plain.map(|value| ("NO_COLOR", value))).stdin(Stdio::null());
         env.finish(command).exits(1)
     };
-    let seen =
-        on_terminal(None).says(&["\r\u{1b}[Kreading manifests …  0 scopes read, 1 under way", "no answer"]);
+    let seen = on_terminal(None).says(&["\r\u{1b}[Kplanning …  0 scopes read, 1 under way", "no answer"]);
     let last = seen.stdout.rfind("under way").unwrap();
     assert!(seen.stdout[last..].contains("\r\u{1b}[K"), "the line was left there: {}", seen.stdout);
     on_terminal(Some("1")).hides(&["under way", "\u{1b}"]);

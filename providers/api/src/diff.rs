@@ -5,6 +5,7 @@ use crate::{
     name::ResourceId,
     observe::{Observation, Observed, Want},
     secret::Sealed,
+    sorted::Sorted,
     spec::{Resource, Spec},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -65,8 +66,9 @@ pub fn diff_by_compare(
     seen: &Observation,
 ) -> Deltas {
     let mut deltas = Deltas::new();
+    let observed = Sorted::new(&seen.resources, |observed| &observed.id);
     for desired in want.desired {
-        let Some(observed) = seen.get(&desired.id) else { continue };
+        let Some(observed) = observed.get(&desired.id) else { continue };
         if matches!(&desired.spec, Spec::Known { hash, .. } if *hash == observed.hash) {
             continue;
         }

@@ -22,6 +22,7 @@ pub mod policy;
 pub mod problem;
 pub mod provider;
 pub mod secret;
+pub mod sorted;
 pub mod spec;
 pub mod yaml;
 
@@ -40,5 +41,6 @@ pub use provider::{
     Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Slot, no_hints,
 };
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
+pub use sorted::Sorted;
 pub use spec::{Reference, Resource, Spec};
 pub use yaml::{At, Each, Node, SourceFile, Span};

@@ -3,7 +3,8 @@
 //! Identity of a resource is provider + scope + remote key. File, manifest name, namespace and source are
 //! deliberately no part of it, so that moving a declaration between files is an empty plan.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 /// The unit that is read and written together: a DNS zone, a host's files, one cloud resource.
 ///
@@ -144,12 +145,13 @@ impl Hash {
     }
     /// Reads the hexadecimal form that [`fmt::Display`] writes.
     pub fn from_hex(text: &str) -> Option<Hash> {
-        if text.len() != 32 || !text.is_ascii() {
+        if text.len() != 32 {
             return None;
         }
+        let digit = |byte: u8| char::from(byte).to_digit(16);
         let mut bytes = [0; 16];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[i * 2..i * 2 + 2], 16).ok()?;
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
         }
         Some(Hash(bytes))
     }
@@ -157,7 +159,26 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Hash::from_hex(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no hash")))
     }
 }
 
@@ -175,7 +196,10 @@ mod tests {
     fn a_hash_survives_its_hexadecimal_form() {
         let hash = Hash::of(b"x");
         assert_eq!(Hash::from_hex(&hash.to_string()), Some(hash));
-        assert_eq!(Hash::from_hex("zz"), None);
+        assert_eq!(hash.to_string().len(), 32);
+        for no_hash in ["", "zz", &"z".repeat(32), &"é".repeat(16)] {
+            assert_eq!(Hash::from_hex(no_hash), None, "{no_hash}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl BatchJournal<'_> {
             action,
             op: step.change.word().into(),
             token: token.clone(),
-            row: row.unwrap_or_else(|| placeholder(self.scope, step)),
+            row: row.unwrap_or_else(|| placeholder(self.scope, step).into()),
             before: step.before,
             after: step.work.desired.as_ref().and_then(|d| d.spec.hash()),
             reason: step.reason.to_string().into(),
@@ -59,7 +59,7 @@ impl BatchJournal<'_> {
         let private = if row.merge { row.tracked.private.clone() } else { tracked.private.clone() };
         let tracked =
             Tracked { private, applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
-        Some(Row { tracked, state, written_at: self.clock.now(), ..row.clone() })
+        Some(Row { tracked, state, written_at: self.clock.now(), ..Row::clone(row) })
     }
 
     fn outcome(&self, step: &Step, outcome: &Outcome, writes: &mut Writes) -> Result<(), Error> {

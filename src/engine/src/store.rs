@@ -67,7 +67,7 @@ pub struct Intent {
     /// Token for the remote; the same when a create is tried again.
     pub token: Arc<str>,
     /// The row as it shall be once the action is done; for a delete, as it was.
-    pub row: Row,
+    pub row: Arc<Row>,
     /// Hash of what was observed before.
     pub before: Option<Hash>,
     /// Hash of what it shall be.

@@ -89,7 +89,13 @@ fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec
         after: desired.as_ref().map(|d| d.spec.template()),
         blocked: None,
         guard_words: Vec::new(),
-        work: Work { desired, observed, row: None, was, delta: Delta::default() },
+        work: Work {
+            desired,
+            observed: observed.map(Box::new),
+            row: None,
+            was: was.map(Arc::new),
+            delta: Delta::default(),
+        },
         change,
     }
 }

@@ -1,7 +1,7 @@
 //! YAML with positions: a transient tree of nodes, decoded into typed structs with every problem collected.
 //!
-//! Parsing is `serde-saphyr` with strict booleans, no aliases, no duplicate keys and budgets that grow with
-//! the file. The tree keeps the written text of scalars (`1.10` stays `1.10`) and the place of each node, so
+//! Nodes are made straight from the events of `granit-parser`, with strict booleans, no aliases and no duplicate
+//! keys, so that what a file costs grows with its size. The tree keeps the written text of scalars (`1.10` stays `1.10`) and the place of each node, so
 //! that substitution can happen after parsing and every problem can point at its character.
 //! Nodes are dropped once a manifest is normalized; nothing at rest is a tree.
 

@@ -1,13 +1,16 @@
-//! Text → documents, with budgets.
+//! Text → documents.
+//!
+//! Nodes are made straight from the parser's events, so a file is in memory once. Guarantees: a node knows where it
+//! begins; a mapping has each key once; what a file costs grows with its size only, because aliases and merge keys
+//! are refused. Deliberately not done: values. A scalar stays the text that was written, with the kind that the core
+//! schema of YAML 1.2 gives it, since `1.10` and `1.1` are different TXT values.
 
 use super::node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 use crate::problem::Problem;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Location, Spanned};
-use std::fmt;
+use granit_parser::{Event, Marker, Parser, ScalarStyle, StrInput, Tag};
+use std::{borrow::Cow, collections::HashSet};
 
-/// What one file may cost. Each budget grows with the size of the file, because an honest document needs
-/// at least a byte or two for each node, so only amplification (aliases, merge keys) is ever refused.
+/// What one file may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest accepted file in bytes.
@@ -39,152 +42,263 @@ pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem
         let text = format!("the file has {size} bytes, more than the limit of {}", limits.file_bytes);
         return Err(Box::new(Problem::error(text).in_file(&file.path).hint("split it into several files")));
     }
-    let raw: Vec<Spanned<Raw>> = serde_saphyr::from_multiple_with_options(&file.text, options(size, limits))
-        .map_err(|error| Box::new(problem(file, &error)))?;
-    let nodes = raw.into_iter().map(|raw| settle(raw, &file.text)).filter(|node| !node.is_null()).collect();
-    Ok(nodes)
-}
-
-fn options(size: usize, limits: Limits) -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        strict_booleans: true,
-        legacy_octal_numbers: false,
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        merge_keys: serde_saphyr::options::MergeKeyPolicy::Error,
-        with_snippet: false,
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 0 },
-        budget: serde_saphyr::budget! {
-            max_events: size * 2 + 1_000,
-            max_nodes: size + 1_000,
-            max_documents: size / 4 + 16,
-            max_total_scalar_bytes: size + 1_000,
-            max_depth: limits.depth,
-            max_aliases: 0,
-            max_anchors: size / 4 + 16,
-            max_merge_keys: 0,
-        },
-    }
-}
-
-fn problem(file: &SourceFile, error: &serde_saphyr::Error) -> Problem {
-    let error = error.without_snippet();
-    let text = error.to_string();
-    // The library appends the place to its text; ours is printed apart.
-    let message = text.split(" at line ").next().unwrap_or(&text).trim_end_matches(['.', ',']).to_string();
-    let lower = lower_first(&message);
-    let problem = match error.location() {
-        Some(location) => Problem::error(lower).at(file, span(&location)),
-        None => Problem::error(lower).in_file(&file.path),
+    let options = granit_parser::options! {
+        emit_comments: false,
+        emit_unresolved_aliases: true,
+        // One more than is accepted: the reader below says what is wrong.
+        flow_nesting_limit: limits.depth + 1,
+        block_nesting_limit: limits.depth + 1,
     };
-    if text.contains("alias") {
-        return problem.hint("aliases (`*name`) are not read: write the value out");
+    let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
+    let mut reader = Reader { file, limits, events: Parser::new_from_str_with_options(text, options) };
+    let mut documents = Vec::new();
+    while let Some((event, start)) = reader.next()? {
+        match event {
+            Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
+            event => documents.extend(Some(reader.node(event, start, 0)?).filter(|node| !node.is_null())),
+        }
     }
-    problem
+    Ok(documents)
+}
+
+type Result<T, E = Box<Problem>> = std::result::Result<T, E>;
+
+struct Reader<'a> {
+    file: &'a SourceFile,
+    limits: Limits,
+    events: Parser<'a, StrInput<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// The next event and where it begins; none at the end.
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>> {
+        match self.events.next() {
+            Some(Ok((event, extent))) => Ok(Some((event, span(&extent.start)))),
+            Some(Err(error)) => Err(self.refuse(span(error.marker()), lower_first(&error.info()))),
+            None => Ok(None),
+        }
+    }
+
+    /// The next event inside of a collection, which is never the last one.
+    fn inner(&mut self, start: Span) -> Result<(Event<'a>, Span)> {
+        self.next()?.ok_or_else(|| self.refuse(start, "the file ends inside of this"))
+    }
+
+    /// The node that begins with `event`, `depth` collections deep.
+    fn node(&mut self, event: Event<'a>, start: Span, depth: usize) -> Result<Node> {
+        let value = match event {
+            Event::Scalar(text, style, _, tag) => self.scalar(text, style, tag.as_deref(), start)?,
+            Event::SequenceStart(_, _, tag) => {
+                self.collection(tag.as_deref(), "seq", start, depth)?;
+                self.sequence(start, depth + 1)?
+            }
+            Event::MappingStart(_, _, tag) => {
+                self.collection(tag.as_deref(), "map", start, depth)?;
+                self.mapping(start, depth + 1)?
+            }
+            Event::Alias(_) | Event::UnresolvedAlias(_) => {
+                let mut problem = self.refuse(start, "an alias stands where a value is expected");
+                problem.hint = Some("aliases (`*name`) are not read: write the value out".into());
+                return Err(problem);
+            }
+            _ => return Err(self.refuse(start, "a value is expected here")),
+        };
+        Ok(Node { span: start, value })
+    }
+
+    fn sequence(&mut self, start: Span, depth: usize) -> Result<NodeValue> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.inner(start)? {
+                (Event::SequenceEnd, _) => {
+                    // Most lists have one element, and a vector begins with room for four.
+                    nodes.shrink_to_fit();
+                    return Ok(NodeValue::Seq(nodes));
+                }
+                (event, start) => nodes.push(self.node(event, start, depth)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, start: Span, depth: usize) -> Result<NodeValue> {
+        let mut entries: Vec<(Node, Node)> = Vec::new();
+        loop {
+            match self.inner(start)? {
+                (Event::MappingEnd, _) => break,
+                (event, start) => {
+                    let key = self.key(event, start)?;
+                    let (event, start) = self.inner(start)?;
+                    entries.push((key, self.node(event, start, depth)?));
+                }
+            }
+        }
+        let mut seen = HashSet::with_capacity(entries.len());
+        match entries.iter().find(|(key, _)| !seen.insert(key.as_str())) {
+            Some((key, _)) => {
+                let text = key.as_str().unwrap_or_default();
+                Err(self.refuse(key.span, format!("duplicate mapping key `{text}`")))
+            }
+            None => {
+                entries.shrink_to_fit();
+                Ok(NodeValue::Map(entries))
+            }
+        }
+    }
+
+    /// A key is text, however it was written; `~` and nothing are none.
+    fn key(&self, event: Event<'a>, start: Span) -> Result<Node> {
+        let Event::Scalar(text, style, _, tag) = event else {
+            return Err(self.refuse(start, "a key is text, not a list, a mapping or an alias"));
+        };
+        match tag.as_deref().map_or(Says::Nothing, says) {
+            Says::Core(_) => return Err(self.mismatch(tag.as_deref(), start)),
+            Says::Nothing if style == ScalarStyle::Plain && tag.is_none() && text == "<<" => {
+                let mut problem = self.refuse(start, "a merge key (`<<`) is not read");
+                problem.hint = Some("write its entries out".into());
+                return Err(problem);
+            }
+            Says::Nothing if style == ScalarStyle::Plain && is_null(&text) => {
+                return Err(self.refuse(start, "a key is missing here"));
+            }
+            Says::Text | Says::Nothing => {}
+        }
+        Ok(Node { span: start, value: NodeValue::Scalar(text.into(), ScalarKind::Str) })
+    }
+
+    fn scalar(
+        &self,
+        text: Cow<'a, str>,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        start: Span,
+    ) -> Result<NodeValue> {
+        let resolved = match tag.map_or(Says::Nothing, says) {
+            Says::Text => Resolved::Kind(ScalarKind::Str),
+            Says::Nothing if style != ScalarStyle::Plain => Resolved::Kind(ScalarKind::Str),
+            Says::Nothing => resolve(&text),
+            Says::Core("null") => Resolved::Null,
+            Says::Core(word) => match (word, resolve(&text)) {
+                ("bool", resolved @ Resolved::Kind(ScalarKind::Bool))
+                | ("int", resolved @ Resolved::Kind(ScalarKind::Int))
+                | ("float", resolved @ Resolved::Kind(ScalarKind::Int | ScalarKind::Float)) => resolved,
+                _ => return Err(self.mismatch(tag, start)),
+            },
+        };
+        match resolved {
+            Resolved::Null => Ok(NodeValue::Null),
+            Resolved::Kind(kind) => Ok(NodeValue::Scalar(text.into(), kind)),
+            Resolved::NotFinite => {
+                let mut problem = self.refuse(start, format!("`{text}` is no finite number"));
+                problem.hint = Some("quote it if text is meant".into());
+                Err(problem)
+            }
+        }
+    }
+
+    /// Refuses a collection that is too deep, and one whose tag says that it is something else.
+    fn collection(&self, tag: Option<&Tag>, kind: &str, start: Span, depth: usize) -> Result<()> {
+        if depth >= self.limits.depth {
+            return Err(self.refuse(start, format!("nested deeper than {} levels", self.limits.depth)));
+        }
+        match tag.and_then(Tag::core_suffix) {
+            Some(word) if word != kind => Err(self.mismatch(tag, start)),
+            _ => Ok(()),
+        }
+    }
+
+    fn mismatch(&self, tag: Option<&Tag>, start: Span) -> Box<Problem> {
+        let tag = tag.map(Tag::original).unwrap_or_default();
+        self.refuse(start, format!("this is not what its tag `{tag}` says"))
+    }
+
+    fn refuse(&self, start: Span, message: impl Into<String>) -> Box<Problem> {
+        Box::new(Problem::error(message).at(self.file, start))
+    }
+}
+
+/// What a tag says of a scalar.
+enum Says<'a> {
+    /// `!!str`, and `!` alone.
+    Text,
+    /// Another type of the core schema.
+    Core(&'a str),
+    /// A tag of another program, which says nothing here.
+    Nothing,
+}
+
+fn says(tag: &Tag) -> Says<'_> {
+    match tag.core_suffix() {
+        Some("str") => Says::Text,
+        Some(word) => Says::Core(word),
+        None if tag.original_parts() == ("", "!") => Says::Text,
+        None => Says::Nothing,
+    }
+}
+
+/// What the core schema of YAML 1.2 makes of a plain scalar.
+enum Resolved {
+    Null,
+    Kind(ScalarKind),
+    /// `.inf`, `.nan` and numbers too large for a float.
+    NotFinite,
+}
+
+fn is_null(text: &str) -> bool {
+    text.is_empty() || text == "~" || text.eq_ignore_ascii_case("null")
+}
+
+fn resolve(text: &str) -> Resolved {
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    if is_null(text) {
+        return Resolved::Null;
+    }
+    if is("true") || is("false") {
+        return Resolved::Kind(ScalarKind::Bool);
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Resolved::Kind(ScalarKind::Str);
+    }
+    if is_integer(text, unsigned) {
+        return Resolved::Kind(ScalarKind::Int);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Resolved::Kind(ScalarKind::Float),
+        Ok(_) => Resolved::NotFinite,
+        Err(_) if unsigned.eq_ignore_ascii_case(".inf") || unsigned.eq_ignore_ascii_case(".nan") => {
+            Resolved::NotFinite
+        }
+        Err(_) => Resolved::Kind(ScalarKind::Str),
+    }
+}
+
+/// True for an integer of 64 bits: decimal without leading zeros, `0x`, `0o` or `0b`; `_` may stand between digits.
+fn is_integer(text: &str, unsigned: &str) -> bool {
+    let (radix, digits) = match unsigned.get(..2) {
+        Some("0x" | "0X") => (16, &unsigned[2..]),
+        Some("0o" | "0O") => (8, &unsigned[2..]),
+        Some("0b" | "0B") => (2, &unsigned[2..]),
+        _ if unsigned.len() > 1 && unsigned.starts_with('0') => return false,
+        _ => (10, unsigned),
+    };
+    if digits.split('_').any(|group| group.is_empty() || !group.chars().all(|c| c.is_digit(radix))) {
+        return false;
+    }
+    let digits: Cow<'_, str> =
+        if digits.contains('_') { digits.replace('_', "").into() } else { digits.into() };
+    match text.starts_with('-') {
+        false => u64::from_str_radix(&digits, radix).is_ok(),
+        true => i64::from_str_radix(&format!("-{digits}"), radix).is_ok(),
+    }
+}
+
+fn span(mark: &Marker) -> Span {
+    Span { line: mark.line() as u32, column: mark.col() as u32 + 1 }
 }
 
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
-}
-
-fn span(location: &Location) -> Span {
-    Span { line: location.line() as u32, column: location.column() as u32 }
-}
-
-/// A node before its plain scalars are given back the text they were written with.
-enum Raw {
-    Null,
-    Text(Box<str>),
-    Plain(ScalarKind),
-    Seq(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
-}
-
-/// Turns the parsed form into nodes. The parser hands out numbers and booleans as values; their text is
-/// taken from the source, since `1.10` and `1.1` are different TXT values.
-fn settle(raw: Spanned<Raw>, text: &str) -> Node {
-    let value = match raw.value {
-        Raw::Null => NodeValue::Null,
-        Raw::Text(text) => NodeValue::Scalar(text, ScalarKind::Str),
-        Raw::Plain(kind) => NodeValue::Scalar(written(&raw.defined, text), kind),
-        Raw::Seq(nodes) => NodeValue::Seq(nodes.into_iter().map(|node| settle(node, text)).collect()),
-        Raw::Map(entries) => NodeValue::Map(
-            entries.into_iter().map(|(key, node)| (settle_key(key), settle(node, text))).collect(),
-        ),
-    };
-    Node { span: span(&raw.referenced), value }
-}
-
-fn settle_key(key: Spanned<String>) -> Node {
-    Node {
-        span: span(&key.referenced),
-        value: NodeValue::Scalar(key.value.into_boxed_str(), ScalarKind::Str),
-    }
-}
-
-fn written(location: &Location, text: &str) -> Box<str> {
-    let start = location.span().byte_offset().unwrap_or(0) as usize;
-    let length = location.span().byte_len().unwrap_or(0) as usize;
-    text.get(start..start + length).unwrap_or("").trim().into()
-}
-
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
-    }
-}
-
-struct RawVisitor;
-
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Bool))
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Int))
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Int))
-    }
-    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Int))
-    }
-    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Int))
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
-        Ok(Raw::Plain(ScalarKind::Float))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.into()))
-    }
-    fn visit_string<E>(self, text: String) -> Result<Raw, E> {
-        Ok(Raw::Text(text.into_boxed_str()))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut nodes = Vec::new();
-        while let Some(node) = access.next_element()? {
-            nodes.push(node);
-        }
-        Ok(Raw::Seq(nodes))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Raw::Map(entries))
-    }
 }
 
 #[cfg(test)]
@@ -239,7 +353,39 @@ mod tests {
     }
 
     #[test]
-    fn a_large_honest_file_fits_its_budget() {
+    fn a_tag_of_yaml_decides_and_one_of_another_program_does_not() {
+        let node = one("a: !!str 1\nb: ! 2\nc: !Ref 3\nd: !!null x\ne: !!float 4\n");
+        let described: Vec<_> = node.entries().iter().map(|(_, value)| value.describe()).collect();
+        assert_eq!(described, ["text", "text", "a number", "nothing", "a number"]);
+        for text in ["a: !!int x\n", "a: !!seq {}\n", "!!int 1: a\n"] {
+            assert!(refusal(text).message.contains("tag"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_finite_number_or_no_key_is_refused() {
+        for (text, message) in [
+            ("a: .inf\n", "`.inf` is no finite number"),
+            ("a: 1e999\n", "`1e999` is no finite number"),
+            ("~: a\n", "a key is missing here"),
+            ("[a]: b\n", "a key is text, not a list, a mapping or an alias"),
+            ("<<: {a: b}\n", "a merge key (`<<`) is not read"),
+        ] {
+            assert_eq!(refusal(text).message, message);
+        }
+    }
+
+    #[test]
+    fn nesting_ends_at_the_limit() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        one(&nested(32));
+        assert_eq!(refusal(&nested(33)).message, "nested deeper than 32 levels");
+        let block = (0..33).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
+        assert_eq!(refusal(&block).message, "nested deeper than 32 levels");
+    }
+
+    #[test]
+    fn a_large_honest_file_is_read() {
         let text: String = (0..20_000).map(|i| format!("- {{n: h{i}, v: [1]}}\n")).collect();
         assert_eq!(one(&text).elements().len(), 20_000);
     }

@@ -34,7 +34,7 @@ pub(super) fn bookkeeping(
         match &step.change {
             Change::Adopt => {
                 if let (Some(row), Some(observed)) = (&step.work.row, &step.work.observed) {
-                    let mut row = row.clone();
+                    let mut row = Row::clone(row);
                     row.tracked.remote = observed.remote.clone();
                     if !row.merge {
                         row.tracked.private = observed.private.clone();
@@ -47,7 +47,7 @@ pub(super) fn bookkeeping(
             Change::Forget => gone.push(step.id.clone()),
             Change::Move { .. } => {
                 if let Some(row) = &step.work.was {
-                    rows.push(Row { address: step.address.clone(), ..row.clone() });
+                    rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
                 }
             }
             _ => continue,

@@ -189,7 +189,7 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
     let work = &step.work;
     let tracked = work.was.as_ref().map(|row| row.tracked.clone());
     let delta = work.delta.clone();
-    match (&step.change, work.desired.clone(), work.observed.clone()) {
+    match (&step.change, work.desired.clone(), work.observed.as_deref().cloned()) {
         (Change::Continue, Some(desired), _) => {
             let tracked = tracked
                 .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));

@@ -24,7 +24,8 @@ use crate::{
     store::{Condition, ConditionKind, Consent, KnownVersion, Row, ScopeMemory},
 };
 use reconciled_provider::{
-    Address, Deltas, Focus, ManifestKey, Observation, Observer, Resource, ResourceId, Scope, Sealed, Version,
+    Address, Deltas, Focus, ManifestKey, Observation, Observed, Observer, Resource, ResourceId, Scope,
+    Sealed, Sorted, Version,
 };
 use std::{
     cell::OnceCell,
@@ -172,7 +173,13 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         frozen: BTreeMap::new(),
         unlike: 0,
     };
-    let planner = Planner { input, manifests: OnceCell::new() };
+    let planner = Planner {
+        input,
+        rows: Sorted::new(&input.memory.rows, |row| &row.tracked.id),
+        seen: Sorted::new(&input.seen.resources, |observed| &observed.id),
+        effective: Sorted::new(input.effective, |desired| &desired.id),
+        manifests: OnceCell::new(),
+    };
     for desired in input.effective {
         planner.desired(desired, &mut out);
     }
@@ -199,21 +206,23 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     out
 }
 
-/// The questions asked of the input, with binary searches in its sorted lists.
+/// The questions asked of the input.
 struct Planner<'a> {
     input: &'a ScopeInput<'a>,
+    rows: Sorted<'a, Row>,
+    seen: Sorted<'a, Observed>,
+    effective: Sorted<'a, Resource>,
     /// Positions of manifests by key, made when first asked for: few plans prune anything.
     manifests: OnceCell<BTreeMap<&'a ManifestKey, usize>>,
 }
 
 impl<'a> Planner<'a> {
     fn row(&self, id: &ResourceId) -> Option<&'a Row> {
-        let rows = &self.input.memory.rows;
-        rows.binary_search_by(|row| row.tracked.id.cmp(id)).ok().map(|i| &rows[i])
+        self.rows.get(id)
     }
 
     fn is_desired(&self, id: &ResourceId) -> bool {
-        self.input.effective.binary_search_by(|r| r.id.cmp(id)).is_ok()
+        self.effective.get(id).is_some()
     }
 
     fn consent(&self, id: &ResourceId) -> Option<&'a Consent> {

@@ -27,7 +27,7 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
             out.unlike += 1;
             continue;
         }
-        match planner.input.seen.get(&row.tracked.id) {
+        match planner.seen.get(&row.tracked.id) {
             None if whole => gone(planner, row, out),
             None => {}
             Some(_) if row.deletion == Deletion::Abandon && !is_claim => {
@@ -154,7 +154,7 @@ fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     let id = &open.intent.row.tracked.id;
     let info = planner.input.provider.info();
     let Identity::Assigned { client_token } = info.identity else { return };
-    if !open.intent.makes_anew() || planner.input.seen.get(id).is_some() {
+    if !open.intent.makes_anew() || planner.seen.get(id).is_some() {
         return;
     }
     let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else { return };
@@ -234,7 +234,7 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
         guard_words: words,
         work: Work {
             desired: None,
-            observed: Some(observed.clone()),
+            observed: Some(observed.clone().into()),
             row: None,
             was: None,
             delta: Default::default(),
@@ -252,6 +252,7 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
         false if upgraded => Reason::Upgrade,
         false => Reason::Commit(label(planner, Some(row))),
     };
+    let whole = Arc::new(row.clone());
     Step {
         change,
         id: ResourceId(row.tracked.id.0.clone()),
@@ -265,9 +266,9 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
         guard_words: Vec::new(),
         work: Work {
             desired: None,
-            observed: observed.cloned(),
-            row: Some(row.clone()),
-            was: Some(row.clone()),
+            observed: observed.cloned().map(Box::new),
+            row: Some(whole.clone()),
+            was: Some(whole),
             delta: Default::default(),
         },
     }

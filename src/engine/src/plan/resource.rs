@@ -27,7 +27,7 @@ impl Planner<'_> {
             return;
         }
         let row = self.row(&desired.id);
-        let observed = self.input.seen.get(&desired.id);
+        let observed = self.seen.get(&desired.id);
         if let Some(other) = observed.and_then(|o| self.kept_by(desired, o)) {
             out.conditions.push(management_conflict(desired, address, other));
             return;

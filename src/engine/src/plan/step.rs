@@ -158,11 +158,11 @@ pub struct Work {
     /// What it shall be.
     pub desired: Option<Resource>,
     /// What was seen.
-    pub observed: Option<Observed>,
+    pub observed: Option<Box<Observed>>,
     /// The row as it shall be remembered.
-    pub row: Option<Row>,
+    pub row: Option<Arc<Row>>,
     /// The row as it was.
-    pub was: Option<Row>,
+    pub was: Option<Arc<Row>>,
     /// What the provider planned.
     pub delta: Delta,
 }

@@ -99,9 +99,9 @@ impl Planner<'_> {
             guard_words,
             work: Work {
                 desired: Some(desired.clone()),
-                observed: observed.cloned(),
-                row: Some(self.row_for(desired, row, address.clone())),
-                was: row.cloned(),
+                observed: observed.cloned().map(Box::new),
+                row: Some(self.row_for(desired, row, address.clone()).into()),
+                was: row.cloned().map(Arc::new),
                 delta: Default::default(),
             },
             address,

@@ -58,6 +58,6 @@ fn undeclared<'m>(desired: &Desired, scope: &Scope, memory: &'m ScopeMemory) -> 
     let declared = desired.in_scope(scope);
     let is_gone =
         |row: &&Row| declared.binary_search_by(|resource| resource.id.cmp(&row.tracked.id)).is_err();
-    let rows = memory.rows.iter().chain(memory.open.iter().map(|open| &open.intent.row));
+    let rows = memory.rows.iter().chain(memory.open.iter().map(|open| &*open.intent.row));
     rows.filter(is_gone).map(|row| &row.manifest).collect()
 }

@@ -3,7 +3,7 @@
 //! Guarantees: only what was found as intended, or carries our mark, becomes ours. It deliberately repeats no
 //! intent: the journal is evidence, never a work list.
 
-use crate::store::{Consent, RowState, ScopeMemory};
+use crate::store::{Consent, Row, RowState, ScopeMemory};
 use reconciled_provider::{Observation, Owner};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duratio
         let barred = |(id, consent): &(_, Consent)| *id == row.tracked.id && *consent == Consent::Barred;
         let forgotten = memory.consents.iter().any(barred);
         if !known && ours && !forgotten && &*open.intent.op != "delete" {
-            let mut row = row.clone();
+            let mut row = Row::clone(row);
             row.tracked.applied = observed.hash;
             row.tracked.remote = observed.remote.clone();
             if !row.merge {

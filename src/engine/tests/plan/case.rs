@@ -282,7 +282,7 @@ impl Case {
                         before: None,
                         after: Some(row.tracked.applied),
                         reason: "commit".into(),
-                        row,
+                        row: row.into(),
                     },
                     started_at: line.seconds("started").unwrap_or_default(),
                 };

@@ -7,7 +7,7 @@ use crate::case::{Answer, Case};
 use proptest::prelude::*;
 use reconciled_engine::plan::{Change, Step};
 use reconciled_provider::{Observed, Owner, ResourceId};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 const IDS: [&str; 6] = ["api/A", "api/CNAME", "mail", "www/A", "www/CNAME", "zone"];
 
@@ -112,9 +112,9 @@ fn carry_out(case: &mut Case, step: &Step) {
     match step.change {
         Change::Delete => seen.retain(|o| o.id != step.id),
         Change::Forget => {}
-        Change::Adopt | Change::Move { .. } => rows.extend(row),
+        Change::Adopt | Change::Move { .. } => rows.extend(row.map(Arc::unwrap_or_clone)),
         Change::Create | Change::Update | Change::Replace | Change::Continue => {
-            rows.extend(row);
+            rows.extend(row.map(Arc::unwrap_or_clone));
             seen.retain(|o| o.id != step.id);
             let bytes = step.work.desired.as_ref().and_then(|d| d.spec.bytes()).unwrap_or_default();
             let written = Observed::new(step.id.clone(), bytes.to_vec());
