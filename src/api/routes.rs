@@ -49,6 +49,7 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/sources", get(sources))
         .route("/v1/history", get(history))
         .route("/v1/events", get(events))
+        .route("/v1/events/last", get(last_event))
         .route("/v1/events/verify", get(verify))
         .route("/v1/approvals", get(approvals))
         .route("/v1/approve", post(approve))
@@ -148,6 +149,10 @@ async fn history(State(daemon): Host, query: Asked<HistoryAsk>) -> Answer<Vec<Hi
 
 async fn events(State(daemon): Host, query: Asked<EventsAsk>) -> Answer<Vec<EventEntry>> {
     Ok(Json(operation::events(daemon.instance().writing.db.reader(), &asked(query)?).await?))
+}
+
+async fn last_event(State(daemon): Host) -> Answer<i64> {
+    Ok(Json(daemon.instance().writing.db.reader().last_event().await.map_err(Failure::from)?))
 }
 
 async fn verify(State(daemon): Host) -> Answer<Verification> {

@@ -1,13 +1,16 @@
 //! `backup`, `restore`, `state init`: the state as a file.
 
-use super::{Args, Exit, Out};
+use super::{Args, Exit, Host, Out};
 use crate::{
     config::Environment,
     session::{Failure, HostState},
     store::{self, DATABASE, Init, KEY_FILE, StoreError},
 };
 use clap::{Args as ClapArgs, Subcommand};
-use std::path::PathBuf;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// Arguments of `backup`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -54,16 +57,36 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    let host = Host::find(args, &environment, out).await?;
     let state = HostState::open(args.config.as_deref(), &environment)?;
     let dir = &state.config.state_dir;
-    let reader = state.reader().await?.ok_or_else(|| StoreError::NotThere(dir.clone()))?;
-    reader.backup(&backup.file).await?;
+    match host {
+        Host::Daemon(client) => {
+            let content = client.bytes("/v1/backup").await?;
+            write_private(&backup.file, &content)
+                .map_err(|error| Failure::plain(format!("write {}: {error}", backup.file.display())))?;
+        }
+        Host::Alone(_) => {
+            let reader = state.reader().await?.ok_or_else(|| StoreError::NotThere(dir.clone()))?;
+            reader.backup(&backup.file).await?;
+        }
+    }
     out.talk(&format!("state of {} written to {}", dir.display(), backup.file.display()));
     out.talk(&format!(
         "hint: keep {} too, and elsewhere: it is not in the backup",
         dir.join(KEY_FILE).display()
     ));
     Ok(Exit::Good)
+}
+
+/// Puts `content` in place of the file, for nobody else to read.
+fn write_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    Ok(())
 }
 
 /// Runs `restore`.

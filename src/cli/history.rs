@@ -1,16 +1,19 @@
 //! `history`, `events`, `approvals`: what happened and what was consented to, from the state alone.
 
 use super::{
-    Args, Exit, Out,
+    Args, Exit, Host, Out,
     list::{self, ListFormat},
 };
 use crate::{
+    clock::SystemClock,
     config::Environment,
+    operation::{EventsAsk, HistoryAsk},
     render::{audit, counted},
-    session::{Failure, HostState},
-    store::{Approvals, EventFilter, HistoryFilter},
+    session::Failure,
+    store::Stamp,
 };
 use clap::Args as ClapArgs;
+use reconciled_provider::Clock;
 use std::time::Duration;
 
 /// How often a watch looks: one indexed query each time.
@@ -62,16 +65,9 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let state = HostState::open(args.config.as_deref(), &environment)?;
-    let filter = HistoryFilter {
-        address: history.address.as_deref().map(list::pattern).transpose()?,
-        since: list::since(history.since.as_deref(), state.clock.now())?,
-        actor: history.actor.clone(),
-    };
-    let entries = match state.reader().await? {
-        Some(reader) => reader.history(&filter).await?,
-        None => Vec::new(),
-    };
+    let since = list::since(history.since.as_deref(), SystemClock.now())?.map(Stamp);
+    let ask = HistoryAsk { address: history.address.clone(), since, actor: history.actor.clone() };
+    let entries = Host::find(args, &environment, out).await?.history(&ask).await?;
     list::show(out, history.output, &entries, || audit::history(&entries))?;
     Ok(Exit::Good)
 }
@@ -83,24 +79,19 @@ pub(super) async fn events(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let state = HostState::open(args.config.as_deref(), &environment)?;
+    let host = Host::find(args, &environment, out).await?;
     if events.watch {
-        return watch(&state, events.output, out).await;
+        return watch(&host, events.output, out).await;
     }
-    let reader = state.reader().await?;
     if !events.verify {
-        let found = match &reader {
-            Some(reader) => reader.events(&EventFilter::default(), 0, usize::MAX).await?,
-            None => Vec::new(),
-        };
+        let found = host.events(&EventsAsk::default()).await?;
         list::show(out, events.output, &found, || audit::events(&found))?;
         return Ok(Exit::Good);
     }
-    let Some(reader) = reader else {
+    let Some(found) = host.verify_events().await? else {
         out.talk("there is no state yet, so there is nothing to check");
         return Ok(Exit::Good);
     };
-    let found = reader.verify_events().await?;
     list::show(out, events.output, &found, || match &found.broken {
         None => format!(
             "{}, none was changed, removed or put in between",
@@ -119,25 +110,17 @@ pub(super) async fn events(
 }
 
 /// Shows events as they are written, until a person stops it or nobody reads any more.
-async fn watch(state: &HostState, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
+async fn watch(host: &Host, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
-    // Where there is no state yet, all of it is new.
-    let mut last = match state.reader().await? {
-        Some(reader) => Some((reader.last_event().await?, reader)),
-        None => None,
-    };
+    let mut after = host.last_event().await?;
     out.talk("waiting for events; Ctrl-C ends");
     loop {
         tokio::select! {
             _ = &mut interrupted => return Ok(Exit::Good),
-            () = state.clock.sleep(WATCH) => {}
+            () = SystemClock.sleep(WATCH) => {}
         }
-        let Some((number, reader)) = &mut last else {
-            last = state.reader().await?.map(|reader| (0, reader));
-            continue;
-        };
-        for event in reader.events(&EventFilter::default(), *number, usize::MAX).await? {
-            *number = event.number;
+        for event in host.events(&EventsAsk { after, limit: None }).await? {
+            after = event.number;
             let is_heard = match format {
                 ListFormat::Table | ListFormat::Wide => out.offer(&audit::event(&event)),
                 ListFormat::Json => out.offer(&list::one_line(&event)?),
@@ -157,11 +140,7 @@ pub(super) async fn approvals(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let state = HostState::open(args.config.as_deref(), &environment)?;
-    let found = match state.reader().await? {
-        Some(reader) => reader.approvals().await?,
-        None => Approvals::default(),
-    };
-    list::show(out, approvals.output, &found, || audit::approvals(&found, state.clock.now()))?;
+    let found = Host::find(args, &environment, out).await?.approvals().await?;
+    list::show(out, approvals.output, &found, || audit::approvals(&found, SystemClock.now()))?;
     Ok(Exit::Good)
 }

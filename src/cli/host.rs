@@ -4,7 +4,9 @@ use super::{Args, Out};
 use crate::{
     client::{Client, Identity},
     config::Environment,
+    operation::{self, EventsAsk, HistoryAsk},
     session::{Failure, HostState},
+    store::{Approvals, EventEntry, HistoryEntry, Verification},
 };
 
 /// Who a verb asks.
@@ -31,6 +33,63 @@ impl Host {
                 Ok(Host::Daemon(client))
             }
             None => Ok(Host::Alone(state)),
+        }
+    }
+}
+
+impl Host {
+    /// What happened.
+    pub(super) async fn history(&self, ask: &HistoryAsk) -> Result<Vec<HistoryEntry>, Failure> {
+        match self {
+            Host::Daemon(client) => client.get("/v1/history", ask).await,
+            Host::Alone(state) => match state.reader().await? {
+                Some(reader) => operation::history(&reader, ask).await,
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+
+    /// The audit trail.
+    pub(super) async fn events(&self, ask: &EventsAsk) -> Result<Vec<EventEntry>, Failure> {
+        match self {
+            Host::Daemon(client) => client.get("/v1/events", ask).await,
+            Host::Alone(state) => match state.reader().await? {
+                Some(reader) => operation::events(&reader, ask).await,
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+
+    /// Number of the newest event; 0 where there is none yet.
+    pub(super) async fn last_event(&self) -> Result<i64, Failure> {
+        match self {
+            Host::Daemon(client) => client.get("/v1/events/last", &()).await,
+            Host::Alone(state) => match state.reader().await? {
+                Some(reader) => Ok(reader.last_event().await?),
+                None => Ok(0),
+            },
+        }
+    }
+
+    /// Whether the audit trail holds together; none where there is no state yet.
+    pub(super) async fn verify_events(&self) -> Result<Option<Verification>, Failure> {
+        match self {
+            Host::Daemon(client) => client.get("/v1/events/verify", &()).await.map(Some),
+            Host::Alone(state) => match state.reader().await? {
+                Some(reader) => Ok(Some(reader.verify_events().await?)),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// What waits for consent, and what was consented to.
+    pub(super) async fn approvals(&self) -> Result<Approvals, Failure> {
+        match self {
+            Host::Daemon(client) => client.get("/v1/approvals", &()).await,
+            Host::Alone(state) => match state.reader().await? {
+                Some(reader) => operation::approvals(&reader).await,
+                None => Ok(Approvals::default()),
+            },
         }
     }
 }

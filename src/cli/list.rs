@@ -60,9 +60,3 @@ pub(super) fn since(
         .map_err(|_| Failure::hinted(format!("`{text}` is no duration"), "write 90s, 12h or 30d"))?;
     Ok(Some(now.saturating_sub(period.0)))
 }
-
-/// An address pattern, as typed.
-pub(super) fn pattern(text: &str) -> Result<reconciled_provider::Pattern, Failure> {
-    text.parse()
-        .map_err(|error: reconciled_provider::address::AddressError| Failure::plain(error.to_string()))
-}
