@@ -15,12 +15,12 @@ READS = ("GET", "HEAD", "OPTIONS")
 
 
 class Server:
-    """A fresh PowerDNS with its default settings; the database is empty."""
+    """A fresh PowerDNS with its default settings but for `settings`; the database is empty."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, settings=()):
         # The pipe is the leash: the server ends when this process does, however it ends.
         self.process = subprocess.Popen(
-            [RIG, "start", directory, "--log-requests"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [RIG, "start", directory, "--log-requests", *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         line = self.process.stdout.readline()
         if not line:
