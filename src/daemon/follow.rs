@@ -31,11 +31,16 @@ pub struct Following {
     pub commit: String,
     /// What people call it.
     pub label: String,
+    /// Full commit id that the remote offered last; not in force while it is withheld or refused.
+    pub offered: String,
     /// When its remote last answered, in seconds since the epoch.
     pub polled_at: Option<u64>,
     /// Why a newer revision cannot be had, and what to do.
     pub behind: Option<(String, String)>,
 }
+
+/// Until sources are polled again after their revisions could not come into force.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// What a question brought to light.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +120,8 @@ struct Source {
     config: SourceConfig,
     /// As it was last polled. None until it was had once.
     snapshot: Option<Snapshot>,
+    /// Commit and refusal of the last poll that was loaded.
+    loaded: Option<(Arc<str>, Option<String>)>,
     /// When it is polled next, since the epoch.
     due: Duration,
     is_polling: bool,
@@ -161,6 +168,7 @@ pub(super) fn follow(
     let source = |config: &SourceConfig| Source {
         config: config.clone(),
         snapshot: None,
+        loaded: None,
         due: Duration::ZERO,
         is_polling: false,
         again: false,
@@ -240,16 +248,15 @@ impl Loop {
         source.due = if is_final { now + spread(source) } else { Duration::ZERO };
         let moved = match polled {
             Ok(snapshot) => {
-                let before = source.snapshot.replace(snapshot);
-                let after = source.snapshot.as_ref();
-                let essence = |s: Option<&Snapshot>| {
-                    s.map(|s| (s.revision.clone(), s.behind.as_ref().map(|e| e.to_string())))
-                };
-                let moved = essence(before.as_ref()) != essence(after);
-                let behind = after.and_then(|s| s.behind.clone());
+                let behind = snapshot.behind.clone();
+                let polled = (snapshot.revision.clone(), behind.as_ref().map(|error| chain(&**error)));
+                let moved = source.loaded.as_ref() != Some(&polled);
+                source.snapshot = Some(snapshot);
+                source.loaded = Some(polled.clone());
                 self.show(&name, |following| {
                     if behind.is_none() {
                         following.polled_at = Some(now.as_secs());
+                        following.offered = polled.0.to_string();
                     }
                     following.behind = behind.map(|error| (chain(&*error), error.hint()));
                 });
@@ -272,7 +279,10 @@ impl Loop {
         if let Err(failure) = &loaded {
             tracing::error!(error = %failure, "revision cannot come into force");
             // The next poll is as good as a first one.
-            self.sources.values_mut().for_each(|source| source.snapshot = None);
+            let soon = self.session.surveyor.cx.clock.now() + AGAIN;
+            for source in self.sources.values_mut() {
+                (source.snapshot, source.loaded, source.due) = (None, None, soon);
+            }
         }
         loaded.map_err(Arc::new)
     }
@@ -302,9 +312,16 @@ impl Loop {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
             self.show(&name, |following| (following.commit, following.label) = (commit, label));
-            if let Some(source) = self.sources.get_mut(&name) {
-                source.snapshot = Some(snapshot);
-            }
+            let Some(source) = self.sources.get_mut(&name) else { continue };
+            source.snapshot = match (withheld.contains(&name), &source.loaded) {
+                // What is withheld stays what was offered: it may be good once others have changed.
+                (true, Some((offered, _))) => {
+                    let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
+                    let known = SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() };
+                    self.session.poll(&source.config, known).await.ok()
+                }
+                _ => Some(snapshot),
+            };
         }
         self.outlook = Standing {
             desired: desired.clone(),
@@ -351,14 +368,15 @@ impl Loop {
         }
         let standing = self.scheduler.standing();
         let all = |wanted: Stance| standing.values().all(|s| s.stance == wanted);
-        if all(Stance::InSync)
-            && let Err(failure) = self.try_settle().await
-        {
+        if !all(Stance::InSync) {
+            return;
+        }
+        if let Err(failure) = self.try_settle(standing.into_keys().collect()).await {
             tracing::warn!(error = %failure, "what is in sync cannot be remembered");
         }
     }
 
-    async fn try_settle(&mut self) -> Result<(), Failure> {
+    async fn try_settle(&mut self, scopes: BTreeSet<Scope>) -> Result<(), Failure> {
         let writing = &self.writing;
         let desired = &self.outlook.desired;
         let snapshots: Vec<&Snapshot> = self.sources.values().filter_map(|s| s.snapshot.as_ref()).collect();
@@ -367,8 +385,13 @@ impl Loop {
         }
         writing.lift_bars(desired).await?;
         writing.end_recovery().await?;
-        for converged in self.session.converged(&snapshots) {
-            writing.engine.converged(converged).await?;
+        // Only where every scope has a version can a later look be spared.
+        let versions = writing.db.versions().await?;
+        let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
+        if scopes.iter().all(|scope| versioned.contains(scope)) {
+            for converged in self.session.converged(&snapshots) {
+                writing.engine.converged(converged).await?;
+            }
         }
         self.outlook.is_settled = true;
         Ok(())

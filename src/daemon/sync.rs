@@ -233,7 +233,7 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
 fn is_superseded(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> bool {
     let (Some(rev), Some(source)) = (&ask.rev, source) else { return false };
     let sources = instance.follower.sources();
-    sources.get(source).is_some_and(|s| !s.commit.is_empty() && s.behind.is_none() && s.commit != *rev)
+    sources.get(source).is_some_and(|s| !s.offered.is_empty() && s.behind.is_none() && s.offered != *rev)
 }
 
 async fn ended(

@@ -239,6 +239,34 @@ fn a_reload_takes_what_is_good_and_refuses_what_is_not() {
     daemon.stop();
 }
 
+#[test]
+fn a_revision_with_errors_is_told_and_what_was_good_stays_in_force() {
+    for mode in ["partial", "hold"] {
+        let env = Env::zonefile();
+        let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+        env.write("config.yaml", &config.replace("repo.git}", &format!("repo.git, onInvalid: {mode}}}")));
+        env.push("a.yaml", &zone(ZONE, "zones", &[WWW]));
+        env.push("b.yaml", &zone("example.org", "zones", &[WWW, MAIL]));
+        let daemon = Daemon::start(&env);
+        sync(&env).exits(0);
+        env.write("work/a.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+        let bad =
+            env.push("b.yaml", &zone("example.org", "zones", &["{name: www, type: A, values: [1.2.3]}"]));
+        env.run(&["sync", "--wait", "--source", "infra", "--rev", &bad]).exits(1).says(&["b.yaml:", "1.2.3"]);
+        // The rest applies, or nothing does; what is broken is frozen either way.
+        let applied = if mode == "partial" { 2 } else { 1 };
+        assert_eq!(env.zone_rrsets(ZONE).len(), applied, "{mode}");
+        assert_eq!(env.zone_rrsets("example.org").len(), 2, "{mode}");
+        env.run(&["status"]).exits(0).says(&["b.yaml:"]);
+        env.push("b.yaml", &zone("example.org", "zones", &[WWW]));
+        sync(&env).exits(0).hides(&["error"]);
+        assert_eq!(env.zone_rrsets(ZONE).len(), 2, "{mode}");
+        assert_eq!(env.zone_rrsets("example.org").len(), 1, "{mode}");
+        daemon.stop();
+        env.in_sync();
+    }
+}
+
 /// Says something to the socket that no client would say, and returns the answer.
 fn raw(env: &Env, request: &str) -> String {
     let mut stream = UnixStream::connect(env.path("state/api.sock")).unwrap();
