@@ -4,9 +4,9 @@
 //! parses; the survey begins with it. It deliberately decides nothing.
 
 use super::{SurveyOptions, Surveyor};
-use crate::store::{ScopeMemory, Store};
-use futures_util::{FutureExt, StreamExt, stream};
-use reconciled_provider::{Error, Focus, Observation, Scope, Tracked, Version, Want};
+use crate::store::{KnownVersion, ScopeMemory, Store};
+use futures_util::{FutureExt, StreamExt, future::join, stream};
+use reconciled_provider::{Error, Focus, Observation, Scope, Version, Want};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
 /// What a glance reads ahead of the desired state.
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 pub enum Ahead {
     /// Memory and versions.
     Nothing,
-    /// Also remembered scopes whose version does not stand, where the remote can list without being told what to
+    /// Also scopes whose remembered version does not stand, where the remote can list without being told what to
     /// look for.
     Moved,
 }
@@ -35,11 +35,19 @@ impl Surveyor {
         options: &SurveyOptions,
         ahead: Ahead,
     ) -> Result<Glance, Error> {
-        let mut glance = self.glance_at(store.all().await?, options).await;
-        if ahead == Ahead::Moved {
-            glance.seen = self.moved(&glance).await;
-        }
-        Ok(glance)
+        let mut known: BTreeMap<Scope, KnownVersion> = store.versions().await?.into_iter().collect();
+        known.retain(|scope, _| options.only.as_ref().is_none_or(|only| only.contains(scope)));
+        let remote = async {
+            let versions = self.versions(&known, options).await;
+            let seen = match ahead {
+                Ahead::Moved => self.moved(&known, &versions).await,
+                Ahead::Nothing => BTreeMap::new(),
+            };
+            (versions, seen)
+        };
+        // Memory is read while remotes are asked: neither has to wait for the other.
+        let (memories, (versions, seen)) = join(store.all(), remote).await;
+        Ok(Glance { memories: memories?, versions, seen })
     }
 
     /// What can be known of these memories: the versions.
@@ -49,15 +57,16 @@ impl Surveyor {
         options: &SurveyOptions,
     ) -> Glance {
         let wanted = |scope: &Scope| options.only.as_ref().is_none_or(|only| only.contains(scope));
-        let versions = self.versions(&memories, wanted, options).await;
+        let known = memories.iter().filter(|(scope, _)| wanted(scope));
+        let known = known.filter_map(|(scope, memory)| Some((scope.clone(), memory.version.clone()?)));
+        let versions = self.versions(&known.collect(), options).await;
         Glance { memories, versions, seen: BTreeMap::new() }
     }
 
     /// Asks each entry once for the versions of the scopes that have one remembered.
     async fn versions(
         &self,
-        memories: &BTreeMap<Scope, ScopeMemory>,
-        wanted: impl Fn(&Scope) -> bool,
+        known: &BTreeMap<Scope, KnownVersion>,
         options: &SurveyOptions,
     ) -> BTreeMap<Scope, Version> {
         let mut all = BTreeMap::new();
@@ -65,8 +74,7 @@ impl Surveyor {
             return all;
         }
         for (name, entry) in &self.entries {
-            let known = memories.iter().filter(|(scope, m)| scope.provider == *name && m.version.is_some());
-            let asked: Vec<Scope> = known.map(|(scope, _)| scope.clone()).filter(|s| wanted(s)).collect();
+            let asked: Vec<Scope> = known.keys().filter(|scope| scope.provider == *name).cloned().collect();
             if asked.is_empty() {
                 continue;
             }
@@ -80,17 +88,19 @@ impl Surveyor {
         all
     }
 
-    async fn moved(&self, glance: &Glance) -> BTreeMap<Scope, Result<Observation, Error>> {
-        let moved = glance.memories.iter().filter(|(scope, memory)| {
+    async fn moved(
+        &self,
+        known: &BTreeMap<Scope, KnownVersion>,
+        versions: &BTreeMap<Scope, Version>,
+    ) -> BTreeMap<Scope, Result<Observation, Error>> {
+        let moved = known.iter().filter(|(scope, known)| {
             let lists = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().lists);
-            let stands = memory.version.as_ref().map(|k| &k.version) == glance.versions.get(*scope);
-            lists && memory.is_remembered() && !(stands && memory.version.is_some())
+            lists && versions.get(*scope) != Some(&known.version)
         });
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
-        let reads = moved.map(|(scope, memory)| {
+        let reads = moved.map(|(scope, _)| {
             async move {
-                let tracked: Vec<Tracked> = memory.rows.iter().map(|row| row.tracked.clone()).collect();
-                let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
+                let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
                 let observer = &self.entries[&scope.provider].observer;
                 let what = format!("reading {scope}");
                 let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
