@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+// A daemon that idles gives back what a large plan needed; the C library keeps more than half of it.
+// How eagerly is set when it is built, in .cargo/config.toml.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // Two threads serve the I/O of every verb; more would only cost memory.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
