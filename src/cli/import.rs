@@ -19,19 +19,19 @@ use std::{
 pub struct ImportArgs {
     /// A provider entry of the configuration
     #[arg(value_name = "PROVIDER")]
-    provider: String,
+    pub(super) provider: String,
     /// What of it: a zone; `*` and `?` are wild
     #[arg(value_name = "SCOPE")]
-    scope: String,
+    pub(super) scope: String,
     /// Write one file for each scope into this folder; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Only what this means: a name (`www`, `*.dev`) or a name and type (`www/A`)
     #[arg(long, value_name = "GLOB")]
-    only: Vec<String>,
+    pub(super) only: Vec<String>,
     /// All but what this means
     #[arg(long, value_name = "GLOB")]
-    ignore: Vec<String>,
+    pub(super) ignore: Vec<String>,
 }
 
 /// Runs the verb.
@@ -43,7 +43,36 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
-    let observer = entry(&session, &import.provider)?;
+    let files = files(&session, import, out).await?;
+    match &import.out {
+        Some(dir) => {
+            write(dir, &files)?;
+            let dir = dir.display();
+            let word = if files.len() == 1 { "file" } else { "files" };
+            out.talk(&format!("{} {word} written to {dir}", files.len()));
+            out.talk(&format!(
+                "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
+            ));
+            out.talk("      then commit the files to the source and run `reconciled apply`");
+        }
+        None => {
+            out.data(&files.into_values().collect::<Vec<_>>().join("---\n"));
+            out.talk(
+                "next: put this into a file of the source; `reconciled plan` then shows it as `= adopt`",
+            );
+            out.talk("hint: to write files: add --out DIR");
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// The manifests of what is meant, one file for each scope.
+pub(super) async fn files(
+    session: &Session,
+    import: &ImportArgs,
+    out: &mut Out,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let observer = entry(session, &import.provider)?;
     // As it is written in addresses and plans: PROVIDER/NAME.
     let prefix = format!("{}/", import.provider);
     let query = import.scope.strip_prefix(&prefix).unwrap_or(&import.scope);
@@ -65,26 +94,7 @@ pub(super) async fn run(
         files.insert(file_name(&found.scope), texts.join("---\n"));
         tell_owners(found, out);
     }
-    match &import.out {
-        Some(dir) => {
-            write(dir, &files)?;
-            let dir = dir.display();
-            let word = if files.len() == 1 { "file" } else { "files" };
-            out.talk(&format!("{} {word} written to {dir}", files.len()));
-            out.talk(&format!(
-                "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
-            ));
-            out.talk("      then commit the files to the source and run `reconciled apply`");
-        }
-        None => {
-            out.data(&files.into_values().collect::<Vec<_>>().join("---\n"));
-            out.talk(
-                "next: put this into a file of the source; `reconciled plan` then shows it as `= adopt`",
-            );
-            out.talk("hint: to write files: add --out DIR");
-        }
-    }
-    Ok(Exit::Good)
+    Ok(files)
 }
 
 fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {

@@ -5,7 +5,9 @@
 
 use super::Instance;
 use crate::{
-    operation::{SyncAsk, SyncLine, SyncOutcome, pattern},
+    config::Approver,
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, pattern},
+    render::{clean, cut},
     session::Failure,
 };
 use reconciled_engine::{
@@ -21,6 +23,9 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// Longest name that a pusher may claim to have, in characters.
+const LONGEST_CLAIM: usize = 200;
+
 /// Where the lines go. Who stopped reading stops the telling, not the work.
 pub(crate) type Lines = mpsc::Sender<SyncLine>;
 
@@ -31,12 +36,54 @@ pub(crate) async fn sync(
     actor: &str,
     lines: &Lines,
 ) -> Result<(), Failure> {
+    follow(instance, ask, None, actor, lines).await
+}
+
+/// Has a pushed source looked at, and tells how it goes.
+///
+/// Errors: the source does not follow what was pushed to; a push may not consent to a rewind of it.
+pub(crate) async fn pushed(
+    instance: &Instance,
+    ask: &PushFollow,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
+    let source = followed(&instance.session.config, ask)?;
+    if ask.accept_rewind && !source.approve.contains(&Approver::PushOption) {
+        return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
+    }
+    let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
+    let pushed = Pushed {
+        reference: ask.reference.clone(),
+        commit: ask.commit.clone(),
+        actor: actor.to_string(),
+        claimed,
+    };
+    let ask = SyncAsk {
+        source: Some(ask.source.clone()),
+        accept_rewind: ask.accept_rewind.then(|| ask.commit.clone()),
+        only_changes: true,
+        wait: ask.wait,
+        rev: Some(ask.commit.clone()),
+        ..SyncAsk::default()
+    };
+    follow(instance, &ask, Some(pushed), actor, lines).await
+}
+
+async fn follow(
+    instance: &Instance,
+    ask: &SyncAsk,
+    pushed: Option<Pushed>,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
     let clock = instance.session.clock.clone();
     let began = clock.now();
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
     let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
-    let news = instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from)).await;
+    let news =
+        instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from), pushed).await;
     let news = news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))?;
     for (name, following) in instance.follower.sources() {
         if source.as_ref().is_some_and(|meant| *meant != name) {
@@ -84,7 +131,8 @@ pub(crate) async fn sync(
             break worst(&scopes, &standing);
         }
         if is_superseded(instance, ask, source.as_deref()) {
-            break SyncOutcome::Superseded;
+            // With `onInvalid: hold` a revision with errors never comes into force.
+            break if news.has_errors { SyncOutcome::Failed } else { SyncOutcome::Superseded };
         }
         let left = until.saturating_sub(clock.now());
         if left.is_zero() {

@@ -38,7 +38,8 @@ impl Received {
         // Git writes a path with a colon in quotes; such a place is no loss: it is the repository's own.
         let alternates = alternates.into_iter().flat_map(|list| list.split(':'));
         let objects = objects.into_iter().chain(alternates).filter(|path| !path.is_empty());
-        let received = Self { directory: directory.to_owned(), objects: objects.map(PathBuf::from).collect() };
+        let received =
+            Self { directory: directory.to_owned(), objects: objects.map(PathBuf::from).collect() };
         received.repository()?;
         Ok(received)
     }
@@ -46,6 +47,14 @@ impl Received {
     /// Returns where the repository is, with every link resolved.
     pub fn place(&self) -> PathBuf {
         self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone())
+    }
+
+    /// Returns the name of the branch that `HEAD` names, whether it exists or not.
+    pub fn head(&self) -> Option<String> {
+        let repository = self.repository().ok()?;
+        let head = repository.find_reference("HEAD").ok()?;
+        let target = head.symbolic_target().ok().flatten()?;
+        target.strip_prefix("refs/heads/").map(ToOwned::to_owned)
     }
 
     /// Returns the commit that `id` names, itself or as an annotated tag; none where it names something else.
