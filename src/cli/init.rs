@@ -169,12 +169,14 @@ fn tell(target: &Target, config: Option<&Config>, group: Option<&str>, out: &mut
     for source in known {
         out.talk(&format!("source {} follows it", source.name));
     }
-    if let Some(group) = group
-        && config.is_none_or(|config| config.api.group.as_deref() != Some(group))
-    {
-        out.talk(&format!(
-            "hint: members of {group} see plans and progress if they may use the daemon: api: {{group: {group}}}"
-        ));
+    if let Some(group) = group {
+        if config.is_none_or(|config| config.api.group.as_deref() != Some(group)) {
+            out.talk(&format!(
+                "hint: for members of {group} to see plans and progress, let them use the daemon: api: {{group: {group}}}"
+            ));
+        }
+        let key = format!("git config --system --add safe.directory {}", directory.display());
+        out.talk(&format!("hint: for Git to let them push to what is not their own: {key}"));
     }
     out.talk("to push to it:");
     out.data(&format!("git remote add deploy {}", directory.display()));

@@ -6,7 +6,7 @@
 use super::Instance;
 use crate::{
     config::Approver,
-    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, pattern},
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
     render::{clean, cut},
     session::Failure,
 };
@@ -64,7 +64,8 @@ pub(crate) async fn pushed(
         accept_rewind: ask.accept_rewind.then(|| ask.commit.clone()),
         only_changes: true,
         wait: ask.wait,
-        rev: Some(ask.commit.clone()),
+        // Of a range of versions another tag may be the one that counts.
+        rev: is_line(&source.reference).then(|| ask.commit.clone()),
         ..SyncAsk::default()
     };
     follow(instance, &ask, Some(pushed), actor, lines).await

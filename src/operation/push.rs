@@ -93,6 +93,16 @@ impl PushSource {
     pub fn follows(&self, name: &str) -> bool {
         session::reference(&self.follows).is_ok_and(|reference| reference.follows(name))
     }
+
+    /// Says whether it follows one ref that only moves on; else what is pushed may be one of many.
+    pub fn is_line(&self) -> bool {
+        is_line(&self.follows)
+    }
+}
+
+/// Says whether a source follows one ref, whose commits descend from each other.
+pub(crate) fn is_line(follows: &GitRef) -> bool {
+    matches!(follows, GitRef::Branch(_) | GitRef::Tag(_))
 }
 
 /// What would this tree change?

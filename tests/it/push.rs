@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
 };
+use reconciled::failpoint::{NAMES, VARIABLE};
 use std::{
     fs,
     io::{Read, Write},
@@ -535,4 +536,124 @@ fn init_makes_a_work_tree_whose_first_push_deploys_what_was_imported() {
     // An example that declares nothing until it is meant.
     env.run(&["init", "empty.git", "--work", "desk3"]).exits(0);
     env.run(&["validate", "desk3"]).exits(0).says(&["no manifests found"]);
+}
+
+#[test]
+fn a_daemon_killed_at_every_place_of_a_push_loses_nothing() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    for (n, place) in (1..).zip(NAMES.iter().flat_map(|name| [name.to_string(), format!("{name}:2")])) {
+        let config = env.path("config.yaml");
+        let mut armed = env.command(&["--config", config.to_str().unwrap(), "run"]);
+        armed.env(VARIABLE, &place).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut daemon = Daemon(armed.spawn().unwrap());
+        // Some places are met before there is a push.
+        let socket = env.path("state/api.sock");
+        eventually("a daemon", || is_ready(&socket) || daemon.0.try_wait().unwrap().is_some());
+        let value = format!("192.0.2.{n}");
+        let sha = commit(&env, &[&format!("{{name: www, type: A, values: [{value}]}}")]);
+        push(&env, &[]).exits(0);
+        assert_eq!(tip(&env, "main"), sha, "{place}");
+        drop(daemon);
+        let _daemon = Daemon::start(&env);
+        eventually(&place, || server.rrsets(ZONE) == addresses(&[("www", &value)]));
+        assert_eq!(env.sql("PRAGMA integrity_check"), "ok", "{place}");
+    }
+}
+
+#[test]
+fn a_push_while_the_server_is_down_is_taken_and_says_that_it_failed() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    env.write("key", "canary-of-the-key");
+    // Nothing listens on the port of discard.
+    env.config(&env.pdns_entry("http://127.0.0.1:9", WIDE_GUARD));
+    let _daemon = Daemon::start(&env);
+    let sha = commit(&env, &[WWW]);
+    push(&env, &["-o", "reconciled.wait=10s"])
+        .exits(0)
+        .says(&["COULD NOT BE READ", &format!("infra failed at {}", &sha[..7])])
+        .hides(&["canary-of-the-key"]);
+    assert_eq!(tip(&env, "main"), sha);
+}
+
+#[test]
+fn a_tag_of_a_range_is_checked_and_applied_where_it_is_the_highest() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, ", ref: {semver: \"^1\"}");
+    let _daemon = Daemon::start(&env);
+    let to = |refspec: &str| env.finish(git(&env, &["push", "origin", refspec]));
+    commit(&env, &[WWW]);
+    to("HEAD:refs/tags/v1.1.0").exits(0).says(&["is not planned", "infra is in sync at", "2 created"]);
+    commit(&env, &[MAIL]);
+    to("HEAD:refs/tags/v1.0.9").exits(0).says(&["nothing to change"]);
+    to("HEAD:refs/tags/v2.0.0").exits(0).hides(&["remote:"]);
+    commit(&env, &["{name: www, tpye: A}"]);
+    to("HEAD:refs/tags/v1.2.0").exits(1).says(&["unknown field `tpye`"]);
+    assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
+}
+
+#[test]
+fn two_sources_of_one_repository_are_planned_together_and_followed_each() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let repo = env.path("repo.git");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let sources = format!(
+        "sources:\n  - {{name: one, url: {0}, path: one, allow: all}}\n  - {{name: two, url: {0}, path: two, allow: all}}\n",
+        repo.display()
+    );
+    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
+    env.write("config.yaml", &format!("{head}{sources}providers:{tail}"));
+    let _daemon = Daemon::start(&env);
+    env.write("work/one/zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.write("work/two/zone.yaml", &zone("example.net", "pdns", &[MAIL]));
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "-m", "change"]);
+    push(&env, &[]).exits(0).says(&["for source one and two", "one is in sync at", "two is in sync at"]);
+    assert_eq!(server.rrsets("example.net"), addresses(&[("mail", "192.0.2.2")]));
+}
+
+#[test]
+fn a_push_over_ssh_through_git_shell_is_told_the_same() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let _daemon = Daemon::start(&env);
+    let at = |name: &str| env.path(name).to_str().unwrap().to_owned();
+    for key in ["host_key", "client_key"] {
+        let made =
+            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]).status();
+        assert!(made.unwrap().success());
+    }
+    let key = fs::read_to_string(at("client_key.pub")).unwrap();
+    let options =
+        r#"restrict,environment="REMOTE_USER=ann",command="git-shell -c \"$SSH_ORIGINAL_COMMAND\"""#;
+    env.write("authorized_keys", &format!("{options} {key}"));
+    env.write(
+        "sshd_config",
+        &format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
+             PermitUserEnvironment yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             PidFile none\nLogLevel ERROR\n",
+            at("host_key"),
+            at("authorized_keys")
+        ),
+    );
+    // sshd insists on it when it runs as root; elsewhere it neither needs nor can have it.
+    let _ = fs::create_dir_all("/run/sshd");
+    let sshd = format!("/usr/sbin/sshd -i -e -f {}", at("sshd_config"));
+    let ssh = format!(
+        "ssh -F none -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+         -o LogLevel=ERROR -o ProxyCommand='{sshd}'",
+        at("client_key")
+    );
+    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap();
+    commit(&env, &[WWW]);
+    let url = format!("ssh://{}@anywhere{}", user.trim(), at("repo.git"));
+    let mut command = git(&env, &["push", &url, "HEAD:main"]);
+    command.env("GIT_SSH_COMMAND", ssh);
+    env.finish(command).exits(0).says(&["remote:   + Zone/example.com#www/A", "remote: infra is in sync at"]);
+    assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
+    env.run(&["history"]).exits(0).says(&["pushed to main, by their own account ann"]);
 }

@@ -68,6 +68,8 @@ async fn follow(client: &Client, ask: &PushFollow, label: &str, out: &mut Out) -
     while let Some(line) = lines.next().await? {
         match &line {
             SyncLine::Revision { .. } => {}
+            // Warnings were shown before the push was taken.
+            SyncLine::Message { text } if text.starts_with("warning") => {}
             SyncLine::End { outcome, outcomes, left, milliseconds } => {
                 for (scope, stance) in left {
                     out.talk(&format!("{scope} is {stance}"));

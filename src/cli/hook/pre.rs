@@ -70,7 +70,10 @@ impl Push<'_> {
         let sources = self.daemon.target.sources.clone();
         let tracked: Vec<PushSource> =
             sources.iter().filter(|source| source.follows(&update.reference)).cloned().collect();
-        let Some(new) = update.new else { return Ok(self.deleted(update, &tracked)) };
+        let Some(new) = update.new else {
+            let lines: Vec<PushSource> = tracked.into_iter().filter(PushSource::is_line).collect();
+            return Ok(self.deleted(update, &lines));
+        };
         // Tags that nobody follows, notes and the like are none of our business.
         if !update.is_branch() && tracked.is_empty() {
             return Ok(Verdict::Taken);
@@ -79,7 +82,9 @@ impl Push<'_> {
             self.out.talk(&format!("error: {} would be no commit: {new}", update.name()));
             return Ok(Verdict::Refused);
         };
-        if self.rewinds(update, &commit, &tracked)? {
+        let (lines, ranges): (Vec<PushSource>, Vec<PushSource>) =
+            tracked.iter().cloned().partition(PushSource::is_line);
+        if self.rewinds(update, &commit, &lines)? {
             return Ok(Verdict::Refused);
         }
         let is_tracked = !tracked.is_empty();
@@ -91,6 +96,12 @@ impl Push<'_> {
                 return Ok(Verdict::Refused);
             }
             self.out.talk(&format!("not applied: no source follows {}", update.name()));
+            return Ok(Verdict::Taken);
+        }
+        if lines.is_empty() && !ranges.is_empty() {
+            let name = update.name();
+            let range = format!("the highest version that source {} follows", names(&ranges));
+            self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
             return Ok(Verdict::Taken);
         }
         let Some(answer) = self.plan(update, &commit, &tree).await? else { return Ok(Verdict::Taken) };
