@@ -83,6 +83,7 @@ async fn follow(
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
     let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
+    let is_push = pushed.is_some();
     let news =
         instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from), pushed).await;
     let news = news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))?;
@@ -109,7 +110,11 @@ async fn follow(
     };
     // What changed is under way since it came into force.
     let ticket = (!scopes.is_empty()).then(|| instance.scheduler.sync(&scopes));
-    let scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
+    let mut scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
+    if is_push {
+        // Race: a poll may have found the commit before the question came; then its passes are under way.
+        scopes.extend(busy(instance, source.as_deref()));
+    }
     tell(lines, SyncLine::Begun { scopes: scopes.len() }).await;
     let end = |outcome, outcomes, left| SyncLine::End {
         outcome,
@@ -252,6 +257,21 @@ async fn meant(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> Resu
         ));
     }
     Ok(found)
+}
+
+/// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.
+fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    let desired = instance.follower.desired();
+    let is_of_source = |scope: &Scope| {
+        let declared = desired.in_scope(scope);
+        let of = |resource: &reconciled_provider::Resource| {
+            Some(desired.manifest(resource.origin).key.source()) == source
+        };
+        declared.is_empty() || declared.iter().any(of)
+    };
+    let standing = instance.scheduler.standing().into_iter();
+    let is_busy = |s: &Standing| s.is_queued || s.running_since.is_some();
+    standing.filter(|(scope, s)| is_busy(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
 }
 
 /// A scope at rest changes only when somebody does something.

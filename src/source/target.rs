@@ -96,8 +96,8 @@ impl Target {
         Ok(true)
     }
 
-    /// Writes a file below it, as a whole; says whether that changed anything. A different one that was there is
-    /// kept beside it, with `.old`.
+    /// Writes a file below it, as a whole; says whether that changed anything. A program that was there and differs
+    /// is kept beside it, with `.old`.
     ///
     /// # Errors
     /// [`SourceError::Io`].
@@ -114,7 +114,7 @@ impl Target {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             io::Write::write_all(&mut file, text.as_bytes())?;
             file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-            if found.is_some() && !is_same {
+            if found.is_some() && !is_same && mode & 0o111 != 0 {
                 fs::rename(&path, path.with_extension("old"))?;
             }
             file.persist(&path)?;

@@ -201,6 +201,23 @@ fn only_what_the_source_reads_is_checked() {
     assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
 }
 
+#[test]
+fn a_source_is_known_by_its_place_however_its_url_is_written() {
+    let env = Env::zonefile();
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    std::os::unix::fs::symlink("repo.git", env.path("link.git")).unwrap();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let written = format!("url: {}", env.path("repo.git").display());
+    assert!(config.contains(&written));
+    let file = format!("url: \"file://{}\"", env.path("link.git").display());
+    for url in [&*written, &*file, "url: repo", "url: repo.git", "url: ./link.git"] {
+        env.write("config.yaml", &config.replace(&written, url));
+        env.run(&["init", "repo.git"]).exits(0).says(&["source infra follows it"]);
+    }
+    env.write("config.yaml", &config.replace(&written, "url: elsewhere.git"));
+    env.run(&["init", "repo.git"]).exits(0).hides(&["follows it"]);
+}
+
 /// What the hint of a refused push says to type, after `git push`.
 fn line_to_type(output: &Output) -> Vec<String> {
     let line = output.stderr.lines().find_map(|line| line.split_once("hint: if it is meant: git push "));
@@ -327,6 +344,10 @@ fn a_branch_that_nobody_follows_is_planned_taken_and_not_applied() {
     commit(&env, &["{name: www, tpye: A}"]);
     to("HEAD:refs/heads/draft").exits(0).says(&["unknown field `tpye`", "not applied"]);
     to("HEAD:refs/tags/v1").exits(0).hides(&["remote:"]);
+    let many = ["push", "origin", "HEAD~:refs/heads/a", "HEAD~:refs/heads/b", "HEAD~:refs/heads/c"];
+    let many = [&many[..], &["HEAD~:refs/heads/d"]].concat();
+    let output = env.finish(git(&env, &many)).exits(0);
+    output.says(&["as if it followed c", "not planned, not applied: no source follows d"]);
     to(":refs/heads/feature").exits(0).hides(&["remote:"]);
     assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
 }

@@ -23,6 +23,8 @@ use std::{path::Path, sync::Arc};
 
 /// Columns that are left of 80 after `remote: `.
 const WIDTH: usize = 72;
+/// Most branches of one push that are planned although nobody follows them: each plan takes its time.
+const PLANNED: usize = 3;
 /// Most changes of a scope that a pusher is shown.
 const SHOWN: usize = 40;
 
@@ -39,6 +41,8 @@ struct Push<'a> {
     daemon: Daemon,
     options: &'a Options,
     out: &'a mut Out,
+    /// Branches nobody follows that were planned.
+    planned: usize,
 }
 
 /// Runs the hook.
@@ -51,7 +55,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received).await;
-    let mut push = Push { received, daemon, options, out };
+    let mut push = Push { received, daemon, options, out, planned: 0 };
     let mut verdict = Verdict::Taken;
     for update in updates {
         if push.judge(update).await? == Verdict::Refused {
@@ -102,6 +106,11 @@ impl Push<'_> {
             let name = update.name();
             let range = format!("the highest version that source {} follows", names(&ranges));
             self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
+            return Ok(Verdict::Taken);
+        }
+        self.planned += usize::from(!is_tracked);
+        if self.planned > PLANNED && !is_tracked {
+            self.out.talk(&format!("not planned, not applied: no source follows {}", update.name()));
             return Ok(Verdict::Taken);
         }
         let Some(answer) = self.plan(update, &commit, &tree).await? else { return Ok(Verdict::Taken) };
