@@ -11,6 +11,11 @@ mod socket;
 
 pub use socket::Socket;
 
+/// The number of a group of this host.
+pub fn group_id(name: &str) -> Option<u32> {
+    peer::group(name).map(|group| group.id)
+}
+
 use crate::daemon::Daemon;
 use std::sync::Arc;
 

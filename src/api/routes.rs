@@ -9,7 +9,8 @@ use crate::{
     daemon::{self, Daemon, Following},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ForgetAsk, Forgotten,
-        HistoryAsk, PlanAnswer, PlanAsk, StatusAnswer, StatusAsk, SyncAsk, SyncLine,
+        HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk,
+        StatusAnswer, StatusAsk, SyncAsk, SyncLine,
     },
     session::{Failure, Folder},
     source::Limits,
@@ -26,7 +27,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use tokio::sync::mpsc;
 
 /// Largest request: a tree of the largest size a source may have, in base64.
@@ -57,6 +58,9 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/forget", get(forgettable).post(forget))
         .route("/v1/plan", post(plan))
         .route("/v1/sync", post(sync))
+        .route("/v1/push/target", post(push_target))
+        .route("/v1/push/plan", post(push_plan))
+        .route("/v1/push/follow", post(push_follow))
         .route("/v1/backup", get(backup))
         .fallback(async || {
             Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
@@ -224,10 +228,46 @@ async fn sync(
     let (instance, ask) = (daemon.instance(), said(body)?);
     let (send, receive) = mpsc::channel(64);
     let work = async move { daemon::sync(&instance, &ask, &actor, &send).await };
-    let failed = |failure: Failure| {
-        let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        SyncLine::Message { text: format!("error: {failure}{hint}") }
-    };
+    lines(work, receive, failed).await
+}
+
+fn failed(failure: Failure) -> SyncLine {
+    let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    SyncLine::Message { text: format!("error: {failure}{hint}") }
+}
+
+/// What a hook must know of a repository.
+async fn push_target(State(daemon): Host, body: Said<PushTargetAsk>) -> Answer<PushTarget> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let mut target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
+    let following = instance.follower.sources();
+    for source in &mut target.sources {
+        let commit = following.get(source.name.as_str()).map(|following| following.commit.clone());
+        source.in_force = commit.filter(|commit| !commit.is_empty());
+    }
+    Ok(Json(target))
+}
+
+/// What a push would change; consents to it first where the pusher may and says so.
+async fn push_plan(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<PushAsk>,
+) -> Answer<PushAnswer> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let now = instance.session.clock.now();
+    Ok(Json(operation::push(&instance.session, &instance.writing.db, &ask, &actor, now).await?))
+}
+
+/// Follows what a push set off.
+async fn push_follow(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<PushFollow>,
+) -> Result<Response, Refused> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let (send, receive) = mpsc::channel(64);
+    let work = async move { daemon::pushed(&instance, &ask, &actor, &send).await };
     lines(work, receive, failed).await
 }
 

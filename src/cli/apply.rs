@@ -68,10 +68,7 @@ pub(super) async fn run(
         plan = document(&session, &survey, &outlook.desired, &outlook.problems, &form);
     }
     if apply.output == Format::Text {
-        out.data(&text(
-            &plan,
-            &TextOptions { colour: out.colour, show_foreign: false, width: None, limit: 200 },
-        ));
+        out.data(&text(&plan, &TextOptions { colour: out.colour, ..TextOptions::default() }));
     }
     if plan.has_changes() && !apply.yes && planfile.is_none() && !out.ask("Apply these changes?") {
         out.talk("nothing was changed");

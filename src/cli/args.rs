@@ -57,8 +57,12 @@ pub enum Command {
     Forget(ForgetArgs),
     /// List what happened
     History(HistoryArgs),
+    /// What Git runs when somebody pushes; `init` installs it
+    Hook(super::hook::HookArgs),
     /// Write manifests of what a provider holds already
     Import(super::import::ImportArgs),
+    /// Make a repository to push to: it shows the plan, and pushing deploys
+    Init(super::init::InitArgs),
     /// Write the manual pages
     Man(super::man::ManArgs),
     /// Show what would change, without changing anything

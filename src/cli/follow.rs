@@ -41,7 +41,8 @@ fn of(outcome: SyncOutcome) -> Exit {
     }
 }
 
-fn tell(line: &SyncLine, out: &mut Out) {
+/// Tells one line to a person.
+pub(super) fn tell(line: &SyncLine, out: &mut Out) {
     match line {
         SyncLine::Message { text } => out.talk(text),
         SyncLine::Revision { source, label, .. } if label.is_empty() => {
@@ -53,7 +54,10 @@ fn tell(line: &SyncLine, out: &mut Out) {
             let did = if outcomes.is_empty() { String::new() } else { format!(": {}", counts(outcomes)) };
             // A pass that only saw what the one before had written says nothing new.
             if !outcomes.is_empty() || stance != "in sync" {
-                out.talk(&format!("{scope} is {stance}{did} ({milliseconds} ms)"));
+                // What was written is looked at once more before it counts as in sync.
+                let is =
+                    if stance == "waiting" && !outcomes.is_empty() { "" } else { &format!(" is {stance}") };
+                out.talk(&format!("{scope}{is}{did} ({milliseconds} ms)"));
             }
             if let Some(error) = error {
                 out.talk(&format!("error: {scope}: {error}"));
@@ -86,7 +90,7 @@ fn tell(line: &SyncLine, out: &mut Out) {
 }
 
 /// `create done` → 3 as `3 created`; what did not simply succeed keeps its word.
-fn counts(outcomes: &BTreeMap<String, usize>) -> String {
+pub(super) fn counts(outcomes: &BTreeMap<String, usize>) -> String {
     let of = |(what, count): (&String, &usize)| match what.split_once(' ') {
         Some((change, "done")) => format!("{count} {}", past(change)),
         Some(("delete", "gone")) => format!("{count} deleted"),

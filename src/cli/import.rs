@@ -25,30 +25,30 @@ use std::{
 pub struct ImportArgs {
     /// A provider entry of the configuration
     #[arg(value_name = "PROVIDER")]
-    provider: String,
+    pub(super) provider: String,
     /// What of it: a zone; `*` and `?` are wild
     #[arg(value_name = "SCOPE")]
-    scope: String,
+    pub(super) scope: String,
     /// Write files into this folder; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Only what this means: a name (`www`, `*.dev`) or a name and type (`www/A`)
     #[arg(long, value_name = "GLOB")]
-    only: Vec<String>,
+    pub(super) only: Vec<String>,
     /// All but what this means
     #[arg(long, value_name = "GLOB")]
-    ignore: Vec<String>,
+    pub(super) ignore: Vec<String>,
     /// How much goes into one file
     #[arg(long, value_enum, default_value_t)]
-    split: Split,
+    pub(super) split: Split,
     /// Only what is declared and differs from it: to be committed instead of healed
     #[arg(long, conflicts_with = "split")]
-    drifted: bool,
+    pub(super) drifted: bool,
 }
 
 /// How much goes into one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Split {
+pub(super) enum Split {
     /// A scope, such as a zone
     #[default]
     ByScope,
@@ -65,40 +65,9 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
-    let observer = entry(&session, &import.provider)?;
-    // As it is written in addresses and plans: PROVIDER/NAME.
-    let prefix = format!("{}/", import.provider);
-    let query = import.scope.strip_prefix(&prefix).unwrap_or(&import.scope);
-    let mut found = observer.discover(&session.surveyor.cx, query).await?;
-    if found.is_empty() {
-        return Err(Failure::hinted(
-            format!("`{}` has nothing that `{query}` means", import.provider),
-            format!("to see everything: reconciled import {} '*'", import.provider),
-        ));
-    }
-    for found in &mut found {
-        found.resources.retain(|resource| {
-            observer.part(&found.scope, &resource.id).is_none_or(|part| is_meant(import, &part))
-        });
-    }
-    if import.drifted {
-        let missing = keep_drifted(&session, import, observer, &mut found, out).await?;
-        if found.is_empty() {
-            if missing == 0 {
-                out.talk("nothing that is declared differs there");
-            }
-            return Ok(Exit::Good);
-        }
-    }
-    let mut files = BTreeMap::new();
-    for found in &found {
-        tell_owners(found, out);
-        for (name, part) in split(found, import.split, observer) {
-            let documents = observer.export(&part)?;
-            let texts: Vec<String> =
-                documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
-            files.insert(free_name(&files, name), texts.join("---\n"));
-        }
+    let files = files(&session, import, out).await?;
+    if import.drifted && files.is_empty() {
+        return Ok(Exit::Good);
     }
     match &import.out {
         Some(dir) => {
@@ -122,6 +91,47 @@ pub(super) async fn run(
         }
     }
     Ok(Exit::Good)
+}
+
+/// The manifests of what is meant, one file for each scope.
+pub(super) async fn files(
+    session: &Session,
+    import: &ImportArgs,
+    out: &mut Out,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let observer = entry(session, &import.provider)?;
+    // As it is written in addresses and plans: PROVIDER/NAME.
+    let prefix = format!("{}/", import.provider);
+    let query = import.scope.strip_prefix(&prefix).unwrap_or(&import.scope);
+    let mut found = observer.discover(&session.surveyor.cx, query).await?;
+    if found.is_empty() {
+        return Err(Failure::hinted(
+            format!("`{}` has nothing that `{query}` means", import.provider),
+            format!("to see everything: reconciled import {} '*'", import.provider),
+        ));
+    }
+    for found in &mut found {
+        found.resources.retain(|resource| {
+            observer.part(&found.scope, &resource.id).is_none_or(|part| is_meant(import, &part))
+        });
+    }
+    if import.drifted {
+        let missing = keep_drifted(session, import, observer, &mut found, out).await?;
+        if found.is_empty() && missing == 0 {
+            out.talk("nothing that is declared differs there");
+        }
+    }
+    let mut files = BTreeMap::new();
+    for found in &found {
+        tell_owners(found, out);
+        for (name, part) in split(found, import.split, observer) {
+            let documents = observer.export(&part)?;
+            let texts: Vec<String> =
+                documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
+            files.insert(free_name(&files, name), texts.join("---\n"));
+        }
+    }
+    Ok(files)
 }
 
 fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {

@@ -14,8 +14,10 @@ mod explain;
 mod follow;
 mod forget;
 mod history;
+mod hook;
 mod host;
 mod import;
+mod init;
 mod list;
 mod man;
 mod out;
@@ -72,7 +74,9 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Explain(explain) => explain::run(args, explain, environment, out).await,
         Command::Forget(forget) => forget::run(args, forget, environment, out).await,
         Command::History(history) => history::run(args, history, environment, out).await,
+        Command::Hook(hook) => hook::run(hook, environment, out).await,
         Command::Import(import) => import::run(args, import, environment, out).await,
+        Command::Init(init) => init::run(args, init, environment, out).await,
         Command::Man(man) => man::run(man, out),
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,

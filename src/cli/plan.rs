@@ -69,8 +69,8 @@ fn show(document: &Document, plan: &PlanArgs, out: &mut Out) {
             let options = TextOptions {
                 colour: out.colour,
                 show_foreign: plan.show_foreign,
-                width: None,
                 limit: plan.limit,
+                ..TextOptions::default()
             };
             out.data(&text(document, &options));
         }

@@ -50,7 +50,7 @@ pub(super) async fn apply(
         }
     }
     if !json {
-        let options = TextOptions { colour: out.colour, show_foreign: false, width: None, limit: 200 };
+        let options = TextOptions { colour: out.colour, ..TextOptions::default() };
         out.data(&text(&document, &options));
     }
     if document.has_changes() && !apply.yes && planfile.is_none() && !out.ask("Apply these changes?") {

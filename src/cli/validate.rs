@@ -2,7 +2,7 @@
 
 use super::{Exit, Out};
 use crate::{
-    manifest::{self, EntryView, Loaded},
+    manifest::{self, EntryView, Loaded, SourceRules},
     registry,
     render::problems,
     session::{Failure, TreeFiles},
@@ -47,7 +47,7 @@ pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failur
     } else {
         FolderTree::open(&validate.dir, &Paths::all(), Limits::default())?
     };
-    let loaded = check(&tree);
+    let loaded = check(&tree, SourceRules::default());
     let found: Vec<Problem> = loaded.problems.iter().map(|reported| reported.problem.clone()).collect();
     let base = if is_stream { String::new() } else { validate.dir.display().to_string() };
     out.data(&match validate.output {
@@ -64,17 +64,18 @@ pub(super) fn run(validate: &ValidateArgs, out: &mut Out) -> Result<Exit, Failur
     Ok(if loaded.has_errors() { Exit::Error } else { Exit::Good })
 }
 
-fn check(tree: &dyn Tree) -> Loaded {
+/// Checks a tree as far as that goes without a configuration.
+pub(super) fn check(tree: &dyn Tree, rules: SourceRules) -> Loaded {
     let types = registry::types();
     let view = |(name, observer): (&'static str, _)| {
         let kinds = types.iter().find(|known| known.name == name)?.kinds.clone();
         Some(EntryView { name: name.into(), observer, kinds })
     };
     let views: Vec<EntryView> = registry::samples().into_iter().filter_map(view).collect();
-    manifest::validate(&TreeFiles(tree), &views)
+    manifest::validate(&TreeFiles(tree), &views, rules)
 }
 
-fn summary(loaded: &Loaded) -> String {
+pub(super) fn summary(loaded: &Loaded) -> String {
     let count = |n: usize, word: &str| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
     let counts = &loaded.counts;
     let what = format!("{} in {}", count(counts.manifests, "manifest"), count(counts.files, "file"));
@@ -96,10 +97,7 @@ fn summary(loaded: &Loaded) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::{self, Config, Environment},
-        manifest::SourceRules,
-    };
+    use crate::config::{self, Config, Environment};
     use std::{fs, sync::Arc};
 
     fn examples() -> PathBuf {
@@ -107,7 +105,7 @@ mod tests {
     }
 
     fn checked(dir: &Path) -> Loaded {
-        check(&FolderTree::open(dir, &Paths::all(), Limits::default()).unwrap())
+        check(&FolderTree::open(dir, &Paths::all(), Limits::default()).unwrap(), SourceRules::default())
     }
 
     #[test]

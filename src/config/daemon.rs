@@ -1,7 +1,7 @@
 //! The keys of the daemon: where it listens, what a push is told, how backups are kept.
 
 use super::{Environment, values::Period};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,7 +29,7 @@ pub struct Hook {
 }
 
 /// What happens to a push whose plan is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnHold {
     /// It is refused, with the line to type.
@@ -58,7 +58,7 @@ pub(super) struct RawHook {
 }
 
 /// Where a system-wide instance listens.
-pub(super) const SYSTEM_SOCKET: &str = "/run/reconciled/api.sock";
+pub const SYSTEM_SOCKET: &str = "/run/reconciled/api.sock";
 const SYSTEM_STATE: &str = "/var/lib/reconciled";
 
 impl Api {

@@ -14,7 +14,7 @@ mod secrets;
 mod source;
 mod values;
 
-pub use daemon::{Api, Hook, OnHold};
+pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use locate::{LocateError, locate, state_dir};

@@ -12,7 +12,7 @@ use reconciled_provider::{
     yaml::{NodeValue, ScalarKind},
 };
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{SeqAccess, Visitor},
 };
 use std::{fmt, marker::PhantomData, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
@@ -65,7 +65,8 @@ pub struct SourceConfig {
 }
 
 /// What of a repository is followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum GitRef {
     /// The head of a branch.
     Branch(Arc<str>),

@@ -7,12 +7,14 @@
 use super::changes::changed;
 use crate::{
     config::SourceConfig,
+    operation::Pushed,
     session::{Failure, Outlook, Session, Snapshot, SourceAsk, Writing, chain},
 };
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use reconciled_engine::{
-    Desired, Store,
+    Desired, Store, Write,
     scheduler::{Progress, Scheduler, Stance},
+    store::Event,
 };
 use reconciled_provider::{Hash, Scope};
 use serde::{Deserialize, Serialize};
@@ -59,6 +61,8 @@ struct Question {
     source: Option<Arc<str>>,
     /// Consent to a rewind to this commit.
     accept_rewind: Option<Arc<str>>,
+    /// The push that led to the question.
+    pushed: Option<Pushed>,
     answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
 }
 
@@ -95,19 +99,21 @@ impl Follower {
 
     /// Has a source, or all, looked at now. Waits for nothing.
     pub fn wake(&self, source: Option<Arc<str>>) {
-        let _ = self.questions.send(Question { source, accept_rewind: None, answer: None });
+        let _ = self.questions.send(Question { source, accept_rewind: None, pushed: None, answer: None });
     }
 
-    /// Has a source, or all, looked at now, and waits until what was found is in force.
+    /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
+    /// where nobody waits any more.
     ///
     /// Errors: the state could not be written; the daemon stops.
     pub async fn ask(
         &self,
         source: Option<Arc<str>>,
         accept_rewind: Option<Arc<str>>,
+        pushed: Option<Pushed>,
     ) -> Result<News, Arc<Failure>> {
         let (answer, told) = oneshot::channel();
-        let _ = self.questions.send(Question { source, accept_rewind, answer: Some(answer) });
+        let _ = self.questions.send(Question { source, accept_rewind, pushed, answer: Some(answer) });
         told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
     }
 }
@@ -128,6 +134,8 @@ struct Source {
     /// Asked for while it was polled: that poll may have begun too early.
     again: bool,
     accept_rewind: Option<Arc<str>>,
+    /// Pushes that no poll has followed yet.
+    pushes: Vec<Pushed>,
     polls: u64,
 }
 
@@ -173,6 +181,7 @@ pub(super) fn follow(
         is_polling: false,
         again: false,
         accept_rewind: None,
+        pushes: Vec::new(),
         polls: 0,
     };
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
@@ -232,6 +241,7 @@ impl Loop {
             source.due = Duration::ZERO;
             source.again = source.is_polling;
             source.accept_rewind = question.accept_rewind.clone().or_else(|| source.accept_rewind.take());
+            source.pushes.extend(question.pushed.clone());
             meant.insert(name.clone());
         }
         if let Some(asker) = question.answer {
@@ -270,7 +280,26 @@ impl Loop {
             }
         };
         let result = if moved { self.load().await } else { Ok(BTreeSet::new()) };
+        if is_final {
+            self.record_pushes(&name).await;
+        }
         self.answer(&name, is_final, &result);
+    }
+
+    /// Puts down who pushed what.
+    async fn record_pushes(&mut self, name: &Arc<str>) {
+        let Some(source) = self.sources.get_mut(name) else { return };
+        let pushes = std::mem::take(&mut source.pushes);
+        let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
+        let in_force = in_force.unwrap_or_default().commit;
+        let now = self.session.surveyor.cx.clock.now();
+        let events = pushes.into_iter().map(|pushed| Write::Event(event(name, &pushed, &in_force, now)));
+        let writes: Vec<Write> = events.collect();
+        if !writes.is_empty()
+            && let Err(error) = self.writing.db.commit(writes).await
+        {
+            tracing::warn!(source = &**name, %error, "who pushed cannot be put down");
+        }
     }
 
     /// Loads what the sources hold, brings it into force and says so to the scheduler.
@@ -416,6 +445,28 @@ fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> 
         };
         (config.name.clone(), polled.await)
     })
+}
+
+/// A push, for the audit trail. Only `actor` is known; who the pusher's side says it is, is said so.
+fn event(source: &str, pushed: &Pushed, in_force: &str, at: Duration) -> Event {
+    let claimed = pushed.claimed.as_ref().map(|name| format!(", by their own account {name}"));
+    let state = if pushed.commit == in_force { "in force" } else { "not in force" };
+    let branch = pushed.reference.trim_start_matches("refs/heads/").trim_start_matches("refs/");
+    let label = pushed.commit.get(..7).unwrap_or(&pushed.commit);
+    Event {
+        at,
+        kind: "push".into(),
+        scope: None,
+        address: None,
+        revision: label.into(),
+        actor: pushed.actor.as_str().into(),
+        reason: "push".into(),
+        message: format!(
+            "{label} pushed to {branch}{}; source {source}: {state}",
+            claimed.unwrap_or_default()
+        )
+        .into(),
+    }
 }
 
 /// Until the next poll: the interval ±10 %, so that sources of one server do not ask at once.

@@ -17,7 +17,7 @@ mod sync;
 
 pub use follow::{Follower, Following, News};
 pub use instance::{Instance, Options};
-pub(crate) use sync::{consented, sync};
+pub(crate) use sync::{consented, pushed, sync};
 
 use crate::{
     api,

@@ -5,7 +5,9 @@
 
 use super::Instance;
 use crate::{
-    operation::{SyncAsk, SyncLine, SyncOutcome, pattern},
+    config::Approver,
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
+    render::{clean, cut},
     session::Failure,
 };
 use reconciled_engine::{
@@ -21,6 +23,9 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// Longest name that a pusher may claim to have, in characters.
+const LONGEST_CLAIM: usize = 200;
+
 /// Where the lines go. Who stopped reading stops the telling, not the work.
 pub(crate) type Lines = mpsc::Sender<SyncLine>;
 
@@ -31,12 +36,56 @@ pub(crate) async fn sync(
     actor: &str,
     lines: &Lines,
 ) -> Result<(), Failure> {
+    follow(instance, ask, None, actor, lines).await
+}
+
+/// Has a pushed source looked at, and tells how it goes.
+///
+/// Errors: the source does not follow what was pushed to; a push may not consent to a rewind of it.
+pub(crate) async fn pushed(
+    instance: &Instance,
+    ask: &PushFollow,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
+    let source = followed(&instance.session.config, ask)?;
+    if ask.accept_rewind && !source.approve.contains(&Approver::PushOption) {
+        return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
+    }
+    let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
+    let pushed = Pushed {
+        reference: ask.reference.clone(),
+        commit: ask.commit.clone(),
+        actor: actor.to_string(),
+        claimed,
+    };
+    let ask = SyncAsk {
+        source: Some(ask.source.clone()),
+        accept_rewind: ask.accept_rewind.then(|| ask.commit.clone()),
+        only_changes: true,
+        wait: ask.wait,
+        // Of a range of versions another tag may be the one that counts.
+        rev: is_line(&source.reference).then(|| ask.commit.clone()),
+        ..SyncAsk::default()
+    };
+    follow(instance, &ask, Some(pushed), actor, lines).await
+}
+
+async fn follow(
+    instance: &Instance,
+    ask: &SyncAsk,
+    pushed: Option<Pushed>,
+    actor: &str,
+    lines: &Lines,
+) -> Result<(), Failure> {
     let clock = instance.session.clock.clone();
     let began = clock.now();
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
     let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
-    let news = instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from)).await;
+    let is_push = pushed.is_some();
+    let news =
+        instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from), pushed).await;
     let news = news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))?;
     for (name, following) in instance.follower.sources() {
         if source.as_ref().is_some_and(|meant| *meant != name) {
@@ -61,7 +110,11 @@ pub(crate) async fn sync(
     };
     // What changed is under way since it came into force.
     let ticket = (!scopes.is_empty()).then(|| instance.scheduler.sync(&scopes));
-    let scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
+    let mut scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
+    if is_push {
+        // Race: a poll may have found the commit before the question came; then its passes are under way.
+        scopes.extend(busy(instance, source.as_deref()));
+    }
     tell(lines, SyncLine::Begun { scopes: scopes.len() }).await;
     let end = |outcome, outcomes, left| SyncLine::End {
         outcome,
@@ -84,7 +137,8 @@ pub(crate) async fn sync(
             break worst(&scopes, &standing);
         }
         if is_superseded(instance, ask, source.as_deref()) {
-            break SyncOutcome::Superseded;
+            // With `onInvalid: hold` a revision with errors never comes into force.
+            break if news.has_errors { SyncOutcome::Failed } else { SyncOutcome::Superseded };
         }
         let left = until.saturating_sub(clock.now());
         if left.is_zero() {
@@ -206,6 +260,21 @@ async fn meant(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> Resu
         ));
     }
     Ok(found)
+}
+
+/// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.
+fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    let desired = instance.follower.desired();
+    let is_of_source = |scope: &Scope| {
+        let declared = desired.in_scope(scope);
+        let of = |resource: &reconciled_provider::Resource| {
+            Some(desired.manifest(resource.origin).key.source()) == source
+        };
+        declared.is_empty() || declared.iter().any(of)
+    };
+    let standing = instance.scheduler.standing().into_iter();
+    let is_busy = |s: &Standing| s.is_queued || s.running_since.is_some();
+    standing.filter(|(scope, s)| is_busy(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
 }
 
 /// A scope at rest changes only when somebody does something.

@@ -258,18 +258,23 @@ pub fn load(request: &Request<'_>, cache: &mut Cache) -> Loaded {
     run(request, cache, Mode::Host)
 }
 
-/// Checks the manifests in `files` without a configuration.
+/// A configured path, with host values in place; as it is where this host has none of that name.
+pub fn on_host(path: &Arc<str>, host: &Host) -> Arc<str> {
+    resolve::host_text(path, host).map_or_else(|_| path.clone(), Arc::from)
+}
+
+/// Checks the manifests in `files` without a configuration, chosen by `rules`.
 ///
 /// `types` stands for the provider types of this program, one entry each; what names they have in a
 /// configuration, which variables there are and what this host is called is not checked.
-pub fn validate(files: &dyn Files, types: &[EntryView]) -> Loaded {
+pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> Loaded {
     let source = SourceRequest {
         name: "dir".into(),
         revision: "".into(),
         label: "".into(),
         files,
         prunes: false,
-        rules: SourceRules::default(),
+        rules,
     };
     let known = Kinds(types.iter().flat_map(|entry| entry.kinds.0.iter().cloned()).collect());
     let request = Request {

@@ -565,7 +565,7 @@ fn a_folder_is_validated_without_a_configuration() {
             "apiVersion: test/v1\nkind: Thing\nmetadata: {name: h2, annotations: {reconciled/hosts: name=h2}}\nspec: {zone: m, records: [{name: y}]}\n",
         ),
     ]);
-    let loaded = validate(&files, &[entry("fake"), entry("fake2")]);
+    let loaded = validate(&files, &[entry("fake"), entry("fake2")], SourceRules::default());
     assert_snapshot!(shown(&loaded), @r#"
     error: field `name` is missing
       --> a.yaml:9:49

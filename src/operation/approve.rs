@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Fewest digits of a digest.
-const FEWEST: usize = 6;
+pub(super) const FEWEST: usize = 6;
 
 /// Consent to this.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +46,12 @@ pub async fn approve(
         (Err(_), Some(digest)) => unrecorded(digest),
         (Err(failure), None) => return Err(failure),
     };
+    store.commit(consent(&hold, &ask.reason, actor, at)).await?;
+    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string() })
+}
+
+/// What is written when `actor` consents to `hold`.
+pub(super) fn consent(hold: &Hold, reason: &str, actor: &str, at: Duration) -> Vec<Write> {
     let event = Event {
         at,
         kind: "approve".into(),
@@ -53,18 +59,12 @@ pub async fn approve(
         address: None,
         revision: hold.revision.clone(),
         actor: actor.into(),
-        reason: ask.reason.as_str().into(),
+        reason: reason.into(),
         message: format!("{} approved: {}", hold.domain, hold.reasons.join("; ")).into(),
     };
-    let approval = Approval {
-        digest: hold.digest,
-        reason: ask.reason.as_str().into(),
-        actor: actor.into(),
-        at,
-        used_at: None,
-    };
-    store.commit(vec![Write::Approve(approval), Write::Event(event)]).await?;
-    Ok(Approved { domain: hold.domain.to_string(), digest: hold.digest.to_string() })
+    let approval =
+        Approval { digest: hold.digest, reason: reason.into(), actor: actor.into(), at, used_at: None };
+    vec![Write::Approve(approval), Write::Event(event)]
 }
 
 /// A plan that was shown and never applied has left no hold.

@@ -8,6 +8,7 @@ mod adopt;
 mod approve;
 mod forget;
 mod plan;
+mod push;
 mod read;
 mod select;
 mod sync;
@@ -16,6 +17,8 @@ pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
+pub use push::{PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, push};
+pub(crate) use push::{followed, is_line};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 
 pub use select::{Selected, Upload, UploadFile, upload};

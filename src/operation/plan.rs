@@ -72,10 +72,22 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
     }
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
-    let (outlook, glance) = look_and_load(session, snapshots, reader, &options).await?;
-    let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, &options).await?;
-    let document = document(session, &survey, &outlook.desired, &outlook.problems, form);
+    let (outlook, document) = plan_of(session, reader, snapshots, &options, form).await?;
     Ok(PlanAnswer { document, messages: outlook.messages(), has_errors: outlook.has_errors(), sources })
+}
+
+/// What would change if `snapshots` were in force.
+pub(super) async fn plan_of(
+    session: &Session,
+    reader: &Reader,
+    snapshots: Vec<Snapshot>,
+    options: &SurveyOptions,
+    form: &Form,
+) -> Result<(Outlook, Document), Failure> {
+    let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
+    let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    let document = document(session, &survey, &outlook.desired, &outlook.problems, form);
+    Ok((outlook, document))
 }
 
 /// Reads the manifests and glances at the remotes side by side.

@@ -73,6 +73,8 @@ pub struct Outlook {
     pub problems: Vec<Problem>,
     /// Sources with an error and `onInvalid: hold`: their last good revision was loaded instead.
     pub withheld: Vec<Arc<str>>,
+    /// Sources with an error in their manifests.
+    pub broken: BTreeSet<Arc<str>>,
 }
 
 impl Outlook {
@@ -134,6 +136,33 @@ impl Session {
         Ok(snapshots)
     }
 
+    /// Has `tree` stand for the sources `meant` at the commit `revision`, beside what is in force of the others.
+    /// Asks no remote.
+    pub async fn as_pushed(
+        &self,
+        meant: &[SourceConfig],
+        revision: &str,
+        tree: &FolderTree,
+        store: &dyn Store,
+    ) -> Result<Vec<Snapshot>, Failure> {
+        let mut snapshots = Vec::new();
+        for source in &self.config.sources {
+            if meant.iter().any(|meant| meant.name == source.name) {
+                let snapshot = sources::folder(&Folder::Sent(tree.clone()), Some(source))?;
+                let label = revision.get(..7).unwrap_or(revision).into();
+                snapshots.push(Snapshot { revision: revision.into(), label, ..snapshot });
+                continue;
+            }
+            // What was never had declared nothing yet.
+            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            if in_force.is_some() {
+                let known = Known { in_force, is_local: true, ..Known::default() };
+                snapshots.push(self.poll(source, known).await?);
+            }
+        }
+        Ok(snapshots)
+    }
+
     /// Polls one source. One that is not meant is read for what it declares; where it was never had, it declared
     /// nothing yet.
     async fn snapshot(
@@ -176,6 +205,7 @@ impl Session {
         }
         // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
         let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
+        let broken = broken(&loaded);
         let problems: Vec<Problem> = loaded.problems.into_iter().map(|r| r.problem).collect();
         let mut kept = Vec::new();
         for snapshot in snapshots {
@@ -195,6 +225,7 @@ impl Session {
         let mut outlook = self.outlook_of(kept, loaded, store).await?;
         outlook.problems = problems;
         outlook.withheld = withheld;
+        outlook.broken = broken;
         Ok(outlook)
     }
 
@@ -272,8 +303,9 @@ impl Session {
                     before.is_some_and(|r| !r.path.is_empty() && *r.path != *snapshot.path());
             }
         }
+        let broken = broken(&loaded);
         let problems = loaded.problems.into_iter().map(|reported| reported.problem).collect();
-        Ok(Outlook { snapshots, desired: loaded.desired, problems, withheld: Vec::new() })
+        Ok(Outlook { snapshots, desired: loaded.desired, problems, withheld: Vec::new(), broken })
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {
@@ -292,6 +324,12 @@ impl Session {
         }
         Ok(found)
     }
+}
+
+/// The sources with an error in their manifests.
+fn broken(loaded: &Loaded) -> BTreeSet<Arc<str>> {
+    let errors = loaded.problems.iter().filter(|reported| reported.problem.is_error());
+    errors.map(|reported| reported.source.clone()).collect()
 }
 
 /// Runs what blocks (git) away from the tasks.

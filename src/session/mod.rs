@@ -15,7 +15,7 @@ mod writer;
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
-pub use sources::{Snapshot, TreeFiles};
+pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits};
 pub use state::HostState;
 pub use writer::Writing;
 

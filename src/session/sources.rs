@@ -90,25 +90,44 @@ fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) ->
             Failure::plain(format!("make the state directory {}: {e}", config.state_dir.display()))
         })?;
     }
-    let urls = source
-        .urls
-        .iter()
-        .map(|url| RemoteUrl::parse(&absolute(config, url)))
-        .collect::<Result<Vec<_>, _>>()?;
-    let reference = match &source.reference {
+    let urls = urls(config, source)?;
+    let reference = reference(&source.reference)?;
+    let mut spec = RemoteSpec::new(source.name.to_string(), urls, reference);
+    spec.credentials = credentials(source, secrets);
+    spec.known_hosts = source.known_hosts.clone();
+    spec.limits = tree_limits(source);
+    Ok(Mirror::open(&config.state_dir, spec)?)
+}
+
+fn urls(config: &Config, source: &SourceConfig) -> Result<Vec<RemoteUrl>, SourceError> {
+    source.urls.iter().map(|url| RemoteUrl::parse(&absolute(config, url))).collect()
+}
+
+/// What `reference` follows.
+pub fn reference(reference: &GitRef) -> Result<Reference, Failure> {
+    Ok(match reference {
         GitRef::Branch(name) => Reference::Branch(name.to_string()),
         GitRef::Tag(name) => Reference::Tag(name.to_string()),
         GitRef::Semver(range) => Reference::semver(range)?,
         GitRef::Commit(id) => Reference::Commit(oid(id)?),
-    };
-    let mut spec = RemoteSpec::new(source.name.to_string(), urls, reference);
-    spec.credentials = credentials(source, secrets);
-    spec.known_hosts = source.known_hosts.clone();
-    spec.limits = limits(source);
-    Ok(Mirror::open(&config.state_dir, spec)?)
+    })
 }
 
-fn limits(source: &SourceConfig) -> Limits {
+/// Says whether one of the source's urls is the repository at `directory`, which has no link in it.
+pub fn is_at(config: &Config, source: &SourceConfig, directory: &Path) -> bool {
+    let names = |path: &Path| {
+        // Git finds a repository under these three names.
+        let mut with_suffix = path.as_os_str().to_owned();
+        with_suffix.push(".git");
+        [path.to_owned(), with_suffix.into(), path.join(".git")]
+    };
+    let urls = urls(config, source).unwrap_or_default();
+    let mut paths = urls.iter().filter_map(RemoteUrl::local_path).flat_map(names);
+    paths.any(|path| path.canonicalize().is_ok_and(|path| path == directory))
+}
+
+/// How much of a source's tree is read.
+pub fn tree_limits(source: &SourceConfig) -> Limits {
     Limits { file: source.max_file.0, tree: source.max_tree.0, ..Limits::default() }
 }
 
@@ -194,7 +213,7 @@ pub(super) fn poll(
 ///
 /// Named after a configured source it is that source, and prunes; without a name nothing is pruned.
 pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
-    let tree = folder.clone().open(name.map_or_else(Limits::default, limits))?;
+    let tree = folder.clone().open(name.map_or_else(Limits::default, tree_limits))?;
     let mut rules = name.map(SourceRules::from).unwrap_or_default();
     if folder.is_stream() {
         rules.paths = vec![".".into()];

@@ -55,10 +55,26 @@ fn process(state_dir: &Path) -> Result<&'static Process, SourceError> {
         home: process.home.clone(),
         connect_timeout: CONNECT_TIMEOUT,
         timeout: TIMEOUT,
+        trusts_any_owner: false,
     };
-    reconciled_libgit2::set(&options)
-        .map_err(|message| SourceError::Prepare { cause: Cause::new(message) })?;
+    set(&options)?;
     Ok(process)
+}
+
+/// Prepares libgit2 for a process that works on one repository somebody named: it reads no configuration but the
+/// repository's own, and does not ask who owns it. For a hook Git has asked that already.
+pub(super) fn init_for_one() -> Result<(), SourceError> {
+    set(&reconciled_libgit2::Options {
+        config: PathBuf::new(),
+        home: PathBuf::new(),
+        connect_timeout: CONNECT_TIMEOUT,
+        timeout: TIMEOUT,
+        trusts_any_owner: true,
+    })
+}
+
+fn set(options: &reconciled_libgit2::Options) -> Result<(), SourceError> {
+    reconciled_libgit2::set(options).map_err(|message| SourceError::Prepare { cause: Cause::new(message) })
 }
 
 /// Lets libgit2 open the repository at a configured local url even where another user owns it.

@@ -31,6 +31,18 @@ impl Reference {
         Ok(Self::Semver(range))
     }
 
+    /// Says whether a push to the ref `name` (`refs/heads/main`) may move what is followed.
+    pub fn follows(&self, name: &str) -> bool {
+        match self {
+            Self::Branch(branch) => name.strip_prefix(HEADS) == Some(branch),
+            Self::Tag(tag) => name.strip_prefix(TAGS) == Some(tag),
+            Self::Semver(range) => {
+                name.strip_prefix(TAGS).and_then(version).is_some_and(|version| range.matches(&version))
+            }
+            Self::Commit(_) => false,
+        }
+    }
+
     /// Checks that the name can be a name of Git and nothing else, such as a refspec.
     pub(super) fn check(&self) -> Result<(), SourceError> {
         let (name, prefix) = match self {

@@ -48,6 +48,14 @@ impl RemoteUrl {
         }
     }
 
+    /// The path of a repository on this host.
+    pub fn local_path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Local(path) => Some(path),
+            _ => None,
+        }
+    }
+
     pub(super) fn raw(&self) -> &str {
         &self.raw
     }

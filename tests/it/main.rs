@@ -13,6 +13,7 @@ mod input;
 mod loop_;
 mod pdns;
 mod proxy;
+mod push;
 mod remote;
 mod secrets;
 mod ssh;

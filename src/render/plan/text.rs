@@ -18,11 +18,13 @@ pub struct TextOptions {
     pub width: Option<usize>,
     /// Most changes of a scope, and most entries of a list; 0 is no limit.
     pub limit: usize,
+    /// Told to somebody who pushes: without what is to be typed elsewhere.
+    pub is_push: bool,
 }
 
 impl Default for TextOptions {
     fn default() -> TextOptions {
-        TextOptions { colour: false, show_foreign: false, width: None, limit: 200 }
+        TextOptions { colour: false, show_foreign: false, width: None, limit: 200, is_push: false }
     }
 }
 
@@ -50,7 +52,7 @@ pub fn text(document: &Document, options: &TextOptions) -> String {
     out.left_alone(document);
     out.line(&lines::conclusion(document));
     if document.foreign.count > 0 {
-        let hint = if options.show_foreign { "" } else { " (--show-foreign)" };
+        let hint = if options.show_foreign || options.is_push { "" } else { " (--show-foreign)" };
         out.line(&format!("{} foreign, left alone{hint}", document.foreign.count));
     }
     out.out
@@ -96,7 +98,8 @@ impl Text {
 
     fn more(&mut self, count: usize, what: &str) {
         if count > 0 {
-            self.line(&format!("      … {count} more{what}: -o json shows all of them"));
+            let how = if self.options.is_push { "" } else { ": -o json shows all of them" };
+            self.line(&format!("      … {count} more{what}{how}"));
         }
     }
 
@@ -135,7 +138,11 @@ impl Text {
         self.painted(code, symbol);
         let address = clean(&change.address);
         let _ = write!(self.out, " {address}");
-        let (place, reason) = (lines::place(change), lines::reason(change));
+        let (place, mut reason) = (lines::place(change), lines::reason(change));
+        // Who pushes knows the commit, and what is held is said above.
+        if self.options.is_push && reason.starts_with("commit ") {
+            reason.clear();
+        }
         let values = lines::values(change);
         let padding = column.saturating_sub(address.chars().count());
         if !values.is_empty() {
@@ -145,7 +152,7 @@ impl Text {
             let _ = write!(self.out, "{:padding$}  {}", "", cut(&values, room));
         }
         let tail = if place.is_empty() { format!("   {reason}") } else { format!("   {place}  {reason}") };
-        self.painted(paint::DIM, &tail);
+        self.painted(paint::DIM, tail.trim_end());
         self.out.push('\n');
         for field in &change.fields {
             self.field(field);
@@ -182,7 +189,9 @@ impl Text {
                 for reason in &domain.reasons {
                     self.line(&format!("  {}", clean(reason)));
                 }
-                self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
+                if !self.options.is_push {
+                    self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
+                }
                 self.out.push('\n');
             } else if let Some(approval) = &domain.approval {
                 self.painted(paint::GREEN, "APPROVED");

@@ -27,6 +27,8 @@ pub struct Options {
     pub connect_timeout: i32,
     /// How long the peer may stay silent, in milliseconds.
     pub timeout: i32,
+    /// Opens repositories whoever owns them: for a process that Git started in one it had checked itself.
+    pub trusts_any_owner: bool,
 }
 
 /// The size of one window into a pack file, in bytes.
@@ -61,6 +63,7 @@ fn set_all(options: &Options) -> Result<(), git2::Error> {
         }
         git2::opts::set_server_connect_timeout_in_milliseconds(options.connect_timeout)?;
         git2::opts::set_server_timeout_in_milliseconds(options.timeout)?;
+        git2::opts::set_verify_owner_validation(!options.trusts_any_owner)?;
         git2::opts::set_mwindow_size(WINDOW)?;
         git2::opts::set_mwindow_mapped_limit(MAPPED)?;
         git2::opts::set_mwindow_file_limit(FILES)?;

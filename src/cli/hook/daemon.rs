@@ -1,0 +1,91 @@
+//! The daemon as a hook finds it: there, or not; never for longer than it may take.
+
+use crate::{
+    client::Client,
+    clock::SystemClock,
+    config::GitRef,
+    operation::{PushSource, PushTarget, PushTargetAsk},
+    session::Failure,
+    source::{Limits, Received},
+};
+use reconciled_provider::Clock as _;
+use std::{fs, path::Path, time::Duration};
+
+/// The file in the repository in which `init` leaves what the daemon would say.
+pub(in crate::cli) const KEPT: &str = "reconciled.json";
+
+/// How long it may take where nobody has said otherwise.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a push is followed where nobody has said otherwise.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is known of the repository, and by whom.
+pub(super) struct Daemon {
+    /// The daemon, or why it cannot be asked.
+    pub(super) client: Result<Client, Failure>,
+    /// What it says of the repository. While it does not answer: what `init` left there, or a guess.
+    pub(super) target: PushTarget,
+}
+
+impl Daemon {
+    /// Asks for what is known of `received`.
+    pub(super) async fn find(socket: &Path, received: &Received) -> Daemon {
+        let place = received.place();
+        let kept = fs::read(place.join(KEPT)).ok();
+        let kept: Option<PushTarget> = kept.and_then(|text| serde_json::from_slice(&text).ok());
+        let ask = PushTargetAsk { repository: place.to_string_lossy().into_owned() };
+        let asked = async {
+            let client = Client::unix(socket)?;
+            let target: PushTarget = client.post("/v1/push/target", &ask).await?;
+            Ok((client, target))
+        };
+        let limit = kept.as_ref().map_or(PLAN_TIMEOUT, |kept| Duration::from_millis(kept.plan_timeout));
+        match within(limit, asked).await {
+            Ok((client, target)) => Daemon { client: Ok(client), target },
+            Err(failure) => Daemon { client: Err(failure), target: kept.unwrap_or_else(|| guess(received)) },
+        }
+    }
+
+    /// How long a plan may take.
+    pub(super) fn plan_timeout(&self) -> Duration {
+        or(self.target.plan_timeout, PLAN_TIMEOUT)
+    }
+
+    /// How long a push is followed.
+    pub(super) fn push_timeout(&self) -> Duration {
+        or(self.target.push_timeout, PUSH_TIMEOUT)
+    }
+}
+
+/// Where nobody ever said what is followed: the branch that `HEAD` names, read whole.
+fn guess(received: &Received) -> PushTarget {
+    let place = received.place();
+    let name = place.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let source = received.head().map(|branch| PushSource {
+        name,
+        follows: GitRef::Branch(branch.into()),
+        paths: vec![".".into()],
+        ignore: Vec::new(),
+        limits: Limits::default(),
+        consents: false,
+        in_force: None,
+    });
+    PushTarget { sources: source.into_iter().collect(), ..PushTarget::default() }
+}
+
+fn or(milliseconds: u64, default: Duration) -> Duration {
+    if milliseconds == 0 { default } else { Duration::from_millis(milliseconds) }
+}
+
+/// Does `work`, or gives up after `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        result = work => result,
+        () = SystemClock.sleep(limit) => {
+            Err(Failure::Unreachable(format!("the daemon did not answer within {limit:?}")))
+        }
+    }
+}

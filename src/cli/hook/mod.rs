@@ -1,0 +1,142 @@
+//! `hook`: what Git runs while it receives a push.
+//!
+//! Guarantees: a tree is checked here, with or without a daemon; a daemon that is dead or slow never keeps a push
+//! back. It needs neither configuration nor state, so it may run as any user that may push. All that is said
+//! reaches the pusher as lines that Git begins with `remote: `.
+
+mod daemon;
+mod options;
+mod post;
+mod pre;
+
+pub(super) use daemon::KEPT;
+
+use super::{Exit, Out};
+use crate::{
+    config::Environment,
+    session::Failure,
+    source::{Oid, Received},
+};
+use clap::{Args as ClapArgs, Subcommand};
+use options::Options;
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+/// Arguments of `hook`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct HookArgs {
+    #[command(subcommand)]
+    which: Which,
+}
+
+/// The hooks, as in githooks(5).
+#[derive(Clone, Debug, Subcommand)]
+enum Which {
+    /// Check a push, show its plan, and take or refuse it
+    PreReceive(Place),
+    /// Have a push that was taken applied, and follow it
+    PostReceive(Place),
+}
+
+/// Where the daemon is.
+#[derive(Clone, Debug, ClapArgs)]
+struct Place {
+    /// The daemon's socket
+    #[arg(long, value_name = "FILE")]
+    socket: PathBuf,
+}
+
+/// Longest list of refs in one push, in bytes.
+const MOST: u64 = 16 << 20;
+
+/// Runs the verb.
+pub(super) async fn run(hook: &HookArgs, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(MOST).read_to_string(&mut text);
+    read.map_err(|error| Failure::plain(format!("read what Git says is pushed: {error}")))?;
+    let updates = text.lines().map(Update::parse).collect::<Result<Vec<_>, _>>()?;
+    let options = Options::of(&environment)?;
+    match &hook.which {
+        Which::PreReceive(place) => pre::run(&place.socket, &environment, &updates, &options, out).await,
+        Which::PostReceive(place) => post::run(&place.socket, &environment, &updates, &options, out).await,
+    }
+}
+
+/// One ref that is pushed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Update {
+    /// Where it was; none where it is new.
+    old: Option<Oid>,
+    /// Where it shall be; none where it is deleted.
+    new: Option<Oid>,
+    /// Its full name, such as `refs/heads/main`.
+    reference: String,
+}
+
+impl Update {
+    fn parse(line: &str) -> Result<Update, Failure> {
+        let invalid = || Failure::plain(format!("Git says what is no update of a ref: {line}"));
+        let mut words = line.splitn(3, ' ');
+        let (Some(old), Some(new), Some(reference)) = (words.next(), words.next(), words.next()) else {
+            return Err(invalid());
+        };
+        let id = |digits: &str| match digits.bytes().all(|digit| digit == b'0') {
+            true => Ok(None),
+            false => digits.parse::<Oid>().map(Some).map_err(|_| invalid()),
+        };
+        Ok(Update { old: id(old)?, new: id(new)?, reference: reference.into() })
+    }
+
+    /// As people write it: `main`, `tags/v1`.
+    fn name(&self) -> &str {
+        let name = self.reference.strip_prefix("refs/heads/");
+        name.or_else(|| self.reference.strip_prefix("refs/")).unwrap_or(&self.reference)
+    }
+
+    fn is_branch(&self) -> bool {
+        self.reference.starts_with("refs/heads/")
+    }
+}
+
+/// The repository that Git runs the hook in.
+fn received(environment: &Environment) -> Result<Received, Failure> {
+    let directory = Path::new(environment.var("GIT_DIR").unwrap_or("."));
+    let objects = environment.var("GIT_OBJECT_DIRECTORY");
+    Ok(Received::open(directory, objects, environment.var("GIT_ALTERNATE_OBJECT_DIRECTORIES"))?)
+}
+
+/// `` `a`, `b` and `c` ``, for names of sources.
+fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.split_last() {
+        None => "none".into(),
+        Some((last, [])) => (*last).into(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_git_is_an_update_a_new_ref_or_a_deletion() {
+        let (zero, one) = ("0".repeat(40), "1".repeat(40));
+        let update = |old: &str, new: &str| Update::parse(&format!("{old} {new} refs/heads/a b")).unwrap();
+        assert_eq!(update(&one, &one).name(), "a b");
+        assert_eq!(update(&zero, &one).old, None);
+        assert_eq!(update(&one, &zero).new, None);
+        for wrong in ["", "x y z", &format!("{one} {one}")] {
+            assert!(Update::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_listed_as_people_do() {
+        assert_eq!(list([]), "none");
+        assert_eq!(list(["a"]), "a");
+        assert_eq!(list(["a", "b", "c"]), "a, b and c");
+    }
+}

@@ -1,0 +1,331 @@
+//! pre-receive: checks the tree, shows the plan, and takes the push or refuses it.
+
+use super::{
+    Exit, Options, Out, Update,
+    daemon::{Daemon, within},
+    list, received,
+};
+use crate::{
+    cli::validate,
+    client::Client,
+    config::{Environment, OnHold},
+    manifest::SourceRules,
+    operation::{Form, PushAnswer, PushAsk, PushSource, Upload},
+    render::{
+        plan::{TextOptions, text},
+        problems,
+    },
+    session::Failure,
+    source::{CommitInfo, CommitTree, Limits, Oid, Received},
+};
+use reconciled_provider::Problem;
+use std::{path::Path, sync::Arc};
+
+/// Columns that are left of 80 after `remote: `.
+const WIDTH: usize = 72;
+/// Most branches of one push that are planned although nobody follows them: each plan takes its time.
+const PLANNED: usize = 3;
+/// Most changes of a scope that a pusher is shown.
+const SHOWN: usize = 40;
+
+/// What happens to the push.
+#[derive(PartialEq, Eq)]
+enum Verdict {
+    Taken,
+    Refused,
+}
+
+/// One push under examination.
+struct Push<'a> {
+    received: Received,
+    daemon: Daemon,
+    options: &'a Options,
+    out: &'a mut Out,
+    /// Branches nobody follows that were planned.
+    planned: usize,
+}
+
+/// Runs the hook.
+pub(super) async fn run(
+    socket: &Path,
+    environment: &Environment,
+    updates: &[Update],
+    options: &Options,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let received = received(environment)?;
+    let daemon = Daemon::find(socket, &received).await;
+    let mut push = Push { received, daemon, options, out, planned: 0 };
+    let mut verdict = Verdict::Taken;
+    for update in updates {
+        if push.judge(update).await? == Verdict::Refused {
+            verdict = Verdict::Refused;
+        }
+    }
+    if options.plan && verdict == Verdict::Taken {
+        push.out.talk("nothing was taken: -o reconciled.plan only shows the plan");
+        verdict = Verdict::Refused;
+    }
+    Ok(if verdict == Verdict::Taken { Exit::Good } else { Exit::Error })
+}
+
+impl Push<'_> {
+    async fn judge(&mut self, update: &Update) -> Result<Verdict, Failure> {
+        let sources = self.daemon.target.sources.clone();
+        let tracked: Vec<PushSource> =
+            sources.iter().filter(|source| source.follows(&update.reference)).cloned().collect();
+        let Some(new) = update.new else {
+            let lines: Vec<PushSource> = tracked.into_iter().filter(PushSource::is_line).collect();
+            return Ok(self.deleted(update, &lines));
+        };
+        // Tags that nobody follows, notes and the like are none of our business.
+        if !update.is_branch() && tracked.is_empty() {
+            return Ok(Verdict::Taken);
+        }
+        let Some(commit) = self.received.commit(new)? else {
+            self.out.talk(&format!("error: {} would be no commit: {new}", update.name()));
+            return Ok(Verdict::Refused);
+        };
+        let (lines, ranges): (Vec<PushSource>, Vec<PushSource>) =
+            tracked.iter().cloned().partition(PushSource::is_line);
+        if self.rewinds(update, &commit, &lines)? {
+            return Ok(Verdict::Refused);
+        }
+        let is_tracked = !tracked.is_empty();
+        let meant = if is_tracked { &tracked } else { &sources };
+        let tree = self.received.tree(commit.oid, limits(meant))?;
+        if self.is_broken(&tree, meant) {
+            if is_tracked {
+                self.out.talk(&format!("error: {} is refused: its manifests have errors", commit.short()));
+                return Ok(Verdict::Refused);
+            }
+            self.out.talk(&format!("not applied: no source follows {}", update.name()));
+            return Ok(Verdict::Taken);
+        }
+        if lines.is_empty() && !ranges.is_empty() {
+            let name = update.name();
+            let range = format!("the highest version that source {} follows", names(&ranges));
+            self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
+            return Ok(Verdict::Taken);
+        }
+        self.planned += usize::from(!is_tracked);
+        if self.planned > PLANNED && !is_tracked {
+            self.out.talk(&format!("not planned, not applied: no source follows {}", update.name()));
+            return Ok(Verdict::Taken);
+        }
+        let Some(answer) = self.plan(update, &commit, &tree).await? else { return Ok(Verdict::Taken) };
+        self.show(update, &commit, &answer, meant, is_tracked);
+        if !is_tracked {
+            self.out.talk(&format!("not applied: no source follows {}", update.name()));
+            return Ok(Verdict::Taken);
+        }
+        if answer.is_broken {
+            self.out.talk(&format!(
+                "error: {} is refused: its manifests have errors on this host",
+                commit.short()
+            ));
+            return Ok(Verdict::Refused);
+        }
+        Ok(self.held(&answer, meant))
+    }
+
+    fn deleted(&mut self, update: &Update, tracked: &[PushSource]) -> Verdict {
+        if tracked.is_empty() {
+            return Verdict::Taken;
+        }
+        let (name, sources) = (update.name(), names(tracked));
+        self.out.talk(&format!("error: {name} is followed by source {sources} and cannot be deleted"));
+        self.out.talk("hint: to remove what it declares: push a commit without those manifests");
+        self.out.talk("hint: to stop following it: take the source out of the daemon's configuration");
+        Verdict::Refused
+    }
+
+    /// True when the push leaves out commits that were there, and nobody consented to that.
+    fn rewinds(
+        &mut self,
+        update: &Update,
+        commit: &CommitInfo,
+        tracked: &[PushSource],
+    ) -> Result<bool, Failure> {
+        let in_force = tracked.iter().filter_map(|source| source.in_force.as_ref()?.parse::<Oid>().ok());
+        let mut left_out = None;
+        for before in update.old.into_iter().chain(in_force) {
+            // A tag leads to its commit; what is not here cannot be compared.
+            let Ok(Some(before)) = self.received.commit(before) else { continue };
+            if !tracked.is_empty() && !self.received.descends(before.oid, commit.oid)? {
+                left_out = Some(before.short());
+            }
+        }
+        let Some(left_out) = left_out else { return Ok(false) };
+        let wish = self.options.accept_rewind.as_deref();
+        let is_meant = wish.is_some_and(|wish| wish.len() >= 7 && commit.oid.to_string().starts_with(wish));
+        let consents = tracked.iter().all(|source| source.consents) && self.daemon.client.is_ok();
+        let (name, short) = (update.name(), commit.short());
+        if is_meant && consents {
+            self.out.talk(&format!("{name} is rewound to {short}, which leaves out {left_out}"));
+            return Ok(false);
+        }
+        self.out.talk(&format!("error: this rewinds {name}: {short} does not descend from {left_out}"));
+        self.out.talk("hint: to keep what others pushed: git pull --rebase, then push again");
+        if consents {
+            let line = format!("git push --force -o reconciled.accept-rewind={short}");
+            self.out.talk(&format!("hint: to rewind on purpose: {line}"));
+        } else {
+            let source = tracked.first().map_or("NAME", |source| &*source.name);
+            self.out.talk(&format!(
+                "hint: to rewind on purpose, on the daemon's host: git update-ref refs/heads/{name} COMMIT, \
+                 then reconciled sync --source {source} --accept-rewind COMMIT"
+            ));
+        }
+        Ok(true)
+    }
+
+    /// Tells every problem of the manifests; true when one is an error.
+    fn is_broken(&mut self, tree: &CommitTree, meant: &[PushSource]) -> bool {
+        let rules = |source: &PushSource| SourceRules {
+            paths: source.paths.clone(),
+            ignore: source.ignore.clone(),
+            ..SourceRules::default()
+        };
+        let mut all: Vec<SourceRules> = meant.iter().map(rules).collect();
+        if all.is_empty() {
+            all.push(SourceRules::default());
+        }
+        let mut found: Vec<Problem> = Vec::new();
+        for rules in all {
+            let loaded = validate::check(tree, rules);
+            let problems = loaded.problems.into_iter().map(|reported| reported.problem);
+            found.extend(problems.filter(|problem| !found.contains(problem)).collect::<Vec<_>>());
+        }
+        if !found.is_empty() {
+            self.out.talk(problems::text(&found).trim_end());
+        }
+        found.iter().any(Problem::is_error)
+    }
+
+    /// The daemon's plan; none, and a line about it, where it cannot be had.
+    async fn plan(
+        &mut self,
+        update: &Update,
+        commit: &CommitInfo,
+        tree: &CommitTree,
+    ) -> Result<Option<PushAnswer>, Failure> {
+        let client = match &self.daemon.client {
+            Ok(client) => client,
+            Err(failure) => {
+                let text = without_plan(failure, self.options);
+                self.out.talk(&text);
+                return Ok(None);
+            }
+        };
+        if self.daemon.target.sources.is_empty() {
+            self.out.talk("note: no source of the daemon is this repository: nothing is planned or applied");
+            self.out.talk("hint: `reconciled init` prints the entry for its configuration");
+            return Ok(None);
+        }
+        let ask = PushAsk {
+            repository: self.received.place().to_string_lossy().into_owned(),
+            reference: update.reference.clone(),
+            commit: commit.oid.to_string(),
+            upload: Upload::of(tree)?,
+            approve: self.options.approve.clone(),
+            form: Form { limit: Some(SHOWN), ..Form::default() },
+        };
+        match within(self.daemon.plan_timeout(), asked(client, &ask)).await {
+            Ok(answer) => Ok(Some(answer)),
+            // What was consented to is not what is planned: the pusher must look again.
+            Err(failure) if !ask.approve.is_empty() && !matches!(failure, Failure::Unreachable(_)) => {
+                Err(failure)
+            }
+            Err(failure) => {
+                let text = without_plan(&failure, self.options);
+                self.out.talk(&text);
+                Ok(None)
+            }
+        }
+    }
+
+    fn show(
+        &mut self,
+        update: &Update,
+        commit: &CommitInfo,
+        answer: &PushAnswer,
+        meant: &[PushSource],
+        is_tracked: bool,
+    ) {
+        if answer.is_broken {
+            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+            return;
+        }
+        let as_if = if is_tracked { String::new() } else { format!(", as if it followed {}", update.name()) };
+        self.out.talk(&format!("plan of {} for source {}{as_if}", commit.short(), names(meant)));
+        self.out.talk("");
+        let options = TextOptions {
+            colour: self.options.colour,
+            width: Some(WIDTH),
+            limit: SHOWN,
+            is_push: true,
+            ..TextOptions::default()
+        };
+        self.out.talk(text(&answer.document, &options).trim_end());
+    }
+
+    /// What a held plan means for the push.
+    fn held(&mut self, answer: &PushAnswer, meant: &[PushSource]) -> Verdict {
+        if answer.held.is_empty() {
+            return Verdict::Taken;
+        }
+        let consents = meant.iter().all(|source| source.consents);
+        let is_refused = self.daemon.target.on_hold == OnHold::Refuse;
+        let short = |digest: &Arc<str>| digest.get(..8).unwrap_or(digest).to_owned();
+        let line = answer.held.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
+        let line = format!("git push{}", line.collect::<String>());
+        if self.options.plan && consents {
+            self.out.talk(&format!("hint: what is HELD needs consent: {line}"));
+            return Verdict::Taken;
+        }
+        self.out.talk("");
+        match (is_refused, consents) {
+            (true, true) => {
+                self.out.talk("error: refused: what is HELD above needs consent");
+                self.out.talk(&format!("hint: if it is meant: {line}"));
+            }
+            (true, false) => {
+                self.out.talk("error: refused: what is HELD above needs consent, and not the pusher's");
+                for digest in &answer.held {
+                    let command = format!("reconciled approve {digest} --reason \"…\"");
+                    self.out.talk(&format!("hint: to consent on the daemon's host: {command}"));
+                }
+                self.out.talk("hint: then push again");
+            }
+            (false, _) => self.out.talk("what is HELD above waits for consent; the rest is applied"),
+        }
+        if is_refused { Verdict::Refused } else { Verdict::Taken }
+    }
+}
+
+async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {
+    client.post("/v1/push/plan", ask).await
+}
+
+fn without_plan(failure: &Failure, options: &Options) -> String {
+    let hint = match failure {
+        Failure::Unreachable(_) => None,
+        failure => failure.hint(),
+    };
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let approval = if options.approve.is_empty() { "" } else { ", and nothing is approved" };
+    format!("note: no plan{approval}: {failure}{hint}")
+}
+
+/// The widest limits of `sources`.
+fn limits(sources: &[PushSource]) -> Limits {
+    let default = Limits::default();
+    let most =
+        |of: fn(&Limits) -> u64, default| sources.iter().map(|s| of(&s.limits)).max().unwrap_or(default);
+    Limits { file: most(|l| l.file, default.file), tree: most(|l| l.tree, default.tree), ..default }
+}
+
+fn names(sources: &[PushSource]) -> String {
+    list(sources.iter().map(|source| source.name.as_str()))
+}

@@ -1,0 +1,312 @@
+//! A push: what it would change if it were taken, and consent to it.
+//!
+//! A hook asks three things: which sources follow this repository ([`PushTarget`]), what would a tree change
+//! ([`push`]), and how does it go ([`PushFollow`]). It may run as anybody, so it says only what it was given; who
+//! asks is what the kernel says of the peer.
+
+use super::{
+    Form, Upload,
+    approve::{FEWEST, consent},
+    plan::plan_of,
+};
+use crate::{
+    config::{Approver, Config, GitRef, OnHold, SourceConfig},
+    manifest,
+    render::plan::{Document, GuardDomain, State},
+    session::{self, Failure, Session},
+    source::Limits,
+    store::Db,
+};
+use reconciled_engine::{Store, store::Hold, survey::SurveyOptions};
+use reconciled_provider::Hash;
+use serde::{Deserialize, Serialize};
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// Who follows this repository?
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PushTargetAsk {
+    /// Its path, without links.
+    pub repository: String,
+}
+
+/// What a hook must know to check a push. `init` leaves a copy in the repository for when nobody answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushTarget {
+    /// The sources that follow the repository.
+    pub sources: Vec<PushSource>,
+    /// What happens to a push whose plan is held.
+    pub on_hold: OnHold,
+    /// How long a push waits for its plan, in milliseconds.
+    pub plan_timeout: u64,
+    /// How long a push follows what it set off, in milliseconds.
+    pub push_timeout: u64,
+}
+
+/// One source of a repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushSource {
+    /// Its name.
+    pub name: String,
+    /// What of the repository it follows.
+    pub follows: GitRef,
+    /// Folders of manifests.
+    pub paths: Vec<Arc<str>>,
+    /// Globs of files that are no manifests.
+    pub ignore: Vec<Arc<str>>,
+    /// How much of a tree is read.
+    pub limits: Limits,
+    /// Whoever pushes may consent to what is held.
+    pub consents: bool,
+    /// The commit that is in force, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<String>,
+}
+
+impl PushTarget {
+    /// What `config` says about the repository at `directory`, which has no link in it.
+    pub fn of(config: &Config, directory: &Path) -> PushTarget {
+        let sources = at(config, directory);
+        let source = |source: &SourceConfig| PushSource {
+            name: source.name.to_string(),
+            follows: source.reference.clone(),
+            paths: source.paths.iter().map(|path| manifest::on_host(path, &config.host)).collect(),
+            ignore: source.ignore.clone(),
+            limits: session::tree_limits(source),
+            consents: source.approve.contains(&Approver::PushOption),
+            in_force: None,
+        };
+        let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        PushTarget {
+            sources: sources.iter().map(source).collect(),
+            on_hold: config.hook.on_hold,
+            plan_timeout: milliseconds(config.hook.plan_timeout),
+            push_timeout: milliseconds(config.hook.push_timeout),
+        }
+    }
+}
+
+impl PushSource {
+    /// Says whether a push to the ref `name` may move the source.
+    pub fn follows(&self, name: &str) -> bool {
+        session::reference(&self.follows).is_ok_and(|reference| reference.follows(name))
+    }
+
+    /// Says whether it follows one ref that only moves on; else what is pushed may be one of many.
+    pub fn is_line(&self) -> bool {
+        is_line(&self.follows)
+    }
+}
+
+/// Says whether a source follows one ref, whose commits descend from each other.
+pub(crate) fn is_line(follows: &GitRef) -> bool {
+    matches!(follows, GitRef::Branch(_) | GitRef::Tag(_))
+}
+
+/// What would this tree change?
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PushAsk {
+    /// Path of the repository, without links.
+    pub repository: String,
+    /// The ref that is pushed to; where no source follows it, the plan is as if they did.
+    pub reference: String,
+    /// Full id of the pushed commit.
+    pub commit: String,
+    /// Its files.
+    pub upload: Upload,
+    /// Digests of held plans that the pusher consents to, or their first six digits or more.
+    #[serde(default)]
+    pub approve: Vec<String>,
+    /// In which form.
+    #[serde(default)]
+    pub form: Form,
+}
+
+/// What it would change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PushAnswer {
+    /// The plan.
+    pub document: Document,
+    /// What is wrong with the manifests, for people.
+    pub messages: Vec<String>,
+    /// Some of it is an error of what was pushed.
+    pub is_broken: bool,
+    /// Digests that this push would have held, and that were not held before.
+    pub held: Vec<Arc<str>>,
+}
+
+/// How does it go? Answered by the lines of a sync.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PushFollow {
+    /// Path of the repository, without links.
+    pub repository: String,
+    /// The source to follow.
+    pub source: String,
+    /// The ref that was pushed to.
+    pub reference: String,
+    /// Full id of the commit it is at now.
+    pub commit: String,
+    /// Follow for so many milliseconds.
+    pub wait: Option<u64>,
+    /// Consent to the rewind that the push is.
+    #[serde(default)]
+    pub accept_rewind: bool,
+    /// Who the pusher is, as the pusher's side says.
+    pub claimed: Option<String>,
+}
+
+/// A push that was taken, for the audit trail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// The ref.
+    pub reference: String,
+    /// Full commit id.
+    pub commit: String,
+    /// The user, as the kernel says.
+    pub actor: String,
+    /// Who it was, as the pusher's side says.
+    pub claimed: Option<String>,
+}
+
+/// The sources of `config` whose repository is at `directory`.
+fn at(config: &Config, directory: &Path) -> Vec<SourceConfig> {
+    config.sources.iter().filter(|source| session::is_at(config, source, directory)).cloned().collect()
+}
+
+/// The source that a push to `reference` of `repository` moves.
+///
+/// Errors: no source of this name follows it.
+pub(crate) fn followed(config: &Config, ask: &PushFollow) -> Result<SourceConfig, Failure> {
+    let mut sources = at(config, Path::new(&ask.repository)).into_iter();
+    let follows = |source: &SourceConfig| {
+        session::reference(&source.reference).is_ok_and(|reference| reference.follows(&ask.reference))
+    };
+    sources.find(|source| *source.name == *ask.source && follows(source)).ok_or_else(|| {
+        Failure::plain(format!("no source `{}` follows {} of {}", ask.source, ask.reference, ask.repository))
+    })
+}
+
+/// Answers [`PushAsk`]; puts consent down first where it is given. Writes nothing to a remote.
+///
+/// Errors: no source is at the repository; consent to what is not held, or where push options may not consent.
+pub async fn push(
+    session: &Session,
+    db: &Db,
+    ask: &PushAsk,
+    actor: &str,
+    now: Duration,
+) -> Result<PushAnswer, Failure> {
+    let sources = at(&session.config, Path::new(&ask.repository));
+    if sources.is_empty() {
+        return Err(Failure::hinted(
+            format!("no source of this daemon is at {}", ask.repository),
+            "add it under `sources:`; `reconciled init` prints the entry",
+        ));
+    }
+    let follows = |source: &&SourceConfig| {
+        session::reference(&source.reference).is_ok_and(|reference| reference.follows(&ask.reference))
+    };
+    let tracked: Vec<SourceConfig> = sources.iter().filter(follows).cloned().collect();
+    let meant = if tracked.is_empty() { &sources } else { &tracked };
+    let most = |of: fn(Limits) -> u64| meant.iter().map(|s| of(session::tree_limits(s))).max().unwrap_or(0);
+    let limits = Limits { file: most(|l| l.file), tree: most(|l| l.tree), ..Limits::default() };
+    let tree = ask.upload.tree(limits)?;
+    let plan = async || {
+        let snapshots = session.as_pushed(meant, &ask.commit, &tree, db.reader()).await?;
+        plan_of(session, db.reader(), snapshots, &SurveyOptions::default(), &ask.form).await
+    };
+    let (mut outlook, mut document) = plan().await?;
+    if !ask.approve.is_empty() {
+        approve(db, &tracked, &document, ask, actor, now).await?;
+        (outlook, document) = plan().await?;
+    }
+    let before = db.holds().await?;
+    let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
+    let held = document.domains.iter().filter(|domain| domain.state == State::Held);
+    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new).collect();
+    let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
+    Ok(PushAnswer { messages: outlook.messages(), is_broken, held, document })
+}
+
+/// Puts the consent of `actor` down, bound to the plan that was just made.
+async fn approve(
+    db: &Db,
+    tracked: &[SourceConfig],
+    document: &Document,
+    ask: &PushAsk,
+    actor: &str,
+    now: Duration,
+) -> Result<(), Failure> {
+    if tracked.is_empty() {
+        return Err(Failure::plain(format!(
+            "no source follows {}: there is nothing to approve",
+            ask.reference
+        )));
+    }
+    if let Some(source) = tracked.iter().find(|source| !source.approve.contains(&Approver::PushOption)) {
+        return Err(Failure::hinted(
+            format!("source {} does not let a push approve", source.name),
+            "ask somebody who may use the daemon, or allow it in its configuration: approve: [push-option]",
+        ));
+    }
+    let mut writes = Vec::new();
+    for text in &ask.approve {
+        let domain = find(document, text)?;
+        // Given before and not used yet: it stands.
+        if domain.approval.is_none() {
+            writes.extend(consent(&hold(domain, &ask.commit), "push option", actor, now));
+        }
+    }
+    Ok(db.commit(writes).await?)
+}
+
+fn find<'a>(document: &'a Document, text: &str) -> Result<&'a GuardDomain, Failure> {
+    let text = text.to_lowercase();
+    if text.len() < FEWEST {
+        return Err(Failure::plain(format!("`{text}` is too short: write at least {FEWEST} digits")));
+    }
+    let meant: Vec<&GuardDomain> = document
+        .domains
+        .iter()
+        .filter(|domain| domain.state == State::Held || domain.approval.is_some())
+        .filter(|domain| domain.digest.as_ref().is_some_and(|digest| digest.starts_with(&text)))
+        .collect();
+    if let [domain] = meant[..] {
+        return Ok(domain);
+    }
+    let held: Vec<&str> = document
+        .domains
+        .iter()
+        .filter(|domain| domain.state == State::Held)
+        .filter_map(|domain| domain.digest.as_deref()?.get(..8))
+        .collect();
+    let message = match meant.len() {
+        0 => format!("`{text}` is not the digest of what this push has held"),
+        many => format!("`{text}` means {many} held plans"),
+    };
+    Err(match held.is_empty() {
+        true => Failure::hinted(message, "nothing of this push is held; leave out -o reconciled.approve"),
+        false => {
+            let options: Vec<String> =
+                held.iter().map(|digest| format!(" -o reconciled.approve={digest}")).collect();
+            Failure::hinted(message, format!("look at the plan, then: git push{}", options.concat()))
+        }
+    })
+}
+
+fn hold(domain: &GuardDomain, commit: &str) -> Hold {
+    let counts = &domain.counts;
+    Hold {
+        domain: domain.name.clone(),
+        digest: domain.digest.as_deref().and_then(Hash::from_hex).unwrap_or_default(),
+        reasons: domain.reasons.clone(),
+        counts: [counts.create, counts.update, counts.replace, counts.delete],
+        revision: commit.get(..7).unwrap_or(commit).into(),
+        since: Duration::ZERO,
+    }
+}
