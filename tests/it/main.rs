@@ -18,4 +18,5 @@ mod secrets;
 mod ssh;
 mod tidy;
 mod trust;
+mod unit;
 mod watch;
