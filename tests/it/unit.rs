@@ -51,8 +51,8 @@ fn is_wanted() -> bool {
 }
 
 impl Machine {
-    /// Boots; none where these tests are left out.
-    fn boot() -> Option<Machine> {
+    /// Boots without anything of ours; none where these tests are left out.
+    fn bare() -> Option<Machine> {
         if !is_wanted() {
             return None;
         }
@@ -67,8 +67,6 @@ impl Machine {
             String::from_utf8_lossy(&output.stderr)
         );
         let machine = Machine { dir, env };
-        machine.run(&["install", "/dev/null", "/usr/bin/reconciled"]);
-        machine.run(&["mount", "--bind", binary.to_str().unwrap(), "/usr/bin/reconciled"]);
         // The desk belongs to root, and services have a /tmp of their own.
         let desk = machine.env.dir.path().to_str().unwrap();
         machine.run(&["chmod", "755", desk]);
@@ -78,7 +76,9 @@ impl Machine {
     }
     /// The same with units and user, as the package brings them.
     fn with_unit() -> Option<Machine> {
-        let machine = Machine::boot()?;
+        let machine = Machine::bare()?;
+        machine.run(&["install", "/dev/null", "/usr/bin/reconciled"]);
+        machine.run(&["mount", "--bind", env!("CARGO_BIN_EXE_reconciled"), "/usr/bin/reconciled"]);
         for (from, to) in [
             ("reconciled.service", "/usr/lib/systemd/system/reconciled.service"),
             ("reconciled-host.service", "/usr/lib/systemd/system/reconciled-host.service"),
@@ -337,6 +337,127 @@ fn a_host_s_own_daemon_takes_the_place_of_the_other_and_keeps_its_state() {
     machine.config(ZONES);
     machine.systemctl("start");
     assert!(machine.is_active());
+}
+
+#[test]
+fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
+    let Some(machine) = Machine::bare() else { return };
+    let packages = ["0.1.0", "0.1.1"].map(|version| package(&machine, version));
+    // A policy against starts would be this machine's.
+    machine.run(&["rm", "-f", "/usr/sbin/policy-rc.d"]);
+    let dpkg = |arguments: &[&str]| {
+        machine.run(&[&["env", "DEBIAN_FRONTEND=noninteractive", "dpkg"], arguments].concat())
+    };
+
+    dpkg(&["--install", &packages[0]]);
+    assert_eq!(
+        (machine.property("ActiveState"), machine.property("UnitFileState")),
+        ("active".into(), "enabled".into())
+    );
+    let other = machine.command(&["systemctl", "is-enabled", "reconciled-host.service"]);
+    assert_eq!(String::from_utf8_lossy(&other.stdout), "disabled\n");
+    for file in
+        ["man/man1/reconciled-plan.1", "bash-completion/completions/reconciled", "doc/reconciled/systemd.md"]
+    {
+        assert!(machine.path(&format!("/usr/share/{file}")).exists(), "{file}");
+    }
+
+    machine.run(&["install", "-d", "-o", "reconciled", "/srv/zones"]);
+    machine.drop_in("ReadWritePaths=/srv/zones");
+    machine.config(ZONES);
+    machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    machine.systemctl("restart");
+    let pid = machine.pid();
+    let history = machine.run(&["reconciled", "history"]);
+    assert!(history.contains("create"), "{history}");
+
+    dpkg(&["--install", &packages[1]]);
+    assert!(machine.is_active() && machine.pid() != pid, "{}", machine.journal());
+    assert_eq!(machine.run(&["reconciled", "history"]), history);
+    machine.is_sound();
+
+    machine.run(&["systemctl", "disable", "--now", UNIT]);
+    dpkg(&["--install", &packages[0]]);
+    assert_eq!(
+        (machine.property("ActiveState"), machine.property("UnitFileState")),
+        ("inactive".into(), "disabled".into())
+    );
+    machine.run(&["systemctl", "enable", "--now", UNIT]);
+
+    dpkg(&["--remove", "reconciled"]);
+    assert!(
+        machine.path("/var/lib/reconciled/state.db").exists()
+            && machine.path("/etc/reconciled/config.yaml").exists()
+    );
+    assert!(!machine.path("/run/reconciled/api.sock").exists());
+    dpkg(&["--purge", "reconciled"]);
+    assert!(
+        !machine.path("/var/lib/reconciled").exists()
+            && !machine.path("/etc/reconciled/config.yaml").exists()
+    );
+}
+
+/// The package as `[package.metadata.deb]` describes it, with the program of these tests, on the desk; returns where
+/// the machine sees it.
+fn package(machine: &Machine, version: &str) -> String {
+    let ended = |command: &mut Command| {
+        let output = command.current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&ended(Command::new(env!("CARGO")).args(arguments))).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let deb = &packages.iter().find(|p| p["name"] == "reconciled").unwrap()["metadata"]["deb"];
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+
+    let program = machine.env.path("reconciled");
+    ended(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_reconciled")));
+    let generated = machine.env.path("generated");
+    ended(Command::new("systemd/debian/generate").args([&program, &generated]));
+    let tree = machine.env.path(version);
+    for asset in deb["assets"].as_array().unwrap() {
+        let (source, dest, mode) = (text(&asset[0]), text(&asset[1]), text(&asset[2]));
+        let source = source.replace("target/release/package", generated.to_str().unwrap());
+        let source = source.replace("target/release/reconciled", program.to_str().unwrap());
+        // A shell resolves what may be a pattern; `install` fails where nothing is.
+        let line = match (dest.ends_with('/'), tree.join(&dest).display()) {
+            (true, folder) => format!("install -D -m {mode} -t {folder} {source}"),
+            (false, file) => format!("install -D -m {mode} -T {source} {file}"),
+        };
+        ended(Command::new("sh").args(["-c", &line]));
+    }
+    let scripts = text(&deb["maintainer-scripts"]);
+    for script in ["postinst", "prerm", "postrm"] {
+        let to = tree.join("DEBIAN").join(script);
+        ended(Command::new("install").arg("-D").arg(Path::new(&scripts).join(script)).arg(to));
+    }
+    let conffiles: String =
+        deb["conf-files"].as_array().unwrap().iter().map(|file| text(file) + "\n").collect();
+    fs::write(tree.join("DEBIAN/conffiles"), conffiles).unwrap();
+    let architecture = String::from_utf8(ended(Command::new("dpkg").arg("--print-architecture"))).unwrap();
+    let control = format!(
+        "Package: reconciled\nVersion: {version}\nArchitecture: {architecture}Maintainer: {}\nDepends: {}\nDescription: it\n",
+        text(&deb["maintainer"]),
+        text(&deb["depends"]).replace("$auto, ", ""),
+    );
+    fs::write(tree.join("DEBIAN/control"), control).unwrap();
+    ended(Command::new("dpkg-deb").args(["--root-owner-group", "-Znone", "--build"]).arg(&tree));
+    format!("/srv/desk/{version}.deb")
+}
+
+#[test]
+fn scripts_are_as_shellcheck_wants_them() {
+    let scripts =
+        ["postinst", "prerm", "postrm", "generate", "build"].map(|name| format!("systemd/debian/{name}"));
+    let output = Command::new("shellcheck")
+        .args(scripts)
+        .args(["tests/run", "tests/rig/systemd", ".ci/run"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
