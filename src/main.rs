@@ -11,7 +11,12 @@ fn main() -> ExitCode {
     // Two threads serve the I/O of every verb; more would only cost memory.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match runtime {
-        Ok(runtime) => ExitCode::from(runtime.block_on(reconciled::cli::main(std::env::args_os()))),
+        Ok(runtime) => {
+            let code = runtime.block_on(reconciled::cli::main(std::env::args_os()));
+            // Nobody waits any more for a repository that does not answer.
+            runtime.shutdown_background();
+            ExitCode::from(code)
+        }
         Err(error) => {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "error: the runtime cannot start: {error}");

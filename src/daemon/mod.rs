@@ -35,8 +35,12 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::TaskTracker;
 
-/// How long passes may take to end once the daemon shall stop; systemd gives 90 s.
+/// How long passes may take to end once the daemon or its configuration shall stop; systemd gives 90 s, its watchdog
+/// more.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
+/// How long the first pass may keep those waiting who start after the daemon: a remote that is away must not hold up
+/// the start of a host.
+const FIRST_PASS: Duration = Duration::from_secs(120);
 
 /// What `run` is told.
 #[derive(Clone, Debug, Default)]
@@ -79,30 +83,48 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     tracked(&tasks, api::serve(socket, daemon.clone()));
     tracing::info!(state = %daemon.instance().session.config.state_dir.display(), "daemon is running");
     let clock = SystemClock;
-    let mut is_ready = false;
-    loop {
-        let instance = daemon.instance();
-        if !is_ready && instance.is_ready() {
+    let began = tokio::time::Instant::now();
+    let (mut is_ready, mut refused) = (false, "");
+    let outcome = loop {
+        let (instance, now) = (daemon.instance(), clock.now());
+        if !is_ready && (instance.is_ready() || began.elapsed() >= FIRST_PASS) {
             is_ready = true;
             service.ready();
         }
         // Fed from the loop's own turns, so that a loop that hangs is found and ended.
-        if clock.now().saturating_sub(instance.scheduler.tick()) < service::HANGS {
-            service.alive();
+        if now.saturating_sub(instance.scheduler.tick()) < service::HANGS {
+            match is_ready {
+                true => service.alive(),
+                false => service.starting(now),
+            }
         }
-        service.status(&instance.summary());
+        service.status(&format!("{refused}{}", instance.summary()));
         let pause = if is_ready { service.pause() } else { Duration::from_millis(50) };
         tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
             _ = hangup.recv() => {
-                service.reloading(clock.now());
-                reload(&daemon, run, &environment, &options, &tasks).await;
-                service.ready();
+                // Who still starts is not reloading: READY would end the start before the first pass.
+                if is_ready {
+                    service.reloading();
+                }
+                let is_taken = tokio::select! {
+                    is_taken = reload(&daemon, run, &environment, &options, &tasks) => is_taken,
+                    _ = terminate.recv() => break Ok(()),
+                    _ = interrupt.recv() => break Ok(()),
+                };
+                refused = match is_taken {
+                    Ok(true) => "",
+                    Ok(false) => "reload refused, see the log; ",
+                    Err(failure) => break Err(failure),
+                };
+                if is_ready {
+                    service.ready();
+                }
             }
             () = clock.sleep(pause) => {}
         }
-    }
+    };
     service.stopping();
     tracing::info!("daemon is stopping: passes that run may end, no new one begins");
     daemon.stop.set();
@@ -114,20 +136,24 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
         () = clock.sleep(STOP_LIMIT) => tracing::warn!("a pass did not end in time; its intents are in the journal"),
     }
     instance.writing.db.close().await;
-    Ok(())
+    outcome
 }
 
-/// Makes a new instance from the configuration as it is now, or keeps the old one and says why.
+/// Makes a new instance from the configuration as it is now: true; or keeps the old one and says why: false.
+///
+/// Errors: the old one was told to end and did not, or none can follow it. Nothing works then; the service manager
+/// begins anew.
 async fn reload(
-    daemon: &Arc<Daemon>,
+    daemon: &Daemon,
     run: &Run,
     environment: &Environment,
     options: &Options,
     tasks: &TaskTracker,
-) {
+) -> Result<bool, Failure> {
     let old = daemon.instance();
     let refused = |failure: &Failure| {
         tracing::error!(error = %failure, "reload refused: the configuration before stays in force");
+        Ok(false)
     };
     let session = match Session::open(run.config.as_deref(), environment.clone()).await {
         Ok(session) => session,
@@ -137,16 +163,18 @@ async fn reload(
     if was.state_dir != is.state_dir || was.api != is.api {
         return refused(&Failure::plain("`stateDir` and `api` need a restart"));
     }
+    session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     old.stop();
-    old.ended().await;
-    match Instance::start(session, Some(old.writing.db.clone()), options, tasks).await {
-        Ok(instance) => {
-            *daemon.current.write().unwrap_or_else(PoisonError::into_inner) = instance;
-            tracing::info!("configuration is reloaded");
+    tokio::select! {
+        () = old.ended() => {}
+        () = SystemClock.sleep(STOP_LIMIT) => {
+            return Err(Failure::plain("reload: a pass of the configuration before did not end in time"));
         }
-        // Nothing of starting on an open state can fail today; the process manager begins anew if it does.
-        Err(failure) => refused(&failure),
     }
+    let instance = Instance::start(session, Some(old.writing.db.clone()), options, tasks).await?;
+    *daemon.current.write().unwrap_or_else(PoisonError::into_inner) = instance;
+    tracing::info!("configuration is reloaded");
+    Ok(true)
 }
 
 fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {

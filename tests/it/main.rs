@@ -19,4 +19,5 @@ mod secrets;
 mod ssh;
 mod tidy;
 mod trust;
+mod unit;
 mod watch;

@@ -1,0 +1,484 @@
+//! The daemon as a service: the shipped units under a real systemd.
+//!
+//! Each test boots a systemd of its own (`tests/rig/systemd`), which needs root and namespaces. Where these cannot
+//! be had, `RECONCILED_TEST_SYSTEMD=no` leaves these tests out; without it they fail and say why.
+
+use crate::{
+    daemon::wait_for,
+    env::{Env, rrsets, zone},
+    pdns::Pdns,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+const UNIT: &str = "reconciled.service";
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A machine with the unit, its user and an empty /etc/reconciled.
+struct Machine {
+    dir: PathBuf,
+    /// A desk; the machine sees it at /srv/desk.
+    env: Env,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = rig("down", &self.dir).status();
+    }
+}
+
+fn rig(verb: &str, dir: &Path) -> Command {
+    let mut command = Command::new(root().join("tests/rig/systemd"));
+    command.arg(verb).arg(dir);
+    command
+}
+
+/// False when the person at the tests said that there is no systemd to be had.
+fn is_wanted() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "a person says so to the tests")]
+    let says_no = std::env::var("RECONCILED_TEST_SYSTEMD").is_ok_and(|value| value == "no");
+    !says_no
+}
+
+impl Machine {
+    /// Boots without anything of ours; none where these tests are left out.
+    fn bare() -> Option<Machine> {
+        if !is_wanted() {
+            return None;
+        }
+        let env = Env::new();
+        let dir = env.dir.path().with_extension("machine");
+        let binary = Path::new(env!("CARGO_BIN_EXE_reconciled"));
+        let seen = format!("{} {}", env.dir.path().display(), binary.parent().unwrap().display());
+        let output = rig("up", &dir).env("BIND", seen).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}hint: run the tests as root, or leave these out: RECONCILED_TEST_SYSTEMD=no tests/run",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let machine = Machine { dir, env };
+        // The desk belongs to root, and services have a /tmp of their own.
+        let desk = machine.env.dir.path().to_str().unwrap();
+        machine.run(&["chmod", "755", desk]);
+        machine.run(&["mkdir", "/srv/desk"]);
+        machine.run(&["mount", "--bind", desk, "/srv/desk"]);
+        Some(machine)
+    }
+    /// The same with units and user, as the package brings them.
+    fn with_unit() -> Option<Machine> {
+        let machine = Machine::bare()?;
+        machine.run(&["install", "/dev/null", "/usr/bin/reconciled"]);
+        machine.run(&["mount", "--bind", env!("CARGO_BIN_EXE_reconciled"), "/usr/bin/reconciled"]);
+        for (from, to) in [
+            ("reconciled.service", "/usr/lib/systemd/system/reconciled.service"),
+            ("reconciled-host.service", "/usr/lib/systemd/system/reconciled-host.service"),
+            ("sysusers.conf", "/usr/lib/sysusers.d/reconciled.conf"),
+        ] {
+            machine.write(to, &fs::read_to_string(root().join("systemd").join(from)).unwrap());
+        }
+        machine.run(&["systemd-sysusers", "reconciled.conf"]);
+        machine.run(&["mkdir", "-p", "/etc/reconciled"]);
+        Some(machine)
+    }
+
+    /// The place of a file of the machine, seen from here.
+    fn path(&self, path: &str) -> PathBuf {
+        let pid = fs::read_to_string(self.dir.join("pid")).unwrap();
+        PathBuf::from(format!("/proc/{}/root{path}", pid.trim()))
+    }
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    /// What an administrator adds to the unit, as docs/systemd.md tells.
+    fn drop_in(&self, lines: &str) {
+        self.write(&format!("/etc/systemd/system/{UNIT}.d/local.conf"), &format!("[Service]\n{lines}\n"));
+        self.run(&["systemctl", "daemon-reload"]);
+    }
+    /// Writes the configuration with these provider entries.
+    fn config(&self, providers: &str) {
+        self.config_with("", providers);
+    }
+    /// The same with a further source.
+    fn config_with(&self, source: &str, providers: &str) {
+        let infra = "  - {name: infra, url: /srv/desk/repo.git, interval: 1s, allow: all}";
+        self.write(
+            "/etc/reconciled/config.yaml",
+            &format!("api: {{group: reconciled}}\nsources:\n{infra}\n{source}providers:\n{providers}\n"),
+        );
+    }
+    /// A machine that manages zone files in /srv/zones.
+    fn zonefile() -> Option<Machine> {
+        let machine = Machine::with_unit()?;
+        machine.run(&["install", "-d", "-o", "reconciled", "/srv/zones"]);
+        machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms");
+        machine.config(ZONES);
+        machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+        Some(machine)
+    }
+
+    fn command(&self, command: &[&str]) -> std::process::Output {
+        rig("run", &self.dir).args(command).output().unwrap()
+    }
+    /// Runs a command that must end well; returns what it says.
+    #[track_caller]
+    fn run(&self, command: &[&str]) -> String {
+        let output = self.command(command);
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{command:?}: {}{}{}",
+            text(&output.stdout),
+            text(&output.stderr),
+            self.journal()
+        );
+        text(&output.stdout)
+    }
+    #[track_caller]
+    fn systemctl(&self, verb: &str) -> String {
+        self.run(&["systemctl", verb, UNIT, "--no-pager"])
+    }
+    fn property(&self, name: &str) -> String {
+        self.run(&["systemctl", "show", UNIT, "--value", "-p", name]).trim().to_owned()
+    }
+    fn is_active(&self) -> bool {
+        self.property("ActiveState") == "active"
+    }
+    fn pid(&self) -> String {
+        self.property("MainPID")
+    }
+    fn kill(&self, signal: &str) {
+        self.run(&["systemctl", "kill", "-s", signal, "--kill-who=main", UNIT]);
+    }
+    fn journal(&self) -> String {
+        let output = self.command(&["journalctl", "-u", UNIT, "-o", "cat", "--no-pager"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+    /// The state is whole, and nothing in it is open.
+    #[track_caller]
+    fn is_sound(&self) {
+        let ask = |query: &str| self.run(&["sqlite3", "/var/lib/reconciled/state.db", query]);
+        assert_eq!(ask("PRAGMA integrity_check"), "ok\n");
+        assert_eq!(ask("SELECT count(*) FROM journal WHERE ended < total"), "0\n", "open intents");
+    }
+    fn zone_file(&self) -> String {
+        fs::read_to_string(self.path("/srv/zones/example.com.zone")).unwrap_or_default()
+    }
+}
+
+const ZONES: &str =
+    "  - {name: zones, type: zonefile, directory: /srv/zones, nameservers: [ns1.example.net.]}";
+
+#[test]
+fn a_start_is_over_after_the_first_pass_and_a_stop_leaves_a_sound_state() {
+    let Some(machine) = Machine::zonefile() else { return };
+    machine.systemctl("start");
+    // No waiting: the start came back, so the record is there.
+    assert!(machine.zone_file().contains("192.0.2.1"), "{}", machine.journal());
+    assert_eq!(machine.property("ActiveState"), "active");
+    // What was written has to be seen again first.
+    wait_for("it is in sync", || machine.property("StatusText").ends_with("scopes: 1 in sync"));
+    let status = machine.systemctl("status");
+    assert!(status.contains("Status: \"at "), "{status}");
+    assert_eq!(machine.run(&["stat", "-c", "%U %a", "/var/lib/reconciled"]), "reconciled 700\n");
+    assert_eq!(
+        machine.run(&["stat", "-c", "%U:%G %a", "/run/reconciled/api.sock"]),
+        "reconciled:reconciled 660\n"
+    );
+    assert_eq!(machine.run(&["ps", "-o", "user=", "-p", &machine.pid()]), "reconciled\n");
+
+    let start = Instant::now();
+    machine.systemctl("stop");
+    assert!(start.elapsed() < Duration::from_secs(30), "{}", machine.journal());
+    assert_eq!(
+        (machine.property("Result"), machine.property("ExecMainStatus")),
+        ("success".into(), "0".into())
+    );
+    machine.is_sound();
+    machine.systemctl("start");
+    assert_eq!(machine.property("NRestarts"), "0");
+}
+
+#[test]
+fn the_socket_lets_root_and_the_group_in_and_nobody_else() {
+    let Some(machine) = Machine::zonefile() else { return };
+    machine.run(&["useradd", "--groups", "reconciled", "member"]);
+    machine.run(&["useradd", "stranger"]);
+    machine.systemctl("start");
+    let status = |user: &str| {
+        machine.command(&["setpriv", &format!("--reuid={user}"), "--init-groups", "reconciled", "status"])
+    };
+    for user in ["root", "member"] {
+        let output = status(user);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && text.contains("using daemon"), "{user}: {text}");
+    }
+    let output = status("stranger");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("using daemon"), "a stranger came in");
+}
+
+#[test]
+fn a_reload_keeps_the_process_and_one_that_is_refused_keeps_it_at_work() {
+    let Some(machine) = Machine::zonefile() else { return };
+    machine.systemctl("start");
+    let pid = machine.pid();
+    machine.run(&["install", "-d", "-o", "reconciled", "/srv/zones/more"]);
+    let more = ZONES.replace("name: zones", "name: more").replace("/srv/zones", "/srv/zones/more");
+    machine.config(&format!("{ZONES}\n{more}"));
+    machine.systemctl("reload");
+    wait_for("the reload is done", || machine.journal().contains("configuration is reloaded"));
+    machine.env.push("more.yaml", &zone("example.org", "more", &[WWW]));
+    wait_for("what was reloaded counts", || machine.path("/srv/zones/more/example.org.zone").exists());
+    assert!(machine.journal().contains("Reloaded reconciled.service"), "{}", machine.journal());
+    wait_for("it is active again", || machine.is_active());
+
+    machine.config("  - {name: zones, type: zonefiel}");
+    machine.systemctl("reload");
+    let status = || machine.property("StatusText");
+    wait_for("the refusal is told", || status().starts_with("reload refused, see the log; at "));
+    assert!(machine.journal().contains("did you mean"), "{}", machine.journal());
+    assert!(machine.is_active());
+    machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+    wait_for("it still works", || machine.zone_file().contains("192.0.2.2"));
+
+    machine.config(&format!("{ZONES}\n{more}"));
+    machine.systemctl("reload");
+    wait_for("the refusal is over", || status().starts_with("at "));
+    assert_eq!((machine.pid(), machine.property("NRestarts")), (pid, "0".into()));
+}
+
+#[test]
+fn a_process_that_hangs_is_ended_by_the_watchdog_and_one_that_is_killed_comes_back() {
+    let Some(machine) = Machine::zonefile() else { return };
+    machine.drop_in("ReadWritePaths=/srv/zones\nRestartSec=100ms\nWatchdogSec=4s");
+    machine.systemctl("start");
+    let pid = machine.pid();
+    // Longer than the watchdog allows: what is well is fed.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(6) {
+        assert_eq!(machine.pid(), pid, "{}", machine.journal());
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+    machine.kill("STOP");
+    wait_for("it is started again", || machine.property("NRestarts") == "1" && machine.is_active());
+    assert!(machine.journal().contains("Watchdog timeout"), "{}", machine.journal());
+
+    machine.kill("KILL");
+    wait_for("it is started again", || machine.property("NRestarts") == "2" && machine.is_active());
+    machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+    wait_for("it works", || machine.zone_file().contains("192.0.2.2"));
+    machine.systemctl("stop");
+    machine.is_sound();
+}
+
+#[test]
+fn a_credential_that_only_root_can_read_reaches_the_provider() {
+    let server = Pdns::start();
+    let Some(machine) = Machine::with_unit() else { return };
+    machine.write("/etc/reconciled/pdns.key", &server.key);
+    machine.run(&["chmod", "600", "/etc/reconciled/pdns.key"]);
+    machine.drop_in("LoadCredential=pdns:/etc/reconciled/pdns.key");
+    machine.config(&format!(
+        "  - {{name: pdns, type: powerdns, url: \"{}\", apiKey: {{credential: pdns}}}}",
+        server.url
+    ));
+    machine.env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    machine.systemctl("start");
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]), "{}", machine.journal());
+    assert!(!machine.journal().contains(&server.key));
+}
+
+#[test]
+fn a_provider_and_a_repository_that_hang_fail_neither_the_start_nor_the_stop() {
+    let Some(machine) = Machine::with_unit() else { return };
+    // Takes every call and answers none.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    machine.drop_in("TimeoutStartSec=3s\nTimeoutStopSec=70s");
+    machine.write("/etc/reconciled/key", "key");
+    machine.config_with(
+        &format!("  - {{name: hung, url: \"https://{address}/x.git\", allow: all}}\n"),
+        &format!("  - {{name: pdns, type: powerdns, url: \"http://{address}\", apiKey: {{file: /etc/reconciled/key}}, timeout: 8s}}"),
+    );
+    machine.env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let start = Instant::now();
+    machine.systemctl("start");
+    assert!(start.elapsed() > Duration::from_secs(3), "the start never was at its limit");
+    assert_eq!(machine.property("NRestarts"), "0", "{}", machine.journal());
+    machine.systemctl("stop");
+    assert_eq!(machine.property("Result"), "success", "{}", machine.journal());
+    machine.is_sound();
+}
+
+#[test]
+fn a_host_s_own_daemon_takes_the_place_of_the_other_and_keeps_its_state() {
+    let Some(machine) = Machine::zonefile() else { return };
+    machine.systemctl("start");
+    machine.run(&["install", "-d", "/etc/zones"]);
+    machine.config(&ZONES.replace("/srv/zones", "/etc/zones"));
+    machine.run(&["systemctl", "start", "reconciled-host.service"]);
+    assert_eq!(machine.property("ActiveState"), "inactive");
+    let file = fs::read_to_string(machine.path("/etc/zones/example.com.zone")).unwrap();
+    assert!(file.contains("192.0.2.1"), "{file}");
+    machine.run(&["systemctl", "stop", "reconciled-host.service"]);
+    machine.is_sound();
+    // The way back: the state belongs to the user again.
+    machine.config(ZONES);
+    machine.systemctl("start");
+    assert!(machine.is_active());
+}
+
+#[test]
+fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
+    let Some(machine) = Machine::bare() else { return };
+    let packages = ["0.1.0", "0.1.1"].map(|version| package(&machine, version));
+    // A policy against starts would be this machine's.
+    machine.run(&["rm", "-f", "/usr/sbin/policy-rc.d"]);
+    let dpkg = |arguments: &[&str]| {
+        machine.run(&[&["env", "DEBIAN_FRONTEND=noninteractive", "dpkg"], arguments].concat())
+    };
+
+    dpkg(&["--install", &packages[0]]);
+    assert_eq!(
+        (machine.property("ActiveState"), machine.property("UnitFileState")),
+        ("active".into(), "enabled".into())
+    );
+    let other = machine.command(&["systemctl", "is-enabled", "reconciled-host.service"]);
+    assert_eq!(String::from_utf8_lossy(&other.stdout), "disabled\n");
+    for file in
+        ["man/man1/reconciled-plan.1", "bash-completion/completions/reconciled", "doc/reconciled/systemd.md"]
+    {
+        assert!(machine.path(&format!("/usr/share/{file}")).exists(), "{file}");
+    }
+
+    machine.run(&["install", "-d", "-o", "reconciled", "/srv/zones"]);
+    machine.drop_in("ReadWritePaths=/srv/zones");
+    machine.config(ZONES);
+    machine.env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    machine.systemctl("restart");
+    let pid = machine.pid();
+    let history = machine.run(&["reconciled", "history"]);
+    assert!(history.contains("create"), "{history}");
+
+    dpkg(&["--install", &packages[1]]);
+    assert!(machine.is_active() && machine.pid() != pid, "{}", machine.journal());
+    assert_eq!(machine.run(&["reconciled", "history"]), history);
+    machine.is_sound();
+
+    machine.run(&["systemctl", "disable", "--now", UNIT]);
+    dpkg(&["--install", &packages[0]]);
+    assert_eq!(
+        (machine.property("ActiveState"), machine.property("UnitFileState")),
+        ("inactive".into(), "disabled".into())
+    );
+    machine.run(&["systemctl", "enable", "--now", UNIT]);
+
+    dpkg(&["--remove", "reconciled"]);
+    assert!(
+        machine.path("/var/lib/reconciled/state.db").exists()
+            && machine.path("/etc/reconciled/config.yaml").exists()
+    );
+    assert!(!machine.path("/run/reconciled/api.sock").exists());
+    dpkg(&["--purge", "reconciled"]);
+    assert!(
+        !machine.path("/var/lib/reconciled").exists()
+            && !machine.path("/etc/reconciled/config.yaml").exists()
+    );
+}
+
+/// The package as `[package.metadata.deb]` describes it, with the program of these tests, on the desk; returns where
+/// the machine sees it.
+fn package(machine: &Machine, version: &str) -> String {
+    let ended = |command: &mut Command| {
+        let output = command.current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&ended(Command::new(env!("CARGO")).args(arguments))).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let deb = &packages.iter().find(|p| p["name"] == "reconciled").unwrap()["metadata"]["deb"];
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+
+    let program = machine.env.path("reconciled");
+    ended(Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_reconciled")));
+    let generated = machine.env.path("generated");
+    ended(Command::new("systemd/debian/generate").args([&program, &generated]));
+    let tree = machine.env.path(version);
+    for asset in deb["assets"].as_array().unwrap() {
+        let (source, dest, mode) = (text(&asset[0]), text(&asset[1]), text(&asset[2]));
+        let source = source.replace("target/release/package", generated.to_str().unwrap());
+        let source = source.replace("target/release/reconciled", program.to_str().unwrap());
+        // A shell resolves what may be a pattern; `install` fails where nothing is.
+        let line = match (dest.ends_with('/'), tree.join(&dest).display()) {
+            (true, folder) => format!("install -D -m {mode} -t {folder} {source}"),
+            (false, file) => format!("install -D -m {mode} -T {source} {file}"),
+        };
+        ended(Command::new("sh").args(["-c", &line]));
+    }
+    let scripts = text(&deb["maintainer-scripts"]);
+    for script in ["postinst", "prerm", "postrm"] {
+        let to = tree.join("DEBIAN").join(script);
+        ended(Command::new("install").arg("-D").arg(Path::new(&scripts).join(script)).arg(to));
+    }
+    let conffiles: String =
+        deb["conf-files"].as_array().unwrap().iter().map(|file| text(file) + "\n").collect();
+    fs::write(tree.join("DEBIAN/conffiles"), conffiles).unwrap();
+    let architecture = String::from_utf8(ended(Command::new("dpkg").arg("--print-architecture"))).unwrap();
+    let control = format!(
+        "Package: reconciled\nVersion: {version}\nArchitecture: {architecture}Maintainer: {}\nDepends: {}\nDescription: it\n",
+        text(&deb["maintainer"]),
+        text(&deb["depends"]).replace("$auto, ", ""),
+    );
+    fs::write(tree.join("DEBIAN/control"), control).unwrap();
+    ended(Command::new("dpkg-deb").args(["--root-owner-group", "-Znone", "--build"]).arg(&tree));
+    format!("/srv/desk/{version}.deb")
+}
+
+#[test]
+fn scripts_are_as_shellcheck_wants_them() {
+    let scripts =
+        ["postinst", "prerm", "postrm", "generate", "build"].map(|name| format!("systemd/debian/{name}"));
+    let output = Command::new("shellcheck")
+        .args(scripts)
+        .args(["tests/run", "tests/rig/systemd", ".ci/run"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn units_are_well_formed_and_as_closed_as_they_claim() {
+    for (unit, limit) in [("reconciled.service", 2.0), ("reconciled-host.service", 3.0)] {
+        let file = root().join("systemd").join(unit);
+        let output = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, score) =
+            text.split_once(&format!("exposure level for {unit}: ")).unwrap_or_else(|| panic!("{text}"));
+        let score: f64 = score.split(' ').next().unwrap().parse().unwrap();
+        assert!(score > 0.0 && score <= limit, "{unit}: {score}\n{text}");
+    }
+    let Some(machine) = Machine::with_unit() else { return };
+    let units =
+        ["reconciled.service", "reconciled-host.service"].map(|u| format!("/usr/lib/systemd/system/{u}"));
+    let output = machine.command(&["systemd-analyze", "verify", "--man=no", &units[0], &units[1]]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("reconciled"), "{said}");
+}
