@@ -155,7 +155,10 @@ impl Push<'_> {
             Ok(tree) if self.is_broken(&tree, sources) => {}
             Ok(tree) => {
                 if let Ok(Some(answer)) = self.plan(update, commit, &tree, &[]).await {
-                    answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+                    // Warnings were shown already.
+                    if answer.is_broken {
+                        answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+                    }
                     let as_if = format!("for source {}, as if it followed {name}", names(sources));
                     self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
                 }
