@@ -135,6 +135,9 @@ pub struct PushAnswer {
     pub messages: Vec<String>,
     /// Some of it is an error of what was pushed.
     pub is_broken: bool,
+    /// Which of the given digests were held, and are consented to now.
+    #[serde(default)]
+    pub approved: Vec<String>,
     /// Digests that this push would have held, and that were not held before.
     pub held: Vec<Arc<str>>,
 }
@@ -221,8 +224,8 @@ pub async fn push(
         plan_of(session, db.reader(), snapshots, &SurveyOptions::default(), &ask.form).await
     };
     let (mut outlook, mut document) = plan().await?;
-    if !ask.approve.is_empty() {
-        approve(db, &tracked, &document, ask, actor, now).await?;
+    let approved = approve(db, &tracked, &document, ask, actor, now).await?;
+    if !approved.is_empty() {
         (outlook, document) = plan().await?;
     }
     let before = db.holds().await?;
@@ -230,10 +233,10 @@ pub async fn push(
     let held = document.domains.iter().filter(|domain| domain.state == State::Held);
     let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new).collect();
     let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
-    Ok(PushAnswer { messages: outlook.messages(), is_broken, held, document })
+    Ok(PushAnswer { messages: outlook.messages(), is_broken, approved, held, document })
 }
 
-/// Puts the consent of `actor` down, bound to the plan that was just made.
+/// Puts the consent of `actor` down, bound to the plan that was just made; returns what of it was asked for.
 async fn approve(
     db: &Db,
     tracked: &[SourceConfig],
@@ -241,7 +244,10 @@ async fn approve(
     ask: &PushAsk,
     actor: &str,
     now: Duration,
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
+    if ask.approve.is_empty() {
+        return Ok(Vec::new());
+    }
     if tracked.is_empty() {
         return Err(Failure::plain(format!(
             "no source follows {}: there is nothing to approve",
@@ -254,49 +260,37 @@ async fn approve(
             "ask somebody who may use the daemon, or allow it in its configuration: approve: [push-option]",
         ));
     }
-    let mut writes = Vec::new();
+    let (mut writes, mut approved) = (Vec::new(), Vec::new());
     for text in &ask.approve {
-        let domain = find(document, text)?;
+        // One push may move several sources: another plan of it may ask for this.
+        let Some(domain) = find(document, text)? else { continue };
+        approved.push(text.clone());
         // Given before and not used yet: it stands.
         if domain.approval.is_none() {
             writes.extend(consent(&hold(domain, &ask.commit), "push option", actor, now));
         }
     }
-    Ok(db.commit(writes).await?)
+    if !writes.is_empty() {
+        db.commit(writes).await?;
+    }
+    Ok(approved)
 }
 
-fn find<'a>(document: &'a Document, text: &str) -> Result<&'a GuardDomain, Failure> {
+/// The domain of which `text` begins the digest.
+fn find<'a>(document: &'a Document, text: &str) -> Result<Option<&'a GuardDomain>, Failure> {
     let text = text.to_lowercase();
     if text.len() < FEWEST {
         return Err(Failure::plain(format!("`{text}` is too short: write at least {FEWEST} digits")));
     }
-    let meant: Vec<&GuardDomain> = document
+    let mut meant = document
         .domains
         .iter()
         .filter(|domain| domain.state == State::Held || domain.approval.is_some())
-        .filter(|domain| domain.digest.as_ref().is_some_and(|digest| digest.starts_with(&text)))
-        .collect();
-    if let [domain] = meant[..] {
-        return Ok(domain);
+        .filter(|domain| domain.digest.as_ref().is_some_and(|digest| digest.starts_with(&text)));
+    match (meant.next(), meant.next()) {
+        (domain, None) => Ok(domain),
+        _ => Err(Failure::hinted(format!("`{text}` means several held plans"), "write more digits")),
     }
-    let held: Vec<&str> = document
-        .domains
-        .iter()
-        .filter(|domain| domain.state == State::Held)
-        .filter_map(|domain| domain.digest.as_deref()?.get(..8))
-        .collect();
-    let message = match meant.len() {
-        0 => format!("`{text}` is not the digest of what this push has held"),
-        many => format!("`{text}` means {many} held plans"),
-    };
-    Err(match held.is_empty() {
-        true => Failure::hinted(message, "nothing of this push is held; leave out -o reconciled.approve"),
-        false => {
-            let options: Vec<String> =
-                held.iter().map(|digest| format!(" -o reconciled.approve={digest}")).collect();
-            Failure::hinted(message, format!("look at the plan, then: git push{}", options.concat()))
-        }
-    })
 }
 
 fn hold(domain: &GuardDomain, commit: &str) -> Hold {

@@ -238,14 +238,16 @@ fn a_held_push_is_refused_with_the_line_to_type_and_that_line_works() {
     assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (first.clone(), before.clone()));
 
     // Consent to something else is none.
-    push(&env, &["-o", "reconciled.approve=00000000"]).exits(1).says(&["is not the digest"]);
+    push(&env, &["-o", "reconciled.approve=00000000"])
+        .exits(1)
+        .says(&["is not the digest of anything this push has held"]);
     push(&env, &["-o", "reconciled.approve=12"]).exits(1).says(&["too short"]);
     push(&env, &["-o", "reconciled.aprove=12"]).exits(1).says(&["did you mean `reconciled.approve`?"]);
     // Nor is it consent to a plan that has changed since.
     let line = line_to_type(&refused);
     let line: Vec<&str> = line.iter().map(String::as_str).collect();
     commit(&env, &[MAIL]);
-    push(&env, &line).exits(1).says(&["is not the digest"]);
+    push(&env, &line).exits(1).says(&["is not the digest of anything this push has held"]);
     env.git(&["reset", "-q", "--hard", &second]);
     assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (first, before));
 
@@ -633,6 +635,41 @@ fn two_sources_of_one_repository_are_planned_together_and_followed_each() {
     env.git(&["commit", "-q", "-m", "change"]);
     push(&env, &[]).exits(0).says(&["for source one and two", "one is in sync at", "two is in sync at"]);
     assert_eq!(server.rrsets("example.net"), addresses(&[("mail", "192.0.2.2")]));
+}
+
+#[test]
+fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
+    let server = Pdns::start();
+    let env = desk(&server, "", "");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let repo = env.path("repo.git");
+    let source = |name: &str| {
+        format!("  - {{name: {name}, url: {}, branch: {name}, path: {name}, allow: all}}\n", repo.display())
+    };
+    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
+    let sources = source("main") + &source("prod");
+    env.write("config.yaml", &format!("{head}sources:\n{sources}providers:{tail}"));
+    let _daemon = Daemon::start(&env);
+    let write = |records: &[&str]| {
+        env.write("work/main/zone.yaml", &zone(ZONE, "pdns", records));
+        env.write("work/prod/zone.yaml", &zone("example.net", "pdns", records));
+        env.git(&["add", "-A"]);
+        env.git(&["commit", "-q", "-m", "change"]);
+    };
+    let push = |options: &[&str]| {
+        let both = ["origin", "HEAD:refs/heads/main", "HEAD:refs/heads/prod"];
+        env.finish(git(&env, &[&["push"], options, &both].concat()))
+    };
+    write(&[WWW, MAIL, API, FTP]);
+    push(&[]).exits(0).says(&["main is in sync at", "prod is in sync at"]);
+    write(&[WWW]);
+    let line = line_to_type(&push(&[]).exits(1));
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    assert_eq!(line.len(), 4, "{line:?}");
+    push(&line).exits(0).says(&["main is in sync at", "prod is in sync at"]);
+    for zone in [ZONE, "example.net"] {
+        assert_eq!(server.rrsets(zone), addresses(&[("www", "192.0.2.1")]));
+    }
 }
 
 #[test]

@@ -43,6 +43,10 @@ struct Push<'a> {
     out: &'a mut Out,
     /// Branches nobody follows that were planned.
     planned: usize,
+    /// Consent that no plan has asked for so far; none while there was no plan.
+    unknown: Option<Vec<String>>,
+    /// Digests that the pusher may consent to.
+    wanted: Vec<Arc<str>>,
 }
 
 /// Runs the hook.
@@ -55,12 +59,21 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received).await;
-    let mut push = Push { received, daemon, options, out, planned: 0 };
+    let mut push = Push { received, daemon, options, out, planned: 0, unknown: None, wanted: Vec::new() };
     let mut verdict = Verdict::Taken;
     for update in updates {
         if push.judge(update).await? == Verdict::Refused {
             verdict = Verdict::Refused;
         }
+    }
+    // What was consented to is not what is planned: the pusher must look again.
+    for digest in push.unknown.iter().flatten() {
+        push.out.talk(&format!("error: `{digest}` is not the digest of anything this push has held"));
+        verdict = Verdict::Refused;
+    }
+    if !push.wanted.is_empty() && (options.plan || verdict == Verdict::Refused) {
+        let line = line(&push.wanted, options);
+        push.out.talk(&format!("hint: if it is meant: {line}"));
     }
     if options.plan && verdict == Verdict::Taken {
         push.out.talk("nothing was taken: -o reconciled.plan only shows the plan");
@@ -86,47 +99,74 @@ impl Push<'_> {
             self.out.talk(&format!("error: {} would be no commit: {new}", update.name()));
             return Ok(Verdict::Refused);
         };
+        match tracked.is_empty() {
+            true => Ok(self.unfollowed(update, &commit, &sources).await),
+            false => self.followed(update, &commit, &tracked).await,
+        }
+    }
+
+    /// What is pushed comes into force.
+    async fn followed(
+        &mut self,
+        update: &Update,
+        commit: &CommitInfo,
+        tracked: &[PushSource],
+    ) -> Result<Verdict, Failure> {
         let (lines, ranges): (Vec<PushSource>, Vec<PushSource>) =
             tracked.iter().cloned().partition(PushSource::is_line);
-        if self.rewinds(update, &commit, &lines)? {
+        if self.rewinds(update, commit, &lines)? {
             return Ok(Verdict::Refused);
         }
-        let is_tracked = !tracked.is_empty();
-        let meant = if is_tracked { &tracked } else { &sources };
-        let tree = self.received.tree(commit.oid, limits(meant))?;
-        if self.is_broken(&tree, meant) {
-            if is_tracked {
-                self.out.talk(&format!("error: {} is refused: its manifests have errors", commit.short()));
-                return Ok(Verdict::Refused);
-            }
-            self.out.talk(&format!("not applied: no source follows {}", update.name()));
-            return Ok(Verdict::Taken);
+        let short = commit.short();
+        let tree = self.received.tree(commit.oid, limits(tracked))?;
+        if self.is_broken(&tree, tracked) {
+            self.out.talk(&format!("error: {short} is refused: its manifests have errors"));
+            return Ok(Verdict::Refused);
         }
-        if lines.is_empty() && !ranges.is_empty() {
+        if lines.is_empty() {
             let name = update.name();
             let range = format!("the highest version that source {} follows", names(&ranges));
             self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
             return Ok(Verdict::Taken);
         }
-        self.planned += usize::from(!is_tracked);
-        if self.planned > PLANNED && !is_tracked {
-            self.out.talk(&format!("not planned, not applied: no source follows {}", update.name()));
+        let Some(answer) = self.plan(update, commit, &tree, &self.options.approve).await? else {
             return Ok(Verdict::Taken);
-        }
-        let Some(answer) = self.plan(update, &commit, &tree).await? else { return Ok(Verdict::Taken) };
-        self.show(update, &commit, &answer, meant, is_tracked);
-        if !is_tracked {
-            self.out.talk(&format!("not applied: no source follows {}", update.name()));
-            return Ok(Verdict::Taken);
-        }
+        };
+        self.unknown.get_or_insert_with(|| self.options.approve.clone());
+        self.unknown.iter_mut().for_each(|all| all.retain(|digest| !answer.approved.contains(digest)));
         if answer.is_broken {
-            self.out.talk(&format!(
-                "error: {} is refused: its manifests have errors on this host",
-                commit.short()
-            ));
+            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+            self.out.talk(&format!("error: {short} is refused: its manifests have errors on this host"));
             return Ok(Verdict::Refused);
         }
-        Ok(self.held(&answer, meant))
+        self.show(&format!("plan of {short} for source {}", names(tracked)), &answer);
+        Ok(self.held(&answer, tracked))
+    }
+
+    /// Nobody follows what is pushed: it is shown what it would do, and taken whatever that is.
+    async fn unfollowed(&mut self, update: &Update, commit: &CommitInfo, sources: &[PushSource]) -> Verdict {
+        let name = update.name();
+        self.planned += 1;
+        if self.planned > PLANNED {
+            self.out.talk(&format!("not planned, not applied: no source follows {name}"));
+            return Verdict::Taken;
+        }
+        match self.received.tree(commit.oid, limits(sources)) {
+            Ok(tree) if self.is_broken(&tree, sources) => {}
+            Ok(tree) => {
+                if let Ok(Some(answer)) = self.plan(update, commit, &tree, &[]).await {
+                    // Warnings were shown already.
+                    if answer.is_broken {
+                        answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+                    }
+                    let as_if = format!("for source {}, as if it followed {name}", names(sources));
+                    self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
+                }
+            }
+            Err(error) => self.out.talk(&format!("note: {}: {error}", commit.short())),
+        }
+        self.out.talk(&format!("not applied: no source follows {name}"));
+        Verdict::Taken
     }
 
     fn deleted(&mut self, update: &Update, tracked: &[PushSource]) -> Verdict {
@@ -209,6 +249,7 @@ impl Push<'_> {
         update: &Update,
         commit: &CommitInfo,
         tree: &CommitTree,
+        approve: &[String],
     ) -> Result<Option<PushAnswer>, Failure> {
         let client = match &self.daemon.client {
             Ok(client) => client,
@@ -228,12 +269,11 @@ impl Push<'_> {
             reference: update.reference.clone(),
             commit: commit.oid.to_string(),
             upload: Upload::of(tree)?,
-            approve: self.options.approve.clone(),
+            approve: approve.to_vec(),
             form: Form { limit: Some(SHOWN), ..Form::default() },
         };
         match within(self.daemon.plan_timeout(), asked(client, &ask)).await {
             Ok(answer) => Ok(Some(answer)),
-            // What was consented to is not what is planned: the pusher must look again.
             Err(failure) if !ask.approve.is_empty() && !matches!(failure, Failure::Unreachable(_)) => {
                 Err(failure)
             }
@@ -245,20 +285,8 @@ impl Push<'_> {
         }
     }
 
-    fn show(
-        &mut self,
-        update: &Update,
-        commit: &CommitInfo,
-        answer: &PushAnswer,
-        meant: &[PushSource],
-        is_tracked: bool,
-    ) {
-        if answer.is_broken {
-            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
-            return;
-        }
-        let as_if = if is_tracked { String::new() } else { format!(", as if it followed {}", update.name()) };
-        self.out.talk(&format!("plan of {} for source {}{as_if}", commit.short(), names(meant)));
+    fn show(&mut self, title: &str, answer: &PushAnswer) {
+        self.out.talk(title);
         self.out.talk("");
         let options = TextOptions {
             colour: self.options.colour,
@@ -277,19 +305,15 @@ impl Push<'_> {
         }
         let consents = meant.iter().all(|source| source.consents);
         let is_refused = self.daemon.target.on_hold == OnHold::Refuse;
-        let short = |digest: &Arc<str>| digest.get(..8).unwrap_or(digest).to_owned();
-        let line = answer.held.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
-        let line = format!("git push{}", line.collect::<String>());
-        if self.options.plan && consents {
-            self.out.talk(&format!("hint: what is HELD needs consent: {line}"));
+        if consents {
+            self.wanted.extend(answer.held.iter().cloned());
+        }
+        if self.options.plan {
             return Verdict::Taken;
         }
         self.out.talk("");
         match (is_refused, consents) {
-            (true, true) => {
-                self.out.talk("error: refused: what is HELD above needs consent");
-                self.out.talk(&format!("hint: if it is meant: {line}"));
-            }
+            (true, true) => self.out.talk("error: refused: what is HELD above needs consent"),
             (true, false) => {
                 self.out.talk("error: refused: what is HELD above needs consent, and not the pusher's");
                 for digest in &answer.held {
@@ -302,6 +326,15 @@ impl Push<'_> {
         }
         if is_refused { Verdict::Refused } else { Verdict::Taken }
     }
+}
+
+/// What to type to consent to `wanted`, besides what the pusher consented to already.
+fn line(wanted: &[Arc<str>], options: &Options) -> String {
+    let rewind = options.accept_rewind.iter();
+    let rewind = rewind.map(|commit| format!(" --force -o reconciled.accept-rewind={commit}"));
+    let short = |digest: &Arc<str>| digest.get(..8).unwrap_or(digest).to_owned();
+    let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
+    format!("git push{}", rewind.chain(approve).collect::<String>())
 }
 
 async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {
