@@ -305,14 +305,21 @@ fn a_provider_and_a_repository_that_hang_fail_neither_the_start_nor_the_stop() {
     // Takes every call and answers none.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
-    machine.drop_in("TimeoutStartSec=3s\nTimeoutStopSec=70s");
+    // A start that is over its limit and lives, a stop that does not wait for libgit2 to give up.
+    machine.drop_in("TimeoutStartSec=3s\nTimeoutStopSec=15s");
     machine.write("/etc/reconciled/key", "key");
     machine.config_with(
         &format!("  - {{name: hung, url: \"https://{address}/x.git\", allow: all}}\n"),
-        &format!("  - {{name: pdns, type: powerdns, url: \"http://{address}\", apiKey: {{file: /etc/reconciled/key}}, timeout: 8s}}"),
+        &format!("  - {{name: pdns, type: powerdns, url: \"http://{address}\", apiKey: {{file: /etc/reconciled/key}}, timeout: 5s}}"),
     );
     machine.env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     let start = Instant::now();
+    machine.run(&["systemctl", "start", "--no-block", UNIT]);
+    wait_for("it runs", || machine.journal().contains("daemon is running"));
+    // A reload is no end of the start.
+    machine.kill("HUP");
+    wait_for("it is reloaded", || machine.journal().contains("configuration is reloaded"));
+    assert_eq!(machine.property("ActiveState"), "activating", "{}", machine.journal());
     machine.systemctl("start");
     assert!(start.elapsed() > Duration::from_secs(3), "the start never was at its limit");
     assert_eq!(machine.property("NRestarts"), "0", "{}", machine.journal());
