@@ -9,9 +9,10 @@ use crate::{
     daemon::{self, Daemon, Following},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ForgetAsk, Forgotten,
-        HistoryAsk, PlanAnswer, PlanAsk, StatusAnswer, StatusAsk, SyncAsk, SyncLine,
+        HistoryAsk, PlanAnswer, PlanAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended,
+        SyncAsk, SyncLine,
     },
-    session::{Failure, Folder},
+    session::{Failure, Folder, by_file, suspending_file},
     source::Limits,
     store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
@@ -54,6 +55,8 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/approve", post(approve))
         .route("/v1/adopt", get(adoptable).post(adopt))
         .route("/v1/forget", get(forgettable).post(forget))
+        .route("/v1/suspend", post(suspend))
+        .route("/v1/resume", post(resume))
         .route("/v1/plan", post(plan))
         .route("/v1/sync", post(sync))
         .route("/v1/backup", get(backup))
@@ -124,7 +127,9 @@ async fn instance(State(daemon): Host) -> Json<Identity> {
 async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAnswer> {
     let (instance, ask) = (daemon.instance(), asked(query)?);
     let config = &instance.session.config;
-    let mut answer = operation::status(&config.instance, instance.writing.db.reader(), &ask).await?;
+    let file = by_file(&suspending_file(config));
+    let reader = instance.writing.db.reader();
+    let mut answer = operation::status(&config.instance, reader, file.as_ref(), &ask).await?;
     for (name, following) in instance.follower.sources() {
         if let Some((error, hint)) = following.behind {
             let force = match following.label.as_str() {
@@ -200,6 +205,30 @@ async fn forget(
     let (instance, shown) = (daemon.instance(), said(body)?);
     let now = instance.session.clock.now();
     Ok(Json(operation::forget(&instance.writing.db, shown, &actor, now).await?))
+}
+
+/// What is suspended is durable before anything that runs is asked to stop.
+async fn suspend(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<SuspendAsk>,
+) -> Answer<Suspended> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let (config, now) = (&instance.session.config, instance.session.clock.now());
+    let suspended = operation::suspend(&instance.writing.db, config, &ask, &actor, now).await?;
+    Ok(Json(Suspended { is_writing: daemon::halt(&instance).await, ..suspended }))
+}
+
+async fn resume(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<ResumeAsk>,
+) -> Answer<Resumed> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let now = instance.session.clock.now();
+    let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
+    daemon::resumed(&instance);
+    Ok(Json(resumed))
 }
 
 async fn plan(State(daemon): Host, body: Said<PlanAsk>) -> Answer<PlanAnswer> {

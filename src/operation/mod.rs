@@ -10,6 +10,7 @@ mod forget;
 mod plan;
 mod read;
 mod select;
+mod suspend;
 mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
@@ -19,6 +20,7 @@ pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 
 pub use select::{Selected, Upload, UploadFile, upload};
+pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
 pub use sync::{SyncAsk, SyncLine, SyncOutcome};
 
 use crate::session::Failure;
