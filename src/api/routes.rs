@@ -8,9 +8,9 @@ use crate::{
     client::Identity,
     daemon::{self, Daemon, Following},
     operation::{
-        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ForgetAsk, Forgotten,
-        HistoryAsk, PlanAnswer, PlanAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended,
-        SyncAsk, SyncLine,
+        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
+        ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk,
+        SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, by_file, suspending_file},
     source::Limits,
@@ -55,6 +55,7 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/approve", post(approve))
         .route("/v1/adopt", get(adoptable).post(adopt))
         .route("/v1/forget", get(forgettable).post(forget))
+        .route("/v1/explain", get(explain))
         .route("/v1/suspend", post(suspend))
         .route("/v1/resume", post(resume))
         .route("/v1/plan", post(plan))
@@ -205,6 +206,14 @@ async fn forget(
     let (instance, shown) = (daemon.instance(), said(body)?);
     let now = instance.session.clock.now();
     Ok(Json(operation::forget(&instance.writing.db, shown, &actor, now).await?))
+}
+
+async fn explain(State(daemon): Host, query: Asked<ExplainAsk>) -> Answer<Explanation> {
+    let (instance, ask) = (daemon.instance(), asked(query)?);
+    let file = by_file(&suspending_file(&instance.session.config));
+    let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
+    let look = Some((&*instance.session, &*desired));
+    Ok(Json(operation::explain(reader, look, file.as_ref(), &ask).await?))
 }
 
 /// What is suspended is durable before anything that runs is asked to stop.

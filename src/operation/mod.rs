@@ -6,6 +6,7 @@
 
 mod adopt;
 mod approve;
+mod explain;
 mod forget;
 mod plan;
 mod read;
@@ -15,6 +16,7 @@ mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
+pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};

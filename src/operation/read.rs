@@ -70,7 +70,7 @@ pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
     suspension.means(&scope, &address, Some(&ManifestKey(row.manifest.as_str().into())), || None)
 }
 
-fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
+pub(super) fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
     let tracked =
         rows.iter().any(|row| row.scope == condition.scope && Some(&row.id) == condition.id.as_ref());
     let address = condition.address.as_deref().and_then(|text| text.parse::<Address>().ok());

@@ -45,6 +45,16 @@ fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
         "moving the database",
     ]);
     env.run(&["status"]).exits(0).says(&["SUSPENDED (1)", "--all", "2 changes wait for it"]);
+    env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&[
+        "suspended by",
+        "moving the database",
+        "resume",
+        "wanted by zone.yaml:",
+        "of source infra at",
+        "values: 192.0.2.7",
+        "values: 192.0.2.1",
+        "planned    update (commit",
+    ]);
     daemon.signal("KILL");
     drop(daemon);
 
