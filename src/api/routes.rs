@@ -8,11 +8,11 @@ use crate::{
     client::Identity,
     daemon::{self, Daemon, Following},
     operation::{
-        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ForgetAsk, Forgotten,
-        HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk,
-        StatusAnswer, StatusAsk, SyncAsk, SyncLine,
+        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
+        ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget,
+        PushTargetAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
-    session::{Failure, Folder},
+    session::{Failure, Folder, by_file, suspending_file},
     source::Limits,
     store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
@@ -56,6 +56,9 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/approve", post(approve))
         .route("/v1/adopt", get(adoptable).post(adopt))
         .route("/v1/forget", get(forgettable).post(forget))
+        .route("/v1/explain", get(explain))
+        .route("/v1/suspend", post(suspend))
+        .route("/v1/resume", post(resume))
         .route("/v1/plan", post(plan))
         .route("/v1/sync", post(sync))
         .route("/v1/push/target", post(push_target))
@@ -129,7 +132,9 @@ async fn instance(State(daemon): Host) -> Json<Identity> {
 async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAnswer> {
     let (instance, ask) = (daemon.instance(), asked(query)?);
     let config = &instance.session.config;
-    let mut answer = operation::status(&config.instance, instance.writing.db.reader(), &ask).await?;
+    let file = by_file(&suspending_file(config));
+    let reader = instance.writing.db.reader();
+    let mut answer = operation::status(&config.instance, reader, file.as_ref(), &ask).await?;
     for (name, following) in instance.follower.sources() {
         if let Some((error, hint)) = following.behind {
             let force = match following.label.as_str() {
@@ -209,6 +214,38 @@ async fn forget(
     let (instance, shown) = (daemon.instance(), said(body)?);
     let now = instance.session.clock.now();
     Ok(Json(operation::forget(&instance.writing.db, shown, &actor, now).await?))
+}
+
+async fn explain(State(daemon): Host, query: Asked<ExplainAsk>) -> Answer<Explanation> {
+    let (instance, ask) = (daemon.instance(), asked(query)?);
+    let file = by_file(&suspending_file(&instance.session.config));
+    let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
+    let look = Some((&*instance.session, &*desired));
+    Ok(Json(operation::explain(reader, look, file.as_ref(), &ask).await?))
+}
+
+/// What is suspended is durable before anything that runs is asked to stop.
+async fn suspend(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<SuspendAsk>,
+) -> Answer<Suspended> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let (config, now) = (&instance.session.config, instance.session.clock.now());
+    let suspended = operation::suspend(&instance.writing.db, config, &ask, &actor, now).await?;
+    Ok(Json(Suspended { is_writing: daemon::halt(&instance).await, ..suspended }))
+}
+
+async fn resume(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<ResumeAsk>,
+) -> Answer<Resumed> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let now = instance.session.clock.now();
+    let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
+    daemon::resumed(&instance);
+    Ok(Json(resumed))
 }
 
 async fn plan(State(daemon): Host, body: Said<PlanAsk>) -> Answer<PlanAnswer> {

@@ -194,7 +194,8 @@ fn report(
     let mut lines = Vec::new();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
-            if condition.kind == ConditionKind::Stalled {
+            // What a person stopped, a person lets go on.
+            if condition.kind == ConditionKind::Stalled || &*condition.reason == "SuspendedByPerson" {
                 exit = exit.worst(Exit::Person);
             }
             // What the plan said above is not said again.

@@ -7,6 +7,7 @@ use super::{
     forget::ForgetArgs,
     history::{ApprovalsArgs, EventsArgs, HistoryArgs},
     status::StatusArgs,
+    suspend::{ResumeArgs, SuspendArgs},
     sync::SyncArgs,
 };
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -69,12 +70,16 @@ pub enum Command {
     Plan(PlanArgs),
     /// Bring back a state from a backup
     Restore(RestoreArgs),
+    /// Write again to what was suspended
+    Resume(ResumeArgs),
     /// Make a new state
     State(StateArgs),
     /// Keep the world in step, until a signal says to stop
     Run(super::run::RunArgs),
     /// Show how it stands
     Status(StatusArgs),
+    /// Write nothing to a part or to all of it; looking goes on
+    Suspend(SuspendArgs),
     /// Look and act now: past backoff and intervals
     Sync(SyncArgs),
     /// Check manifests without a configuration

@@ -1,26 +1,23 @@
-//! `explain`: what a kind may hold, from the types that parse it; or why an address is not in sync, from what
-//! the last pass left in the state.
+//! `explain`: what a kind may hold, from the types that parse it; or why an address is not in sync, from what the
+//! last pass left in the state and from a look at it now.
 
-use super::{Args, Exit, Out};
+use super::{Args, Exit, Host, Out};
 use crate::{
     config::Environment,
     manifest::explain,
+    operation::{self, ExplainAsk, Explanation, Wanted},
     registry,
     render::plan::Document,
-    session::{Failure, Session},
-    store::{HistoryFilter, Reader, Status, TrackedEntry},
+    session::{Ask, Failure, HostState, Session, by_file, suspending_file},
+    store::Reader,
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Pattern;
 use std::{
-    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
-
-/// How much history an address is shown with.
-const RECENT: usize = 5;
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -80,50 +77,104 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
 }
 
 async fn address(args: &Args, what: &str, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
-    let pattern: Pattern = what.parse().map_err(|error| {
+    what.parse::<Pattern>().map_err(|error| {
         Failure::hinted(
             format!("`{what}` is no address: {error}"),
             "write KIND/NAME or KIND/NAME#PART, such as Zone/example.com#www/A",
         )
     })?;
-    let session = Session::open(args.config.as_deref(), environment).await?;
-    let reader = session.reader().await?;
-    match why(&reader, what, &pattern).await? {
-        Some(text) => out.data(&text),
-        None => {
-            return Err(Failure::hinted(
-                format!("nothing is known of `{what}`: it is not tracked, and no pass reported it"),
-                format!("to see whether it is declared: reconciled plan --target '{what}'"),
-            ));
-        }
+    let ask = ExplainAsk { address: what.into() };
+    let found: Explanation = match Host::find(args, &environment, out).await? {
+        Host::Daemon(client) => client.get("/v1/explain", &ask).await?,
+        Host::Alone(state) => alone(args, &state, environment, &ask, out).await?,
+    };
+    found.messages.iter().for_each(|message| out.talk(message));
+    if found.is_empty() {
+        return Err(Failure::hinted(
+            format!(
+                "nothing is known of `{what}`: it is neither declared nor tracked, and no pass reported it"
+            ),
+            "to see what is declared and what is there: reconciled plan --show-foreign",
+        ));
     }
+    out.data(&text(what, &found));
     Ok(Exit::Good)
 }
 
-/// What the state knows of the resources that `pattern` means; none when it knows nothing.
-async fn why(reader: &Reader, what: &str, pattern: &Pattern) -> Result<Option<String>, Failure> {
-    let rows = reader.rows(Some(pattern)).await?;
-    let status = reader.status().await?;
-    let filter = HistoryFilter { address: Some(pattern.clone()), ..HistoryFilter::default() };
-    let history = reader.history(&filter).await?;
-    let mut text = String::new();
-    let troubles = troubles(&status, pattern, &rows, &mut text);
-    if rows.is_empty() && history.is_empty() && troubles == 0 {
-        return Ok(None);
+/// What the state knows, and what a look shows where sources can be had.
+async fn alone(
+    args: &Args,
+    state: &HostState,
+    environment: Environment,
+    ask: &ExplainAsk,
+    out: &mut Out,
+) -> Result<Explanation, Failure> {
+    let reader = match state.reader().await? {
+        Some(reader) => reader,
+        None => Reader::empty(state.clock.clone()).await?,
+    };
+    let file = by_file(&suspending_file(&state.config));
+    let looked = async {
+        let session = Session::open(args.config.as_deref(), environment).await?;
+        let outlook = session.outlook(&Ask::default(), &reader).await?;
+        Ok::<_, Failure>((session, outlook))
+    };
+    match looked.await {
+        Ok((session, outlook)) => {
+            outlook.messages().iter().for_each(|message| out.talk(message));
+            operation::explain(&reader, Some((&session, &outlook.desired)), file.as_ref(), ask).await
+        }
+        Err(failure) => {
+            out.talk(&format!("what is declared cannot be had: {failure}"));
+            operation::explain(&reader, None, file.as_ref(), ask).await
+        }
     }
-    if troubles == 0 {
-        text = match rows.as_slice() {
-            [] => format!("{what} is not tracked any more\n"),
-            _ if rows.iter().any(|row| row.state == "pending") => {
+}
+
+/// An explanation for people.
+fn text(what: &str, found: &Explanation) -> String {
+    let mut text = String::new();
+    troubles(found, &mut text);
+    if text.is_empty() {
+        text = match (&*found.tracked, &*found.now) {
+            (_, now) if now.iter().any(|one| one.change.is_some()) => format!("{what} is not in sync\n"),
+            ([], []) => format!("{what} is not tracked any more\n"),
+            (rows, _) if rows.iter().any(|row| row.state == "pending") => {
                 format!("{what} is on its way: the remote has accepted it, but it is not there yet\n")
             }
-            _ => format!("{what} was in sync when it was last looked at\n"),
+            (_, []) => format!("{what} was in sync when it was last looked at\n"),
+            _ => format!("{what} is in sync\n"),
         };
     }
-    if !rows.is_empty() {
+    if !found.now.is_empty() {
+        text.push_str("\nnow:\n");
+    }
+    for one in &found.now {
+        let _ = writeln!(text, "  {} ({})", one.address, one.scope);
+        match &one.wanted {
+            Some(Wanted { file, line, source, commit }) => {
+                let commit = if commit.is_empty() { "no commit" } else { commit };
+                let _ = writeln!(text, "    wanted by {file}:{line} of source {source} at {commit}");
+            }
+            None => text.push_str("    no longer declared\n"),
+        }
+        for line in &one.declared {
+            let _ = writeln!(text, "    declared   {line}");
+        }
+        match &one.remote {
+            Some(lines) => lines.iter().for_each(|line| {
+                let _ = writeln!(text, "    at remote  {line}");
+            }),
+            None => text.push_str("    at remote  not there\n"),
+        }
+        if let Some(change) = &one.change {
+            let _ = writeln!(text, "    planned    {change}");
+        }
+    }
+    if !found.tracked.is_empty() {
         text.push_str("\ntracked:\n");
     }
-    for row in &rows {
+    for row in &found.tracked {
         let _ = writeln!(text, "  {}", row.address);
         let _ = writeln!(
             text,
@@ -138,10 +189,10 @@ async fn why(reader: &Reader, what: &str, pattern: &Pattern) -> Result<Option<St
             let _ = writeln!(text, "    depends on {}", row.depends_on.join(", "));
         }
     }
-    if !history.is_empty() {
+    if !found.history.is_empty() {
         text.push_str("\nlast:\n");
     }
-    for entry in history.iter().take(RECENT) {
+    for entry in &found.history {
         let _ = write!(text, "  {} {}", entry.at, entry.kind);
         let parts = [
             entry.address.as_deref().unwrap_or(""),
@@ -154,29 +205,13 @@ async fn why(reader: &Reader, what: &str, pattern: &Pattern) -> Result<Option<St
         }
         text.push('\n');
     }
-    Ok(Some(text.lines().map(|line| crate::render::clean(line) + "\n").collect()))
+    text.lines().map(|line| crate::render::clean(line) + "\n").collect()
 }
 
-/// Writes what keeps the resources from being in sync; returns how many things that are.
-fn troubles(status: &Status, pattern: &Pattern, rows: &[TrackedEntry], text: &mut String) -> usize {
-    let scopes: BTreeSet<&str> = rows.iter().map(|row| row.scope.as_str()).collect();
-    let ids: BTreeSet<(&str, &str)> = rows.iter().map(|row| (row.scope.as_str(), row.id.as_str())).collect();
-    let is_meant = |address: &Option<String>| {
-        let address = address.as_ref().and_then(|text| text.parse::<reconciled_provider::Address>().ok());
-        address.is_some_and(|address| pattern.matches(&address, address.group.as_deref().unwrap_or("")))
-    };
-    let mut count = 0;
-    for condition in &status.conditions {
-        let scope = condition.scope.as_str();
-        let concerns = match &condition.id {
-            Some(id) => ids.contains(&(scope, id)) || is_meant(&condition.address),
-            None => scopes.contains(scope) || is_meant(&condition.address),
-        };
-        if !concerns {
-            continue;
-        }
-        count += 1;
-        let who = condition.address.as_deref().unwrap_or(scope);
+/// Writes what keeps the resources from being in sync, and who stopped them.
+fn troubles(found: &Explanation, text: &mut String) {
+    for condition in &found.conditions {
+        let who = condition.address.as_deref().unwrap_or(&condition.scope);
         let _ =
             writeln!(text, "{who} is {} ({}) since {}", condition.kind, condition.reason, condition.since);
         let _ = writeln!(text, "  {}", condition.message);
@@ -187,19 +222,22 @@ fn troubles(status: &Status, pattern: &Pattern, rows: &[TrackedEntry], text: &mu
             let _ = writeln!(text, "  hint: {hint}");
         }
     }
-    for hold in &status.holds {
-        // A guard domain is a scope, or all scopes of an entry.
-        let is_held =
-            |scope: &&str| *scope == hold.domain || scope.split('/').next() == Some(hold.domain.as_str());
-        if !scopes.iter().any(is_held) {
-            continue;
-        }
-        count += 1;
+    for hold in &found.holds {
         let _ = writeln!(text, "{} is held since {}: {}", hold.domain, hold.since, hold.reasons.join("; "));
-        let short = &hold.digest[..8.min(hold.digest.len())];
+        let short = crate::render::status::short(&hold.digest);
         let _ = writeln!(text, "  hint: to consent: reconciled approve {short} --reason \"…\"");
     }
-    count
+    // What a condition said of it need not be said again.
+    let is_told = |hint: &String| found.conditions.iter().any(|c| c.hint.as_ref() == Some(hint));
+    for one in found.suspensions.iter().filter(|one| !is_told(&one.hint)) {
+        let until = one.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{} suspended since {}{until} by {}: {}",
+            one.what, one.since, one.actor, one.reason
+        );
+        let _ = writeln!(text, "  hint: {}", one.hint);
+    }
 }
 
 #[cfg(test)]
@@ -238,13 +276,16 @@ mod tests {
         db.commit(vec![Write::Conditions(scope, vec![condition])]).await.unwrap();
         let ask = |what: &'static str| {
             let reader = db.reader().clone();
-            async move { why(&reader, what, &what.parse().unwrap()).await.unwrap() }
+            async move {
+                let ask = ExplainAsk { address: what.into() };
+                operation::explain(&reader, None, None, &ask).await.unwrap()
+            }
         };
-        let text = ask("Zone/example.com#www/A").await.unwrap();
+        let text = text("", &ask("Zone/example.com#www/A").await);
         for part in ["is stalled (Conflict)", "other values", "hint: reconciled adopt"] {
             assert!(text.contains(part), "{text}");
         }
-        assert_eq!(ask("Zone/example.com#mail/A").await, None);
+        assert!(ask("Zone/example.com#mail/A").await.is_empty());
         db.close().await;
     }
 

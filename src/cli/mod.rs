@@ -25,6 +25,7 @@ mod plan;
 mod progress;
 mod run;
 mod status;
+mod suspend;
 mod sync;
 mod through;
 mod validate;
@@ -80,9 +81,11 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Man(man) => man::run(man, out),
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
+        Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
         Command::Run(run) => run::run(args, run, environment).await,
         Command::State(state) => backup::state(args, state, environment, out).await,
         Command::Status(status) => status::run(args, status, environment, out).await,
+        Command::Suspend(suspend) => suspend::run(args, suspend, environment, out).await,
         Command::Sync(sync) => sync::run(args, sync, environment, out).await,
         Command::Validate(validate) => validate::run(validate, out),
     }

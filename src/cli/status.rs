@@ -9,7 +9,7 @@ use crate::{
     config::Environment,
     operation::{self, StatusAnswer, StatusAsk},
     render,
-    session::Failure,
+    session::{Failure, by_file, suspending_file},
     store::{ConditionEntry, Status, TrackedEntry},
 };
 use clap::Args as ClapArgs;
@@ -80,7 +80,10 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
     let answer = match host {
         Host::Daemon(client) => client.get("/v1/status", &ask).await?,
         Host::Alone(state) => match state.reader().await? {
-            Some(reader) => operation::status(&state.config.instance, &reader, &ask).await?,
+            Some(reader) => {
+                let file = by_file(&suspending_file(&state.config));
+                operation::status(&state.config.instance, &reader, file.as_ref(), &ask).await?
+            }
             None => {
                 let dir = state.config.state_dir.display();
                 out.talk(&format!("no state in {dir} yet: nothing was applied"));
@@ -103,7 +106,7 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
     let part = Part { resources, conditions: &status.conditions };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
-        let problems = render::status::problems(&status.conditions, &[], now);
+        let problems = render::status::problems(&status.conditions, &[], &status.suspensions, now);
         if problems.is_empty() { table } else { format!("{table}\n{problems}") }
     })?;
     if resources.is_empty() && status.conditions.is_empty() {

@@ -1,6 +1,7 @@
 //! Everything that is at work under one configuration.
 
 use super::{
+    control,
     follow::{self, Follower},
     tracked,
 };
@@ -85,6 +86,7 @@ impl Instance {
             tasks,
             was_ready: AtomicBool::new(false),
         });
+        tracked(&instance.tasks, control::watch(instance.clone()));
         let ended = instance.clone();
         tracked(all, async move { ended.ended().await });
         Ok(instance)
@@ -133,6 +135,7 @@ impl Instance {
             ("held", Stance::Held),
             ("stalled", Stance::Stalled),
             ("failed", Stance::Failed),
+            ("suspended", Stance::Suspended),
         ];
         let parts = parts.into_iter().map(|(word, stance)| (word, count(stance))).filter(|(_, n)| *n > 0);
         let parts: Vec<String> = parts.map(|(word, n)| format!("{n} {word}")).collect();

@@ -10,11 +10,13 @@
 //! in flight ends or stays in the journal.
 
 mod changes;
+mod control;
 mod follow;
 mod instance;
 mod service;
 mod sync;
 
+pub(crate) use control::{halt, resumed};
 pub use follow::{Follower, Following, News};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{consented, pushed, sync};

@@ -291,7 +291,7 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
     };
     if any(&[Stance::Failed]) {
         SyncOutcome::Failed
-    } else if any(&[Stance::Held, Stance::Stalled]) {
+    } else if any(&[Stance::Held, Stance::Stalled, Stance::Suspended]) {
         SyncOutcome::Held
     } else {
         SyncOutcome::Converged
@@ -346,6 +346,7 @@ fn word(stance: Stance) -> &'static str {
         Stance::Held => "held",
         Stance::Stalled => "stalled",
         Stance::Failed => "failed",
+        Stance::Suspended => "suspended",
     }
 }
 

@@ -1,6 +1,6 @@
 //! A person's consent to take over what exists and differs, bound to what was shown.
 
-use super::pattern;
+use super::{explain::declaring, pattern};
 use crate::{
     render::clean,
     session::{Ask, Failure, Outlook, Session},
@@ -10,9 +10,9 @@ use reconciled_engine::{
     store::{Consent, Event},
     survey::{Survey, SurveyOptions},
 };
-use reconciled_provider::{Address, Hash, Owner, Pattern, Scope, Shown, Spec};
+use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown, Spec};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// Conditions that this resolves.
 const RESOLVES: [&str; 2] = ["Conflict", "ManagementConflict"];
@@ -59,7 +59,7 @@ pub struct Adoption {
 pub async fn adoptable(session: &Session, store: &dyn Store, ask: &AdoptAsk) -> Result<Adoption, Failure> {
     let meant = pattern(&ask.address)?;
     let outlook = session.outlook(&Ask::default(), store).await?;
-    let only = scopes(session, &outlook, &meant);
+    let only = declaring(session, &outlook.desired, &meant);
     if only.is_empty() {
         return Err(Failure::hinted(
             format!("no manifest declares {}", ask.address),
@@ -100,20 +100,6 @@ pub async fn adopt(store: &dyn Store, shown: &[Adoptable], actor: &str, at: Dura
     }
     store.commit(writes).await?;
     Ok(())
-}
-
-/// The scopes in which something at these addresses is declared.
-fn scopes(session: &Session, outlook: &Outlook, pattern: &Pattern) -> BTreeSet<Scope> {
-    let desired = &outlook.desired;
-    let declares = |scope: &Scope| {
-        let Some(observer) = session.observer(&scope.provider) else { return false };
-        desired.in_scope(scope).iter().any(|resource| {
-            let manifest = desired.manifest(resource.origin);
-            let address = Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() };
-            pattern.matches(&address, manifest.key.group())
-        })
-    };
-    desired.scopes.keys().filter(|scope| declares(scope)).cloned().collect()
 }
 
 fn conflicts(

@@ -6,15 +6,18 @@
 
 mod adopt;
 mod approve;
+mod explain;
 mod forget;
 mod plan;
 mod push;
 mod read;
 mod select;
+mod suspend;
 mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
+pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, push};
@@ -22,6 +25,7 @@ pub(crate) use push::{followed, is_line};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 
 pub use select::{Selected, Upload, UploadFile, upload};
+pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
 pub use sync::{SyncAsk, SyncLine, SyncOutcome};
 
 use crate::session::Failure;

@@ -5,10 +5,11 @@ use crate::{
     session::Failure,
     store::{
         Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Reader, Stamp,
-        Status, TrackedEntry,
+        Status, SuspensionEntry, TrackedEntry,
     },
 };
-use reconciled_provider::{Address, Pattern};
+use reconciled_engine::{Store, Suspension};
+use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
 use serde::{Deserialize, Serialize};
 
 /// How does it stand?
@@ -37,19 +38,39 @@ pub struct StatusAnswer {
 }
 
 /// Answers [`StatusAsk`].
-pub async fn status(instance: &str, reader: &Reader, ask: &StatusAsk) -> Result<StatusAnswer, Failure> {
+///
+/// `file` is the suspension by file, if there is one.
+pub async fn status(
+    instance: &str,
+    reader: &Reader,
+    file: Option<&Suspension>,
+    ask: &StatusAsk,
+) -> Result<StatusAnswer, Failure> {
     let mut status = reader.status().await?;
+    status.suspensions.extend(file.map(SuspensionEntry::from));
     let mut resources = Vec::new();
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
         resources = reader.rows(Some(&pattern)).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &resources));
         status.holds.clear();
+        let known = reader.suspensions().await.map_err(Failure::Remote)?;
+        let mine =
+            known.iter().chain(file).filter(|suspension| resources.iter().any(|row| means(suspension, row)));
+        status.suspensions = mine.map(SuspensionEntry::from).collect();
     }
     Ok(StatusAnswer { instance: instance.into(), status, resources, messages: Vec::new() })
 }
 
-fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
+/// True when a suspension means what is tracked; of labels that is not known here.
+pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
+    let (Ok(scope), Ok(address)) = (row.scope.parse::<Scope>(), row.address.parse::<Address>()) else {
+        return false;
+    };
+    suspension.means(&scope, &address, Some(&ManifestKey(row.manifest.as_str().into())), || None)
+}
+
+pub(super) fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
     let tracked =
         rows.iter().any(|row| row.scope == condition.scope && Some(&row.id) == condition.id.as_ref());
     let address = condition.address.as_deref().and_then(|text| text.parse::<Address>().ok());

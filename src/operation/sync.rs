@@ -55,7 +55,7 @@ pub enum SyncLine {
     Scope {
         /// `PROVIDER/NAME`.
         scope: String,
-        /// `in sync`, `waiting`, `held`, `stalled` or `failed`.
+        /// `in sync`, `waiting`, `held`, `stalled`, `suspended` or `failed`.
         stance: String,
         /// What ended, as `CHANGE OUTCOME`.
         outcomes: BTreeMap<String, usize>,

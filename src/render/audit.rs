@@ -62,7 +62,7 @@ pub fn event(entry: &EventEntry) -> String {
 pub fn approvals(found: &Approvals, now: Duration) -> String {
     let mut parts = Vec::new();
     if !found.holds.is_empty() {
-        parts.push(status::problems(&[], &found.holds, now));
+        parts.push(status::problems(&[], &found.holds, &[], now));
     }
     let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
     for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {

@@ -5,7 +5,7 @@ use super::{
     table::Table,
     time::{age, rfc3339, span},
 };
-use crate::store::{ConditionEntry, HoldEntry, Status, TrackedEntry};
+use crate::store::{ConditionEntry, HoldEntry, Status, SuspensionEntry, TrackedEntry};
 use std::{fmt::Write as _, time::Duration};
 
 /// Characters of a digest that people type.
@@ -15,7 +15,7 @@ const DIGEST: usize = 8;
 pub fn status(instance: &str, status: &Status, now: Duration) -> String {
     let mut out = header(instance, status, now);
     out.push('\n');
-    let problems = problems(&status.conditions, &status.holds, now);
+    let problems = problems(&status.conditions, &status.holds, &status.suspensions, now);
     if !problems.is_empty() {
         let _ = write!(out, "\n{problems}");
     }
@@ -60,7 +60,12 @@ fn header(instance: &str, status: &Status, now: Duration) -> String {
 }
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
-pub fn problems(conditions: &[ConditionEntry], holds: &[HoldEntry], now: Duration) -> String {
+pub fn problems(
+    conditions: &[ConditionEntry],
+    holds: &[HoldEntry],
+    suspensions: &[SuspensionEntry],
+    now: Duration,
+) -> String {
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
@@ -70,7 +75,18 @@ pub fn problems(conditions: &[ConditionEntry], holds: &[HoldEntry], now: Duratio
     person.extend(of("stalled"));
     groups.push(("NEEDS A PERSON", person));
     groups.push(("WAITING", of("waiting")));
-    groups.push(("SUSPENDED", of("suspended")));
+    // What waits for one suspension is counted there.
+    let of_one = |c: &&ConditionEntry, one: &SuspensionEntry| {
+        c.kind == "suspended" && c.hint.as_ref() == Some(&one.hint)
+    };
+    let mut suspended: Vec<String> = suspensions
+        .iter()
+        .map(|one| suspension(one, conditions.iter().filter(|c| of_one(c, one)).count(), now))
+        .collect();
+    let others = conditions.iter().filter(|c| c.kind == "suspended");
+    let others = others.filter(|c| !suspensions.iter().any(|one| of_one(c, one)));
+    suspended.extend(others.map(|c| condition(c, now)));
+    groups.push(("SUSPENDED", suspended));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
     shown
         .map(|(name, entries)| format!("{name} ({})\n{}", entries.len(), entries.concat()))
@@ -91,6 +107,31 @@ fn condition(condition: &ConditionEntry, now: Duration) -> String {
     if let Some(hint) = &condition.hint {
         let _ = writeln!(out, "    hint: {}", clean(hint));
     }
+    out
+}
+
+/// One suspension: who, why, until when, and how much waits for it.
+fn suspension(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
+    let until = match one.until.map(|until| until.0.checked_sub(now).filter(|left| !left.is_zero())) {
+        None => String::new(),
+        Some(Some(left)) => format!(", {} to go", span(left)),
+        Some(None) => ", over".into(),
+    };
+    let mut out = format!("  {}  {}", clean(&one.id), clean(&one.what));
+    for address in &one.except {
+        let _ = write!(out, " --except {}", clean(address));
+    }
+    let _ = writeln!(out, "  {}{until}, by {}", age(now, one.since.0), clean(&one.actor));
+    let _ = writeln!(out, "    {}", clean(&one.reason));
+    if waiting > 0 {
+        let what = if waiting == 1 { "change waits" } else { "changes wait" };
+        let _ = writeln!(out, "    {waiting} {what} for it");
+    }
+    if until == ", over" {
+        let _ =
+            writeln!(out, "    what was changed by hand meanwhile is held until it is approved or resumed");
+    }
+    let _ = writeln!(out, "    hint: {}", clean(&one.hint));
     out
 }
 
@@ -203,6 +244,13 @@ mod tests {
             conditions: vec![
                 matter("waiting", "Unavailable", "reading pdns/example.com: connection refused", None),
                 matter("stalled", "Conflict", "it exists and differs", Some("reconciled adopt X")),
+                matter("suspended", "Suspended", "its manifest says `suspend`", None),
+                matter(
+                    "suspended",
+                    "SuspendedByPerson",
+                    "suspended by ada: moving the database",
+                    Some("to resume: reconciled resume 4f2a9c11"),
+                ),
             ],
             holds: vec![HoldEntry {
                 domain: "pdns/example.com".into(),
@@ -214,6 +262,16 @@ mod tests {
                 deletes: 12,
                 revision: "9f2c1ab".into(),
                 since: before(300),
+            }],
+            suspensions: vec![SuspensionEntry {
+                id: "4f2a9c11".into(),
+                what: "--all".into(),
+                except: vec!["Zone/b.example".into()],
+                reason: "moving the database".into(),
+                actor: "ada".into(),
+                since: before(600),
+                until: Some(Stamp(NOW + Duration::from_secs(3_000))),
+                hint: "to resume: reconciled resume 4f2a9c11".into(),
             }],
             well: 10,
             open: 0,
@@ -236,6 +294,14 @@ mod tests {
         WAITING (1)
           Zone/example.com#www/A  Unavailable  3m, next try in 30s
             reading pdns/example.com: connection refused
+
+        SUSPENDED (2)
+          4f2a9c11  --all --except Zone/b.example  10m, 50m to go, by ada
+            moving the database
+            1 change waits for it
+            hint: to resume: reconciled resume 4f2a9c11
+          Zone/example.com#www/A  Suspended  3m
+            its manifest says `suspend`
 
         10 well · 1 written and not yet seen
         "#);

@@ -10,6 +10,7 @@ mod error;
 mod fast;
 mod sources;
 mod state;
+mod suspended;
 mod writer;
 
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
@@ -17,6 +18,7 @@ pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits};
 pub use state::HostState;
+pub use suspended::{by_file, file as suspending_file};
 pub use writer::Writing;
 
 use sources::Mirrors;
@@ -138,7 +140,7 @@ impl Session {
         if !problems.is_empty() {
             return Err(Failure::Problems(problems));
         }
-        let surveyor = Surveyor { entries, cx };
+        let surveyor = Surveyor { entries, cx, outside: Some(suspended::outside(&config)) };
         let config = Arc::new(config);
         Ok(Session {
             config,

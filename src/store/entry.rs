@@ -1,5 +1,6 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
+use reconciled_engine::Suspension;
 use reconciled_provider::Pattern;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub struct Status {
     pub conditions: Vec<ConditionEntry>,
     /// What waits for consent.
     pub holds: Vec<HoldEntry>,
+    /// What persons stopped.
+    #[serde(default)]
+    pub suspensions: Vec<SuspensionEntry>,
     /// Tracked resources that are as desired, as far as is known.
     pub well: u64,
     /// Actions that were sent and have no answer yet.
@@ -138,6 +142,43 @@ pub struct HoldEntry {
     pub revision: String,
     /// Since when.
     pub since: Stamp,
+}
+
+/// What a person stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspensionEntry {
+    /// What `resume` names; the path of the file where a file suspends.
+    pub id: String,
+    /// What is meant, as `suspend` was told.
+    pub what: String,
+    /// Addresses that are not meant all the same.
+    pub except: Vec<String>,
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub actor: String,
+    /// Since when.
+    pub since: Stamp,
+    /// Until when; none until it is resumed. Once that is over, what was changed by hand meanwhile is held.
+    pub until: Option<Stamp>,
+    /// What ends it.
+    pub hint: String,
+}
+
+impl From<&Suspension> for SuspensionEntry {
+    fn from(suspension: &Suspension) -> SuspensionEntry {
+        SuspensionEntry {
+            id: suspension.id.to_string(),
+            what: suspension.extent.to_string(),
+            except: suspension.except.iter().map(|pattern| pattern.0.to_string()).collect(),
+            reason: suspension.reason.to_string(),
+            actor: suspension.actor.to_string(),
+            since: Stamp(suspension.since),
+            until: suspension.until.map(Stamp),
+            hint: suspension.remedy(),
+        }
+    }
 }
 
 /// A consent.

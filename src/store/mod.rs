@@ -18,6 +18,7 @@ mod open;
 mod read;
 mod rows;
 mod seal;
+mod suspension;
 mod write;
 mod writer;
 
@@ -27,7 +28,7 @@ mod tests;
 pub use backup::{Restored, restore};
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-    HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
+    HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
@@ -39,7 +40,7 @@ use async_trait::async_trait;
 use error::Result;
 use open::{Lock, Schema};
 use reconciled_engine::{
-    Row, Store, Write,
+    Row, Store, Suspension, Write,
     store::{Approval, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
@@ -316,6 +317,9 @@ impl Store for Reader {
     async fn holds(&self) -> Result<Vec<Hold>, Error> {
         read!(self, conn, conn => memory::holds(&mut conn))
     }
+    async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
+        read!(self, conn, conn => suspension::all(&mut conn))
+    }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         read!(self, conn, conn => memory::approval(&mut conn, digest, self.clock.now()))
     }
@@ -364,6 +368,9 @@ impl Store for Db {
     }
     async fn holds(&self) -> Result<Vec<Hold>, Error> {
         self.reader.holds().await
+    }
+    async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
+        self.reader.suspensions().await
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         self.reader.approval(digest).await

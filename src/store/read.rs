@@ -4,13 +4,14 @@ use super::{
     Reader,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-        HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, TrackedEntry,
+        HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
     },
     error::Result,
     events::{self, Verification},
     journal::{StoredAction, StoredOutcome},
     memory,
     rows::{self, at, hash, ms, parse_json, to_hex},
+    suspension,
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
@@ -76,6 +77,7 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
         scopes: scopes(conn).await?,
         conditions: conditions(conn).await?,
         holds: holds(conn).await?,
+        suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
         well: sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL)",

@@ -1,7 +1,7 @@
 use super::*;
 use futures_util::future::join_all;
 use reconciled_engine::{
-    RowState,
+    Extent, RowState,
     store::{ClaimRow, Condition, ConditionKind, Consent, Ending, Event, Intent, OpenIntent},
 };
 use reconciled_provider::{
@@ -572,6 +572,7 @@ async fn the_views_for_people_can_all_be_read() {
         Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),
         Write::Hold(hold("one")),
         Write::Approve(approval(NOW)),
+        Write::Suspend(suspension("one", None)),
         Write::Event(event("adopt", "x")),
     ])
     .await
@@ -581,7 +582,7 @@ async fn the_views_for_people_can_all_be_read() {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    assert_eq!(views.len(), 7);
+    assert_eq!(views.len(), 8);
     for view in views {
         let rows =
             sqlx::query(AssertSqlSafe(format!("SELECT * FROM {view}"))).fetch_all(&mut *conn).await.unwrap();
@@ -899,4 +900,48 @@ async fn ids_that_look_like_sql_or_glob_are_only_texts() {
     assert_eq!(db.scope(&zone()).await.unwrap().open.len(), rows.len());
     db.commit(vec![Write::Gone(zone(), odd.iter().map(|id| ResourceId::from(*id)).collect())]).await.unwrap();
     assert_eq!(db.scope(&zone()).await.unwrap().rows, []);
+}
+
+fn suspension(id: &str, until: Option<Duration>) -> Suspension {
+    Suspension {
+        id: id.into(),
+        extent: Extent::All,
+        except: vec!["Zone/a.example#www/*".parse().unwrap()],
+        reason: "moving".into(),
+        actor: "ada".into(),
+        since: NOW,
+        until,
+        scopes: [zone(), Scope::new("pdns", "other.example")].into(),
+    }
+}
+
+#[tokio::test]
+async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
+    let (_dir, db) = new().await;
+    let extents = [
+        Extent::All,
+        Extent::Source("infra".into()),
+        Extent::Provider("pdns".into()),
+        Extent::Address("Zone/*.example#www/A".parse().unwrap()),
+        Extent::Labels(vec![("team".into(), "web".into()), ("env".into(), "prod".into())]),
+    ];
+    let put: Vec<Suspension> = (0..)
+        .zip(extents)
+        .map(|(id, extent)| Suspension { extent, ..suspension(&format!("{id}"), Some(NOW)) })
+        .collect();
+    db.commit(put.iter().cloned().map(Write::Suspend).collect()).await.unwrap();
+    assert_eq!(db.suspensions().await.unwrap(), put);
+    db.commit(vec![Write::Resume("1".into()), Write::Looked("0".into(), zone())]).await.unwrap();
+    let left = db.suspensions().await.unwrap();
+    assert_eq!(
+        left.iter().map(|s| (&*s.id, s.scopes.len())).collect::<Vec<_>>(),
+        [("0", 1), ("2", 2), ("3", 2), ("4", 2)]
+    );
+    db.commit(vec![Write::Looked("0".into(), Scope::new("pdns", "other.example"))]).await.unwrap();
+    assert_eq!(db.suspensions().await.unwrap(), put[2..]);
+    // Said again, it is another in its place; what is over and left nothing in doubt goes meanwhile.
+    let again = Suspension { scopes: [].into(), ..suspension("2", Some(NOW)) };
+    let other = Suspension { since: NOW + Duration::from_secs(1), ..suspension("9", None) };
+    db.commit(vec![Write::Suspend(again), Write::Suspend(other.clone())]).await.unwrap();
+    assert_eq!(db.suspensions().await.unwrap(), [put[3].clone(), put[4].clone(), other]);
 }

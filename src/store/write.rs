@@ -7,6 +7,7 @@ use super::{
     events, journal,
     rows::{self, hash, json, ms},
     seal::Seal,
+    suspension,
 };
 use reconciled_engine::{
     Write,
@@ -51,6 +52,9 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Version(scope, version) => put_version(tx.conn, scope, version.as_ref()).await,
         Write::Converged(Ok(converged)) => put_converged(tx.conn, converged).await,
         Write::Converged(Err(source)) => no_longer_converged(tx.conn, source).await,
+        Write::Suspend(suspension) => suspension::put(tx.conn, suspension).await,
+        Write::Resume(id) => suspension::end(tx.conn, id).await,
+        Write::Looked(id, scope) => suspension::looked(tx.conn, id, scope).await,
         Write::Event(event) => events::append(tx.conn, event).await,
     }
 }

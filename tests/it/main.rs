@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod control;
 mod crash;
 mod daemon;
 mod env;

@@ -15,6 +15,8 @@ pub mod ready;
 pub mod scheduler;
 pub mod store;
 pub mod survey;
+pub mod suspension;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use store::{Row, RowState, Store, Write};
+pub use suspension::{Extent, Suspension};

@@ -3,6 +3,7 @@
 //! The engine never holds a transaction open across a call. Everything that must be durable together is one
 //! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
 
+use crate::suspension::Suspension;
 use async_trait::async_trait;
 use reconciled_provider::{
     ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked, Version,
@@ -206,7 +207,7 @@ pub struct ClaimRow {
 pub struct Event {
     /// When, since the epoch.
     pub at: Duration,
-    /// `revision`, `create`, `update`, `delete`, `adopt`, `hold`, `approve`, `stalled`, `recovered`, …
+    /// `revision`, `create`, `update`, `delete`, `adopt`, `hold`, `approve`, `suspend`, `resume`, `stalled`, `recovered`, …
     pub kind: Arc<str>,
     /// The scope, if one is concerned.
     pub scope: Option<Scope>,
@@ -313,6 +314,12 @@ pub enum Write {
     Version(Scope, Option<KnownVersion>),
     /// A revision was found in sync as a whole; `Err` names a source of which that no longer holds.
     Converged(Result<Converged, Arc<str>>),
+    /// A suspension put or replaced, by id.
+    Suspend(Suspension),
+    /// The suspension of this id is over because a person said so.
+    Resume(Arc<str>),
+    /// A scope was looked at since the suspension of this id was over. It goes with the last of its scopes.
+    Looked(Arc<str>, Scope),
     /// An event.
     Event(Event),
 }
@@ -366,6 +373,8 @@ pub trait Store: Send + Sync {
     async fn in_force(&self, source: &str) -> Result<Option<Revision>, Error>;
     /// Current holds.
     async fn holds(&self) -> Result<Vec<Hold>, Error>;
+    /// What persons stopped, by id; also what is over, while scopes of it were not looked at since.
+    async fn suspensions(&self) -> Result<Vec<Suspension>, Error>;
     /// The unused, unexpired approval of a digest.
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error>;
     /// True while a lost memory is being made anew: what it does not know may have been ours.

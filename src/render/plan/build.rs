@@ -169,7 +169,10 @@ impl<'a> ScopeBuilder<'a> {
                 _ => step.reason.to_string().into(),
             };
             reason = Some((&step.reason, word.clone()));
-            count(&mut document.summary, &step.change);
+            // What is suspended is shown, and is no change that would happen.
+            if !matches!(step.blocked, Some(plan::Blocked::Suspended(_))) {
+                count(&mut document.summary, &step.change);
+            }
             let detailed = match self.options.details {
                 Details::All => true,
                 Details::First(most) => index < most,

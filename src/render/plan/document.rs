@@ -24,7 +24,7 @@ pub struct Document {
     pub format_version: Arc<str>,
     /// The worst of what is in it.
     pub state: State,
-    /// How many changes of each kind.
+    /// How many changes of each kind; what is suspended is not counted.
     pub summary: Summary,
     /// Resources that are as desired.
     pub in_sync: usize,

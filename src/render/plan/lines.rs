@@ -173,7 +173,15 @@ pub(super) fn conclusion(document: &Document) -> String {
             0 => String::new(),
             count => format!(", {count} frozen"),
         };
-        return format!("Plan: {}; {} in sync{frozen}", words(&document.summary, true), document.in_sync);
+        let is_suspended = |c: &&ResourceChange| {
+            c.blocked.as_ref().is_some_and(|blocked| blocked.kind == ConditionKind::Suspended)
+        };
+        let suspended = match document.resource_changes.iter().filter(is_suspended).count() {
+            0 => String::new(),
+            count => format!("; {count} suspended"),
+        };
+        let words = words(&document.summary, true);
+        return format!("Plan: {words}{suspended}; {} in sync{frozen}", document.in_sync);
     }
     let count =
         |kinds: &[ConditionKind]| document.conditions.iter().filter(|c| kinds.contains(&c.kind)).count();

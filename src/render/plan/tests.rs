@@ -151,6 +151,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             tracked: 0,
             in_sync: 0,
             unlike: 0,
+            looked: Vec::new(),
         },
         skipped: false,
     }

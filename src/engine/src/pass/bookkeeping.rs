@@ -124,6 +124,16 @@ pub(super) fn bookkeeping(
         writes.push(Write::End(endings));
     }
     writes.extend(plan.spent.iter().map(|id| Write::ConsentSpent(scope.clone(), id.clone())));
+    for suspension in &plan.looked {
+        writes.push(Write::Looked(suspension.clone(), scope.clone()));
+        let message =
+            "the suspension is over, and nothing was changed by hand meanwhile, or it was consented to";
+        events.push(Event {
+            scope: Some(scope.clone()),
+            reason: suspension.clone(),
+            ..event(now, "resume", &"".into(), message)
+        });
+    }
     claims_synced(view, &mut writes);
     writes.extend(events.into_iter().map(Write::Event));
     (writes, found)

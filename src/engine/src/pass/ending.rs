@@ -160,7 +160,9 @@ pub(super) fn state_without_actions(
     adopted: bool,
 ) -> ScopeState {
     let stalled = conditions.iter().any(|c| c.kind == ConditionKind::Stalled);
-    let next = conditions.iter().filter_map(|c| c.next_try).min();
+    let suspended = || conditions.iter().filter(|c| c.kind == ConditionKind::Suspended);
+    let others = conditions.iter().filter(|c| c.kind != ConditionKind::Suspended);
+    let next = others.filter_map(|c| c.next_try).min();
     let guarded = held && view.plan.steps.iter().any(|s| s.change.writes());
     match (next, guarded, stalled) {
         (Some(at), ..) => ScopeState::DueAt(at),
@@ -168,6 +170,9 @@ pub(super) fn state_without_actions(
         (None, false, true) => ScopeState::Stalled,
         (None, false, false) if adopted => ScopeState::DueNow,
         (None, false, false) if conditions.is_empty() => ScopeState::InSync,
+        (None, false, false) if suspended().next().is_some() => {
+            ScopeState::Suspended(suspended().filter_map(|c| c.next_try).min())
+        }
         _ => ScopeState::Idle,
     }
 }

@@ -26,6 +26,8 @@ pub enum ScopeState {
     Held,
     /// A person must act.
     Stalled,
+    /// Somebody stopped all that is left to do, until this time or until it is resumed.
+    Suspended(Option<Duration>),
     /// Nothing will happen until the desired state or the remote changes.
     Idle,
 }
@@ -72,7 +74,8 @@ impl ScopeReport {
     }
     /// True when something here waits for another resource.
     pub fn waits(&self) -> bool {
-        self.state == ScopeState::Idle && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
+        matches!(self.state, ScopeState::Idle | ScopeState::Suspended(_))
+            && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
-use super::{Change, Reason, ScopePlan, Step, digest::digest};
+use super::{Change, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
 use crate::desired::Desired;
 use reconciled_provider::{GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
@@ -136,6 +136,10 @@ pub fn judge(
         if hits > 0 {
             reasons.push(format!("{hits} × `{word}` (guard.always)").into());
         }
+    }
+    let by_hand = guarded.iter().filter(|(_, s)| s.guard_words.contains(&BY_HAND)).count();
+    if by_hand > 0 {
+        reasons.push(format!("{by_hand} changed by hand while suspended").into());
     }
     if deletes > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
         reasons.push("the desired state became empty".into());

@@ -15,6 +15,7 @@ mod reason;
 mod resource;
 mod step;
 mod step_for;
+mod suspended;
 
 pub use reason::Reason;
 pub use step::{Blocked, Change, Step, Work};
@@ -22,6 +23,7 @@ pub use step::{Blocked, Change, Step, Work};
 use crate::{
     desired::{Desired, ManifestMeta},
     store::{Condition, ConditionKind, Consent, KnownVersion, Row, ScopeMemory},
+    suspension::Suspension,
 };
 use reconciled_provider::{
     Address, Deltas, Focus, ManifestKey, Observation, Observed, Observer, Resource, ResourceId, Scope,
@@ -78,6 +80,8 @@ pub struct ScopeInput<'a> {
     pub needed: &'a BTreeSet<ManifestKey>,
     /// What the user selected.
     pub selection: &'a Selection,
+    /// What persons stopped, and what they stopped and whose time is over.
+    pub suspensions: &'a [Arc<Suspension>],
     /// Now, since the epoch: only for what waits on time.
     pub now: Duration,
 }
@@ -138,6 +142,8 @@ pub struct ScopePlan {
     pub frozen: BTreeMap<ManifestKey, usize>,
     /// Resources that differ and are left so, because the difference is ignored.
     pub unlike: usize,
+    /// Suspensions whose time is over and that leave nothing in doubt here, by id.
+    pub looked: Vec<Arc<str>>,
 }
 
 impl ScopePlan {
@@ -172,6 +178,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         in_sync: 0,
         frozen: BTreeMap::new(),
         unlike: 0,
+        looked: Vec::new(),
     };
     let planner = Planner {
         input,
@@ -186,6 +193,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::tracked_and_no_longer_desired(&planner, &mut out);
     prune::bars_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
+    suspended::suspend(&planner, &mut out);
     order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {

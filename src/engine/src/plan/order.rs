@@ -44,7 +44,10 @@ pub(super) fn wait_for_successors(
     steps: &mut [Step],
     conditions: &mut Vec<Condition>,
 ) {
-    let waits = |step: &&Step| matches!(step.blocked, Some(Blocked::Reference(_) | Blocked::Dependency(_)));
+    let waits = |step: &&Step| {
+        let blocked = &step.blocked;
+        matches!(blocked, Some(Blocked::Reference(_) | Blocked::Dependency(_) | Blocked::Suspended(_)))
+    };
     let waiting: BTreeMap<Slot, Blocked> = steps
         .iter()
         .filter(|s| s.change == Change::Create)

@@ -1,7 +1,10 @@
 //! One step of a plan: an action on one resource, or a change of what is remembered.
 
-use super::{EntryPolicy, PROTECTED, Reason};
-use crate::store::{Condition, ConditionKind, Row};
+use super::{EntryPolicy, PROTECTED, Reason, suspended::BY_HAND};
+use crate::{
+    store::{Condition, ConditionKind, Row},
+    suspension::Suspension,
+};
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
 };
@@ -64,8 +67,8 @@ pub enum Blocked {
     Drift(Drift),
     /// The entry's policy does not allow it.
     EntryPolicy(EntryPolicy),
-    /// The manifest says `suspend`.
-    Suspended,
+    /// The manifest says `suspend`, or a person stopped it.
+    Suspended(Option<Arc<Suspension>>),
     /// A create may be under way that no read can see yet; looked for again at this time.
     Ambiguous(Option<Duration>),
 }
@@ -110,8 +113,12 @@ impl Blocked {
                     format!("the entry's `policy: {word}` does not allow to {} it", step.change.word());
                 (ConditionKind::Stalled, "PolicyForbids", message, None)
             }
-            Blocked::Suspended => {
+            Blocked::Suspended(None) => {
                 (ConditionKind::Suspended, "Suspended", "its manifest says `suspend`".to_string(), None)
+            }
+            Blocked::Suspended(Some(by)) => {
+                let message = format!("suspended by {}: {}", by.actor, by.reason);
+                (ConditionKind::Suspended, "SuspendedByPerson", message, Some(by.remedy()))
             }
             Blocked::Ambiguous(None) => {
                 let message = "an earlier create may have succeeded, and the remote cannot tell".to_string();
@@ -138,6 +145,7 @@ impl Blocked {
             since: Duration::ZERO,
             next_try: match self {
                 Blocked::Ambiguous(at) => *at,
+                Blocked::Suspended(Some(by)) => by.until,
                 _ => None,
             },
         }
@@ -197,12 +205,17 @@ pub struct Step {
 impl Step {
     /// True when the guard counts and may hold it.
     ///
-    /// Drift repair goes on while a commit is held, but not where it deletes what is protected. What cannot
+    /// Drift repair goes on while a commit is held, but not where it deletes what is protected, nor where somebody
+    /// changed by hand what was suspended. What cannot
     /// happen, because the entry or the manifest forbids it, is not counted; what waits is.
     pub fn is_guarded(&self) -> bool {
         let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
-        let never =
-            matches!(self.blocked, Some(Blocked::EntryPolicy(_) | Blocked::Suspended | Blocked::Drift(_)));
-        self.change.writes() && !never && (self.reason.is_guarded() || loses)
+        let needs = self.reason.is_guarded() || loses || self.guard_words.contains(&BY_HAND);
+        self.change.writes() && self.can_happen() && needs
+    }
+
+    /// False when a word of the host, the manifest or a person forbids it; what only waits can happen.
+    pub(super) fn can_happen(&self) -> bool {
+        !matches!(self.blocked, Some(Blocked::EntryPolicy(_) | Blocked::Suspended(_) | Blocked::Drift(_)))
     }
 }

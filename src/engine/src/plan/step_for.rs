@@ -34,7 +34,7 @@ impl Planner<'_> {
             return None;
         }
         if suspended {
-            return Some(Blocked::Suspended);
+            return Some(Blocked::Suspended(None));
         }
         if matches!(step.reason, Reason::Drift | Reason::Restore) {
             let policy = self.input.desired.policies.get(desired.policy);

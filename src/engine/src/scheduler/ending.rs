@@ -128,7 +128,12 @@ impl State {
                 let cause = if report.error.is_some() && alone { Cause::Backoff } else { Cause::Recheck };
                 self.queue.add_at(key, cause, at, &lane);
             }
-            ScopeState::InSync | ScopeState::Held | ScopeState::Stalled | ScopeState::Idle => {}
+            ScopeState::Suspended(Some(at)) => self.queue.add_at(key, Cause::Recheck, at, &lane),
+            ScopeState::Suspended(None)
+            | ScopeState::InSync
+            | ScopeState::Held
+            | ScopeState::Stalled
+            | ScopeState::Idle => {}
         }
     }
 

@@ -186,6 +186,18 @@ impl Scheduler {
         self.state.until(|state| state.is_handled(&ticket.keys, ticket.serial).then_some(())).await;
     }
 
+    /// Asks every pass that runs to stop, and returns once they have. Each is made up for with a new look.
+    ///
+    /// Whoever makes durable what shall not be written before calling this knows afterwards that nothing of it is
+    /// being written.
+    pub async fn halt(&self) {
+        let running: BTreeSet<u64> = self.change(|state| {
+            state.runs.values().for_each(|run| run.stop.set());
+            state.runs.keys().copied().collect()
+        });
+        self.state.until(|state| state.runs.keys().all(|run| !running.contains(run)).then_some(())).await;
+    }
+
     /// How every scope stands that was looked at or is asked for.
     pub fn standing(&self) -> BTreeMap<Scope, Standing> {
         self.state.look(State::standing)

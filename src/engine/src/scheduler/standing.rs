@@ -24,6 +24,8 @@ pub enum Stance {
     Stalled,
     /// The last pass failed; it is tried again.
     Failed,
+    /// A person stopped all that is left to do.
+    Suspended,
 }
 
 impl Stance {
@@ -33,6 +35,7 @@ impl Stance {
             (ScopeState::Held, _) => Stance::Held,
             (ScopeState::Stalled, _) => Stance::Stalled,
             (_, Some(_)) => Stance::Failed,
+            (ScopeState::Suspended(_), _) => Stance::Suspended,
             _ => Stance::Waiting,
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     plan::{self, ScopeInput},
     ready,
     store::ScopeMemory,
+    suspension::Suspension,
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
@@ -42,6 +43,7 @@ impl Surveyor {
         ahead: Option<Result<Observation, Error>>,
         facts: &ready::Facts,
         moves: &BTreeMap<(Scope, ResourceId), Address>,
+        suspensions: &[Arc<Suspension>],
         options: &SurveyOptions,
     ) -> Result<View, Error> {
         let entry = &self.entries[&scope.provider];
@@ -110,6 +112,7 @@ impl Surveyor {
             ready: &facts.ready,
             needed: &facts.needed_outside(scope),
             selection: &options.selection,
+            suspensions,
             now: self.cx.clock.now(),
         });
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {

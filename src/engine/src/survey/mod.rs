@@ -19,6 +19,7 @@ use crate::{
     },
     ready,
     store::{Approval, ClaimRow, ScopeMemory, Store},
+    suspension::Suspension,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use reconciled_provider::{ClaimState, Cx, Error, GuardDomain, Identity, Observation, Observer, Scope};
@@ -47,7 +48,12 @@ pub struct Surveyor {
     pub entries: BTreeMap<Arc<str>, Watched>,
     /// Time, secrets, deadline.
     pub cx: Cx,
+    /// What suspends besides the store: asked at the start of each survey.
+    pub outside: Option<Outside>,
 }
+
+/// Says whether something outside of the store suspends, such as a file.
+pub type Outside = Arc<dyn Fn() -> Option<Suspension> + Send + Sync>;
 
 /// How a survey is made.
 #[derive(Clone, Debug, Default)]
@@ -187,11 +193,13 @@ impl Surveyor {
             })
             .collect();
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
+        let suspensions = self.suspensions(store).await?;
         let views = stream::iter(jobs).map(|(scope, memory, seen)| {
-            let (versions, moves) = (&versions, &moves);
+            let (versions, moves, suspensions) = (&versions, &moves, &*suspensions);
             async move {
+                let version = versions.get(&scope);
                 let look =
-                    self.look(desired, &scope, memory, versions.get(&scope), seen, facts, moves, options);
+                    self.look(desired, &scope, memory, version, seen, facts, moves, suspensions, options);
                 let view = match AssertUnwindSafe(look).catch_unwind().await {
                     Ok(view) => view,
                     Err(_) => Err(Error::unexpected(format!("looking at {scope} panicked"))
@@ -204,6 +212,13 @@ impl Surveyor {
         survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
         self.judge(store, desired, &mut survey).await?;
         Ok(survey)
+    }
+
+    /// What is suspended now, or was and is still in doubt.
+    async fn suspensions(&self, store: &dyn Store) -> Result<Vec<Arc<Suspension>>, Error> {
+        let known = store.suspensions().await?;
+        let outside = self.outside.as_ref().and_then(|outside| outside());
+        Ok(known.into_iter().chain(outside).map(Arc::new).collect())
     }
 
     /// Groups the plans into guard domains and judges each.

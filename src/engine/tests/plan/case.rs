@@ -15,6 +15,7 @@
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
 //! exclusive      target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
+//! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! word ID WORD                                          (a guard word of the provider)
 //! ```
@@ -29,6 +30,7 @@ use reconciled_engine::{
         plan,
     },
     store::{Consent, Intent, OpenIntent, ScopeMemory},
+    suspension::{Extent, Suspension},
 };
 use reconciled_provider::{
     ActionId, Address, Adopt, Deletion, Drift, Focus, Hash, ManifestKey, Marking, Observation, Observed,
@@ -58,6 +60,7 @@ pub(crate) struct Case {
     pub(crate) desired: Desired,
     pub(crate) places: BTreeMap<Scope, Place>,
     selection: Selection,
+    suspensions: Vec<Arc<Suspension>>,
     ready: BTreeSet<ManifestKey>,
     needed: BTreeSet<ManifestKey>,
     limits: GuardLimits,
@@ -170,6 +173,7 @@ impl Case {
             desired: Desired::default(),
             places: BTreeMap::new(),
             selection: Selection::default(),
+            suspensions: Vec::new(),
             ready: BTreeSet::new(),
             needed: BTreeSet::new(),
             limits: GuardLimits::default(),
@@ -316,6 +320,7 @@ impl Case {
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
             "guard" => self.guard(line),
+            "suspended" => self.suspend(scope, line),
             "word" => {
                 let word = match line.at(2) {
                     "zone-delete" => "zone-delete",
@@ -326,6 +331,29 @@ impl Case {
             }
             other => panic!("no such line: {other}"),
         }
+    }
+
+    fn suspend(&mut self, scope: &Scope, line: &Line<'_>) {
+        let labels = line.list("labels").filter_map(|l| l.split_once(':'));
+        let extent = match (line.get("source"), line.get("provider"), line.get("address")) {
+            (Some(name), ..) => Extent::Source(name.into()),
+            (_, Some(name), _) => Extent::Provider(name.into()),
+            (.., Some(pattern)) => Extent::Address(pattern.parse().unwrap()),
+            _ if line.get("labels").is_some() => {
+                Extent::Labels(labels.map(|(k, v)| (k.into(), v.into())).collect())
+            }
+            _ => Extent::All,
+        };
+        self.suspensions.push(Arc::new(Suspension {
+            id: "4f2a9c".into(),
+            extent,
+            except: line.list("except").map(|pattern| pattern.parse().unwrap()).collect(),
+            reason: "moving the database".into(),
+            actor: "ada".into(),
+            since: Duration::ZERO,
+            until: line.seconds("until"),
+            scopes: BTreeSet::from([scope.clone()]),
+        }));
     }
 
     fn guard(&mut self, line: &Line<'_>) {
@@ -462,6 +490,7 @@ impl Case {
                 ready: &self.ready,
                 needed: &self.needed,
                 selection: &self.selection,
+                suspensions: &self.suspensions,
                 now: self.now,
             });
             answer.known.push(plan.known_version(&place.seen).is_some());

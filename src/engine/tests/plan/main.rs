@@ -127,6 +127,14 @@ scenarios! {
         what_the_entry_forbids_is_not_counted,
         suspend_plans_and_writes_nothing,
     }
+    suspension {
+        what_is_suspended_is_planned_and_not_done,
+        a_suspension_stops_what_it_means_and_nothing_else,
+        what_makes_room_stays_while_its_successor_is_suspended,
+        what_was_changed_by_hand_while_suspended_is_held_afterwards,
+        a_suspension_that_left_nothing_in_doubt_is_over,
+        a_look_at_a_part_does_not_end_a_suspension,
+    }
     edges {
         what_depends_on_another_waits_for_it,
         what_depends_on_another_goes_on_once_that_is_ready,

@@ -1,7 +1,7 @@
 //! The store, in memory: atomic commits that survive a crash, generations, epochs.
 
 use async_trait::async_trait;
-use reconciled_engine::store::*;
+use reconciled_engine::{store::*, suspension::Suspension};
 use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope};
 use reconciled_testkit::{Fault, Faults, Point};
 use std::{
@@ -19,6 +19,7 @@ pub(crate) struct Disk {
     pub(crate) in_force: BTreeMap<Arc<str>, Revision>,
     pub(crate) converged: BTreeMap<Arc<str>, Converged>,
     pub(crate) holds: BTreeMap<Arc<str>, Hold>,
+    pub(crate) suspensions: BTreeMap<Arc<str>, Suspension>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) commits: u64,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
@@ -155,6 +156,18 @@ impl Disk {
             Write::Converged(Err(source)) => {
                 self.converged.remove(&source);
             }
+            Write::Suspend(suspension) => {
+                self.suspensions.insert(suspension.id.clone(), suspension);
+            }
+            Write::Resume(id) => {
+                self.suspensions.remove(&id);
+            }
+            Write::Looked(id, scope) => {
+                if let Some(suspension) = self.suspensions.get_mut(&id) {
+                    suspension.scopes.remove(&scope);
+                }
+                self.suspensions.retain(|i, suspension| *i != id || !suspension.scopes.is_empty());
+            }
             Write::Event(_) => {}
         }
     }
@@ -232,6 +245,9 @@ impl Store for Memory {
     }
     async fn holds(&self) -> Result<Vec<Hold>, Error> {
         Ok(self.disk.lock().unwrap().holds.values().cloned().collect())
+    }
+    async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
+        Ok(self.disk.lock().unwrap().suspensions.values().cloned().collect())
     }
     async fn is_recovering(&self) -> Result<bool, Error> {
         Ok(false)

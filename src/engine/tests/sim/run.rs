@@ -172,7 +172,7 @@ impl Stage {
             deadline: Duration::from_secs(60),
             stop: Stop::default(),
         };
-        Engine::new(Surveyor { entries, cx }, writers, store, "me".into())
+        Engine::new(Surveyor { entries, cx, outside: None }, writers, store, "me".into())
     }
 }
 

@@ -1,0 +1,144 @@
+//! `suspend` and `resume`: nothing is written to what is meant, until a time or a word; looking goes on.
+
+use super::{Args, Exit, Host, Out, apply::actor};
+use crate::{
+    config::{Environment, Period},
+    operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
+    session::{Failure, by_file, suspending_file},
+};
+use clap::Args as ClapArgs;
+
+/// What is meant.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct MeantArgs {
+    /// Only manifests with this label; what is declared no longer counts as meant
+    #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE")]
+    pub selector: Vec<String>,
+    /// Only what lies behind this entry
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+    /// Only what this source declares or declared
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Everything
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Arguments of `suspend`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SuspendArgs {
+    /// Only this; `*` and `?` are wild
+    #[arg(value_name = "ADDRESS")]
+    pub address: Option<String>,
+    #[command(flatten)]
+    pub meant: MeantArgs,
+    /// But not this; `*` and `?` are wild
+    #[arg(long, value_name = "ADDRESS")]
+    pub except: Vec<String>,
+    /// Why; kept in the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// For how long; without, until `resume`
+    #[arg(long = "for", value_name = "DURATION")]
+    pub period: Option<String>,
+}
+
+/// Arguments of `resume`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ResumeArgs {
+    /// What was suspended, as it was named then, or the id that `status` shows
+    #[arg(value_name = "ADDRESS|ID")]
+    pub address: Option<String>,
+    #[command(flatten)]
+    pub meant: MeantArgs,
+    /// Why; kept in the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+impl MeantArgs {
+    fn meant(&self, address: Option<&String>) -> Meant {
+        Meant {
+            address: address.cloned(),
+            selector: self.selector.clone(),
+            provider: self.provider.clone(),
+            source: self.source.clone(),
+            all: self.all,
+        }
+    }
+}
+
+/// Runs `suspend`.
+pub(super) async fn run(
+    args: &Args,
+    suspend: &SuspendArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let ask = SuspendAsk {
+        meant: suspend.meant.meant(suspend.address.as_ref()),
+        except: suspend.except.clone(),
+        reason: suspend.reason.clone(),
+        period: suspend.period.as_deref().map(period).transpose()?,
+    };
+    let suspended: Suspended = match Host::find(args, &environment, out).await? {
+        Host::Daemon(client) => client.post("/v1/suspend", &ask).await?,
+        Host::Alone(state) => {
+            let db = state.writer().await?;
+            let actor = actor(&environment);
+            let result = operation::suspend(&db, &state.config, &ask, &actor, state.clock.now()).await;
+            db.close().await;
+            result?
+        }
+    };
+    let Suspended { suspension, tracked, is_writing } = suspended;
+    let until = suspension.until.map(|until| format!(" until {until}")).unwrap_or_default();
+    out.data(&format!("{} {} suspended{until}, {tracked} tracked", suspension.id, suspension.what));
+    if is_writing {
+        out.talk("what was sent before is still being answered; nothing new is sent");
+    }
+    out.talk(&format!("hint: {}", suspension.hint));
+    Ok(Exit::Good)
+}
+
+/// Runs `resume`.
+pub(super) async fn resume(
+    args: &Args,
+    resume: &ResumeArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let ask = ResumeAsk { meant: resume.meant.meant(resume.address.as_ref()), reason: resume.reason.clone() };
+    let host = Host::find(args, &environment, out).await?;
+    let resumed: Resumed = match &host {
+        Host::Daemon(client) => client.post("/v1/resume", &ask).await?,
+        Host::Alone(state) => {
+            let db = state.writer().await?;
+            let result = operation::resume(&db, &ask, &actor(&environment), state.clock.now()).await;
+            db.close().await;
+            result?
+        }
+    };
+    out.data(&format!("{} {} goes on", resumed.ended.id, resumed.ended.what));
+    for left in &resumed.left {
+        out.talk(&format!("still suspended: {} {}: {}", left.id, left.what, left.reason));
+    }
+    if let Host::Alone(state) = &host {
+        match by_file(&suspending_file(&state.config)) {
+            Some(file) => out.talk(&format!("still suspended by {}\nhint: {}", file.actor, file.remedy())),
+            None => out.talk("now: reconciled apply"),
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// `--for`, in milliseconds.
+fn period(text: &str) -> Result<u64, Failure> {
+    let wrong = || Failure::hinted(format!("`{text}` is no duration"), "write 30m, 2h or 1d");
+    let period: Period = text.parse().map_err(|_| wrong())?;
+    if period.0.is_zero() {
+        return Err(wrong());
+    }
+    Ok(u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
+}

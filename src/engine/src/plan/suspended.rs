@@ -1,0 +1,61 @@
+//! What a person stopped is planned and not done; what was changed by hand meanwhile is not healed afterwards
+//! without a person's word.
+//!
+//! Invariant: every step that writes passes here, whatever made it, so that no kind of change can be forgotten.
+
+use super::{Blocked, CLAIMS, Planner, Reason, ScopePlan, Step};
+use crate::suspension::Suspension;
+use reconciled_provider::Focus;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Guard word of what was changed by hand while it was suspended.
+pub(super) const BY_HAND: &str = "changed-while-suspended";
+
+/// Blocks what is suspended, marks what needs consent since a suspension is over, and notes the suspensions that
+/// this scope needs no more.
+pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let input = planner.input;
+    if input.suspensions.is_empty() {
+        return;
+    }
+    let mut in_doubt: BTreeSet<&str> = BTreeSet::new();
+    for step in out.steps.iter_mut().filter(|step| step.change.writes() && step.can_happen()) {
+        let mine: Vec<&Arc<Suspension>> =
+            input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();
+        if let Some(suspension) = mine.iter().find(|suspension| !suspension.is_over(input.now)) {
+            // Whatever else it waits for says so already.
+            if step.blocked.is_none() {
+                let blocked = Blocked::Suspended(Some((*suspension).clone()));
+                out.conditions.push(blocked.condition(step));
+                step.blocked = Some(blocked);
+            }
+            continue;
+        }
+        let over = mine.iter().filter(|suspension| suspension.scopes.contains(input.scope));
+        let over: Vec<&str> = over.map(|suspension| &*suspension.id).collect();
+        if !over.is_empty() && is_by_hand(step) {
+            step.guard_words.push(BY_HAND);
+            in_doubt.extend(over);
+        }
+    }
+    let seen = input.seen.complete && input.seen.covered == Focus::All && input.selection.is_all();
+    let looked = input.suspensions.iter().filter(|suspension| {
+        seen && suspension.is_over(input.now)
+            && suspension.scopes.contains(input.scope)
+            && !in_doubt.contains(&*suspension.id)
+    });
+    out.looked = looked.map(|suspension| suspension.id.clone()).collect();
+}
+
+fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool {
+    let row = step.work.row.as_ref().or(step.work.was.as_ref());
+    let manifest = row.map(|row| &row.manifest).filter(|key| key.source() != CLAIMS);
+    let labels = || manifest.and_then(|key| planner.declared(key)).map(|manifest| &manifest.labels);
+    suspension.means(planner.input.scope, &step.address, manifest, labels)
+}
+
+/// True when what is there is not what we left there.
+fn is_by_hand(step: &Step) -> bool {
+    let left = step.work.was.as_ref().map(|row| row.tracked.applied);
+    matches!(step.reason, Reason::Drift | Reason::Restore) || left.is_some() && left != step.before
+}

@@ -1,0 +1,153 @@
+//! What a person stopped: nothing of it is written until it is resumed or its time is over.
+//!
+//! Guarantees: pure; whatever cannot be told apart counts as meant: what has no manifest any more has no labels
+//! to look at, and a claim has no source of its own.
+//! It deliberately stops no observing, no planning and no bookkeeping: adopting, forgetting and moving write to
+//! the inventory alone.
+
+use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+/// A person's word that nothing shall be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspension {
+    /// What `resume` names; the path of the file where a file suspends.
+    pub id: Arc<str>,
+    /// What is meant.
+    pub extent: Extent,
+    /// What is not meant all the same.
+    pub except: Vec<Pattern>,
+    /// Why.
+    pub reason: Arc<str>,
+    /// By whom.
+    pub actor: Arc<str>,
+    /// Since when, since the epoch.
+    pub since: Duration,
+    /// Until when, since the epoch; none until somebody resumes.
+    pub until: Option<Duration>,
+    /// Scopes in which something was tracked when it began, and that were not looked at since it was over: what
+    /// was changed by hand in them needs consent.
+    pub scopes: BTreeSet<Scope>,
+}
+
+/// What a suspension means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything.
+    All,
+    /// What this source declares or declared.
+    Source(Arc<str>),
+    /// What lies behind this entry.
+    Provider(Arc<str>),
+    /// What has such an address.
+    Address(Pattern),
+    /// Manifests with these labels.
+    Labels(Vec<(Arc<str>, Arc<str>)>),
+}
+
+/// In the words of the command line.
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::All => f.write_str("--all"),
+            Extent::Source(name) => write!(f, "--source {name}"),
+            Extent::Provider(name) => write!(f, "--provider {name}"),
+            Extent::Address(pattern) => write!(f, "{}", pattern.0),
+            Extent::Labels(labels) => {
+                let labels: Vec<String> =
+                    labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                write!(f, "-l {}", labels.join(","))
+            }
+        }
+    }
+}
+
+/// The labels of a manifest.
+pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
+
+impl Suspension {
+    /// True once its time is over.
+    pub fn is_over(&self, now: Duration) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
+    /// True when it means this resource. `manifest` is none for what no manifest declares or declared.
+    pub fn means<'l>(
+        &self,
+        scope: &Scope,
+        address: &Address,
+        manifest: Option<&ManifestKey>,
+        labels: impl FnOnce() -> Option<&'l Labels>,
+    ) -> bool {
+        let group = manifest.map_or(address.group.as_deref().unwrap_or(""), ManifestKey::group);
+        let meant = match &self.extent {
+            Extent::All => true,
+            Extent::Source(name) => manifest.is_none_or(|key| key.source() == &**name),
+            Extent::Provider(name) => scope.provider == *name,
+            Extent::Address(pattern) => pattern.matches(address, group),
+            Extent::Labels(wanted) => {
+                labels().is_none_or(|labels| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
+            }
+        };
+        meant && !self.except.iter().any(|pattern| pattern.matches(address, group))
+    }
+
+    /// What ends it.
+    pub fn remedy(&self) -> String {
+        match self.id.starts_with('/') {
+            true => format!("to resume: rm {}", self.id),
+            false => format!("to resume: reconciled resume {}", self.id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(extent: Extent, except: &[&str], meant: &[&str]) {
+        let suspension = Suspension {
+            id: "1".into(),
+            extent,
+            except: except.iter().map(|text| text.parse().unwrap()).collect(),
+            reason: "".into(),
+            actor: "".into(),
+            since: Duration::ZERO,
+            until: None,
+            scopes: BTreeSet::new(),
+        };
+        let web: Labels = [("team".into(), "web".into())].into();
+        let key = |source| Some(ManifestKey::new(source, "dns", "Zone", "", "a.example"));
+        let pdns = Scope::new("pdns", "a.example");
+        let all = [
+            ("web", "Zone/a.example#www/A", key("infra"), Some(&web)),
+            ("other", "Zone/a.example#mx/MX", key("apps"), Some(&Labels::new())),
+            ("gone", "Zone/a.example#old/A", key("infra"), None),
+            ("claim", "Claim/pdns/a.example#_acme/TXT", None, None),
+        ];
+        let found: Vec<&str> = all
+            .iter()
+            .filter(|(_, address, key, labels)| {
+                suspension.means(&pdns, &address.parse().unwrap(), key.as_ref(), || *labels)
+            })
+            .map(|(name, ..)| *name)
+            .collect();
+        assert_eq!(found, meant, "{}", suspension.extent);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_meant() {
+        check(Extent::All, &[], &["web", "other", "gone", "claim"]);
+        check(Extent::All, &["Zone/*#www/*"], &["other", "gone", "claim"]);
+        check(Extent::Source("infra".into()), &[], &["web", "gone", "claim"]);
+        check(Extent::Provider("pdns".into()), &[], &["web", "other", "gone", "claim"]);
+        check(Extent::Provider("bind".into()), &[], &[]);
+        check(Extent::Address("Zone/a.example#www/*".parse().unwrap()), &[], &["web"]);
+        check(Extent::Labels(vec![("team".into(), "web".into())]), &[], &["web", "gone", "claim"]);
+    }
+}

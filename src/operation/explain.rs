@@ -1,0 +1,223 @@
+//! Why something is as it is: what the state remembers of it, and what a look at it shows now.
+//!
+//! Guarantees: what the state knows is told also where neither source nor remote can be reached; a look writes
+//! nothing, and what went wrong with it is part of the answer.
+
+use super::{
+    pattern,
+    read::{concerns, means},
+};
+use crate::{
+    session::{Failure, Session},
+    store::{ConditionEntry, HistoryEntry, HistoryFilter, HoldEntry, Reader, SuspensionEntry, TrackedEntry},
+};
+use reconciled_engine::{
+    Desired, Store, Suspension,
+    plan::Step,
+    survey::{SurveyOptions, View},
+};
+use reconciled_provider::{Address, Hash, Observer, Pattern, Resource, ResourceId, Scope, Spec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// How much history is told.
+const RECENT: usize = 5;
+
+/// Why is it so?
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ExplainAsk {
+    /// What is meant.
+    pub address: String,
+}
+
+/// Why it is so.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// What keeps it from being in sync, as the last pass found it.
+    pub conditions: Vec<ConditionEntry>,
+    /// What waits for consent where it lives.
+    pub holds: Vec<HoldEntry>,
+    /// Who stopped it.
+    pub suspensions: Vec<SuspensionEntry>,
+    /// What is declared, what is there, and what would be done about it, from a look now.
+    pub now: Vec<Now>,
+    /// What is tracked.
+    pub tracked: Vec<TrackedEntry>,
+    /// What happened last, the newest first.
+    pub history: Vec<HistoryEntry>,
+    /// What could not be looked at, and why.
+    pub messages: Vec<String>,
+}
+
+/// One resource as it is now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Now {
+    /// Address for people.
+    pub address: String,
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Who wants it; none when nothing declares it.
+    pub wanted: Option<Wanted>,
+    /// What it shall be, one field a line; empty when that is not known yet.
+    pub declared: Vec<String>,
+    /// What it is at the remote, one field a line; none when it is not there.
+    pub remote: Option<Vec<String>>,
+    /// What would be done, and why: `update (drift)`; none when it is in sync.
+    pub change: Option<String>,
+}
+
+/// Who wants something.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wanted {
+    /// File in the repository.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Source.
+    pub source: String,
+    /// Full commit id.
+    pub commit: String,
+}
+
+impl Explanation {
+    /// True when nothing is known of what was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+            && self.now.is_empty()
+            && self.tracked.is_empty()
+            && self.history.is_empty()
+    }
+}
+
+/// Answers [`ExplainAsk`]. `look` is what a look needs, where there is something to look with; `file` is the
+/// suspension by file.
+pub async fn explain(
+    reader: &Reader,
+    look: Option<(&Session, &Desired)>,
+    file: Option<&Suspension>,
+    ask: &ExplainAsk,
+) -> Result<Explanation, Failure> {
+    let meant = pattern(&ask.address)?;
+    let mut status = reader.status().await?;
+    let tracked = reader.rows(Some(&meant)).await?;
+    let mut scopes: BTreeSet<Scope> = tracked.iter().filter_map(|row| row.scope.parse().ok()).collect();
+    let filter = HistoryFilter { address: Some(meant.clone()), ..HistoryFilter::default() };
+    let mut history = reader.history(&filter).await?;
+    history.truncate(RECENT);
+    if let Some((session, desired)) = look {
+        scopes.extend(declaring(session, desired, &meant));
+    }
+    // What keeps a whole scope keeps everything in it.
+    let of_scope = |c: &ConditionEntry| {
+        c.id.is_none() && c.address.is_none() && scopes.iter().any(|scope| scope.to_string() == c.scope)
+    };
+    status.conditions.retain(|c| concerns(&meant, c, &tracked) || of_scope(c));
+    status.holds.retain(|hold| {
+        scopes.iter().any(|scope| *hold.domain == scope.to_string() || *hold.domain == *scope.provider)
+    });
+    let known = reader.suspensions().await.map_err(Failure::Remote)?;
+    let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
+    let suspensions = known.iter().chain(file).filter(suspends).map(SuspensionEntry::from).collect();
+    let mut answer = Explanation {
+        conditions: status.conditions,
+        holds: status.holds,
+        suspensions,
+        tracked,
+        history,
+        ..Explanation::default()
+    };
+    let Some((session, desired)) = look.filter(|_| !scopes.is_empty()) else { return Ok(answer) };
+    // A version that stands would spare the very reading that is asked for.
+    let options = SurveyOptions { only: Some(scopes), refresh: true, ..SurveyOptions::default() };
+    let survey = session.surveyor.survey(reader, desired, &options).await.map_err(Failure::Remote)?;
+    for (scope, view) in &survey.scopes {
+        let Some(observer) = session.observer(&scope.provider) else { continue };
+        match view {
+            Ok(view) => answer.now.extend(now(scope, view, desired, observer, &meant)),
+            Err(error) => answer.messages.push(format!("{scope} cannot be looked at: {}", error.chain())),
+        }
+    }
+    Ok(answer)
+}
+
+/// The scopes in which something at these addresses is declared.
+pub(super) fn declaring(session: &Session, desired: &Desired, meant: &Pattern) -> BTreeSet<Scope> {
+    let declares = |scope: &&Scope| {
+        let Some(observer) = session.observer(&scope.provider) else { return false };
+        desired.in_scope(scope).iter().any(|resource| is_meant(scope, resource, desired, observer, meant))
+    };
+    desired.scopes.keys().filter(declares).cloned().collect()
+}
+
+fn address(scope: &Scope, resource: &Resource, desired: &Desired, observer: &dyn Observer) -> Address {
+    let manifest = desired.manifest(resource.origin);
+    Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() }
+}
+
+fn is_meant(
+    scope: &Scope,
+    resource: &Resource,
+    desired: &Desired,
+    observer: &dyn Observer,
+    meant: &Pattern,
+) -> bool {
+    let group = desired.manifest(resource.origin).key.group();
+    meant.matches(&address(scope, resource, desired, observer), group)
+}
+
+/// What is declared in a scope, and what is tracked there and declared no longer.
+fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, meant: &Pattern) -> Vec<Now> {
+    let declared = desired.in_scope(scope);
+    let change = |id: &ResourceId| view.plan.steps.iter().find(|step| step.id == *id).map(change);
+    let remote = |id: &ResourceId| {
+        let seen = view.seen.get(id)?;
+        // A resource that was not read has a hash and no bytes.
+        (!seen.bytes.is_empty() || seen.hash == Hash::of(b"")).then(|| lines(observer, id, &seen.bytes))
+    };
+    let wanted = declared.iter().filter(|resource| is_meant(scope, resource, desired, observer, meant));
+    let mut all: Vec<Now> = wanted
+        .map(|resource| {
+            let manifest = desired.manifest(resource.origin);
+            let source = desired.sources.get(manifest.key.source());
+            Now {
+                address: address(scope, resource, desired, observer).to_string(),
+                scope: scope.to_string(),
+                wanted: Some(Wanted {
+                    file: manifest.file.to_string(),
+                    line: resource.origin.line,
+                    source: manifest.key.source().to_string(),
+                    commit: source.map(|source| source.revision.to_string()).unwrap_or_default(),
+                }),
+                declared: match &resource.spec {
+                    Spec::Known { bytes, .. } => lines(observer, &resource.id, bytes),
+                    Spec::Waiting { .. } => Vec::new(),
+                },
+                remote: remote(&resource.id),
+                change: change(&resource.id),
+            }
+        })
+        .collect();
+    let is_declared = |id: &ResourceId| declared.iter().any(|resource| resource.id == *id);
+    let rows = view.memory.rows.iter().filter(|row| meant.matches(&row.address, row.manifest.group()));
+    all.extend(rows.filter(|row| !is_declared(&row.tracked.id)).map(|row| Now {
+        address: row.address.to_string(),
+        scope: scope.to_string(),
+        wanted: None,
+        declared: Vec::new(),
+        remote: remote(&row.tracked.id),
+        change: change(&row.tracked.id),
+    }));
+    all
+}
+
+fn change(step: &Step) -> String {
+    format!("{} ({})", step.change.word(), step.reason)
+}
+
+/// Canonical bytes as people read them.
+fn lines(observer: &dyn Observer, id: &ResourceId, bytes: &[u8]) -> Vec<String> {
+    observer.show(id, bytes).into_iter().map(|(path, value)| format!("{path}: {value}")).collect()
+}

@@ -1,0 +1,227 @@
+//! Stopping all writes to what is meant, and letting them go on. Needs the state alone, no source and no remote.
+
+use super::{Selected, pattern, read::means};
+use crate::{
+    config::Config,
+    session::Failure,
+    store::{Db, SuspensionEntry},
+};
+use reconciled_engine::{Extent, Store, Suspension, Write, store::Event};
+use reconciled_provider::{Hash, ManifestKey, Scope};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// Digits of what a suspension is called.
+const DIGITS: usize = 8;
+
+/// What is meant: exactly one of these.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meant {
+    /// What has such an address; for `resume` also what the suspension is called.
+    pub address: Option<String>,
+    /// Manifests with these labels, `KEY=VALUE,…`.
+    #[serde(default)]
+    pub selector: Vec<String>,
+    /// What lies behind this entry.
+    pub provider: Option<String>,
+    /// What this source declares or declared.
+    pub source: Option<String>,
+    /// Everything.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// Write nothing there.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspendAsk {
+    /// What is meant.
+    pub meant: Meant,
+    /// What is not meant all the same.
+    #[serde(default)]
+    pub except: Vec<String>,
+    /// Why; kept in the audit trail.
+    pub reason: String,
+    /// For how many milliseconds; until it is resumed without.
+    pub period: Option<u64>,
+}
+
+/// What was suspended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Suspended {
+    /// How it is known from now on.
+    pub suspension: SuspensionEntry,
+    /// How many tracked resources are meant now. What a label means is known to plans only: it may be fewer.
+    pub tracked: usize,
+    /// A pass that began before still writes what it had sent; it was asked to stop.
+    #[serde(default)]
+    pub is_writing: bool,
+}
+
+/// Write there again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeAsk {
+    /// What was meant, or what the suspension is called.
+    pub meant: Meant,
+    /// Why; kept in the audit trail.
+    pub reason: Option<String>,
+}
+
+/// What goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resumed {
+    /// What is over.
+    pub ended: SuspensionEntry,
+    /// What stays suspended.
+    pub left: Vec<SuspensionEntry>,
+}
+
+/// Suspends what `ask` means, in place of an earlier suspension of the same.
+///
+/// Errors: it means nothing, several things, or an entry or source nobody knows.
+pub async fn suspend(
+    db: &Db,
+    config: &Config,
+    ask: &SuspendAsk,
+    actor: &str,
+    now: Duration,
+) -> Result<Suspended, Failure> {
+    let extent = ask.meant.extent()?;
+    let rows = db.reader().rows(None).await?;
+    let sources = rows.iter().map(|row| ManifestKey(row.manifest.as_str().into()).source().to_string());
+    match &extent {
+        Extent::Provider(name) => {
+            let tracked = rows.iter().filter_map(|row| row.scope.split('/').next().map(String::from));
+            known("provider", name, config.providers.iter().map(|entry| entry.name.to_string()), tracked)?;
+        }
+        Extent::Source(name) => {
+            known("source", name, config.sources.iter().map(|source| source.name.to_string()), sources)?;
+        }
+        _ => {}
+    }
+    let mut suspension = Suspension {
+        id: id(&extent).into(),
+        extent,
+        except: ask.except.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?,
+        reason: ask.reason.as_str().into(),
+        actor: actor.into(),
+        since: now,
+        until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+        scopes: BTreeSet::new(),
+    };
+    let mut tracked = 0;
+    for row in rows.iter().filter(|row| means(&suspension, row)).collect::<Vec<_>>() {
+        tracked += 1;
+        suspension.scopes.extend(row.scope.parse::<Scope>());
+    }
+    let entry = SuspensionEntry::from(&suspension);
+    let until = entry.until.map(|until| format!(" until {until}")).unwrap_or_default();
+    let except = match entry.except.is_empty() {
+        true => String::new(),
+        false => format!(" --except {}", entry.except.join(" --except ")),
+    };
+    let message = format!("{}{except} suspended{until}", entry.what);
+    let event = event("suspend", &suspension.extent, &ask.reason, message, actor, now);
+    db.commit(vec![Write::Suspend(suspension), Write::Event(event)]).await?;
+    Ok(Suspended { suspension: entry, tracked, is_writing: false })
+}
+
+/// Ends the suspension that `ask` means. What was changed by hand meanwhile is healed: a person says so.
+///
+/// Errors: there is none such.
+pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Result<Resumed, Failure> {
+    let all = db.suspensions().await?;
+    let name = ask.meant.address.as_deref().filter(|text| !text.contains('/'));
+    let wanted = match name {
+        Some(name) => name.to_lowercase(),
+        None => id(&ask.meant.extent()?),
+    };
+    let found = all.iter().find(|suspension| *suspension.id == *wanted);
+    let Some(found) = found else {
+        let list: Vec<String> = all.iter().map(|s| format!("{} ({})", s.id, s.extent)).collect();
+        let hint = match list.is_empty() {
+            true => "nothing is suspended by this verb; reconciled status shows a file that suspends".into(),
+            false => format!("suspended now: {}", list.join(", ")),
+        };
+        return Err(Failure::hinted("no suspension is called or means that", hint));
+    };
+    let reason = ask.reason.as_deref().unwrap_or("");
+    let message = format!("{} goes on; suspended by {}: {}", found.extent, found.actor, found.reason);
+    let event = event("resume", &found.extent, reason, message, actor, now);
+    db.commit(vec![Write::Resume(found.id.clone()), Write::Event(event)]).await?;
+    let left = all.iter().filter(|other| other.id != found.id);
+    Ok(Resumed { ended: found.into(), left: left.map(SuspensionEntry::from).collect() })
+}
+
+impl Meant {
+    fn extent(&self) -> Result<Extent, Failure> {
+        let labels = !self.selector.is_empty();
+        let address = self.address.as_deref().map(pattern).transpose()?;
+        let named = [address.is_some(), labels, self.provider.is_some(), self.source.is_some(), self.all];
+        if named.into_iter().filter(|is_named| *is_named).count() != 1 {
+            return Err(Failure::hinted(
+                "it must be said what is meant, in one way",
+                "name an ADDRESS, -l KEY=VALUE, --provider NAME, --source NAME or --all",
+            ));
+        }
+        Ok(if let Some(pattern) = address {
+            Extent::Address(pattern)
+        } else if let Some(name) = &self.provider {
+            Extent::Provider(name.as_str().into())
+        } else if let Some(name) = &self.source {
+            Extent::Source(name.as_str().into())
+        } else if labels {
+            let selected = Selected { selector: self.selector.clone(), ..Selected::default() };
+            let mut labels = selected.ask(None)?.selection.labels;
+            labels.sort();
+            Extent::Labels(labels)
+        } else {
+            Extent::All
+        })
+    }
+}
+
+/// What the suspension of an extent is called. One extent has one suspension, so saying it again replaces it.
+fn id(extent: &Extent) -> String {
+    let mut digits = Hash::of(extent.to_string().as_bytes()).to_string();
+    digits.truncate(DIGITS);
+    digits
+}
+
+fn known(
+    what: &str,
+    name: &str,
+    configured: impl Iterator<Item = String>,
+    mut tracked: impl Iterator<Item = String>,
+) -> Result<(), Failure> {
+    let configured: Vec<String> = configured.collect();
+    if configured.iter().any(|known| known == name) || tracked.any(|known| known == name) {
+        return Ok(());
+    }
+    Err(Failure::hinted(
+        format!("no {what} is called `{name}`"),
+        format!("configured {what}s: {}", configured.join(", ")),
+    ))
+}
+
+fn event(kind: &str, extent: &Extent, reason: &str, message: String, actor: &str, at: Duration) -> Event {
+    let address = match extent {
+        Extent::Address(pattern) if !pattern.0.to_string().contains(['*', '?']) => Some(pattern.0.clone()),
+        _ => None,
+    };
+    let (actor, reason) = (Arc::from(actor), Arc::from(reason));
+    Event {
+        at,
+        kind: kind.into(),
+        scope: None,
+        address,
+        revision: "".into(),
+        actor,
+        reason,
+        message: message.into(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Control verbs as an operator meets them: through a daemon, with a dead one, and with nothing but a file.
+
+use crate::{
+    daemon::{Daemon, wait_for},
+    env::{Env, Output, rrsets, zone},
+    pdns::{Pdns, Rrsets},
+};
+use std::fs;
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const OTHER: &str = "{name: www, type: A, values: [192.0.2.7]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+fn first() -> Rrsets {
+    rrsets(&[("www A", "300 192.0.2.1")])
+}
+
+fn second() -> Rrsets {
+    rrsets(&[("www A", "300 192.0.2.7"), ("mail A", "300 192.0.2.2")])
+}
+
+#[test]
+fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.run(&["suspend", "--all", "--reason", "moving the database"]).exits(0).says(&[
+        "using daemon",
+        "--all suspended, 2 tracked",
+        "hint: to resume: reconciled resume",
+    ]);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    sync(&env).exits(3).says(&["pdns/example.com is suspended"]);
+    assert_eq!(server.rrsets(ZONE), first());
+    env.run(&["plan"]).exits(0).says(&[
+        "Plan: 0 to create, 0 to update, 0 to delete; 2 suspended",
+        "suspended: suspended by",
+        "moving the database",
+    ]);
+    env.run(&["status"]).exits(0).says(&["SUSPENDED (1)", "--all", "2 changes wait for it"]);
+    env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&[
+        "suspended by",
+        "moving the database",
+        "resume",
+        "wanted by zone.yaml:",
+        "of source infra at",
+        "values: 192.0.2.7",
+        "values: 192.0.2.1",
+        "planned    update (commit",
+    ]);
+    daemon.signal("KILL");
+    drop(daemon);
+
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(3);
+    assert_eq!(server.rrsets(ZONE), first(), "the next daemon wrote");
+    env.run(&["resume", "--provider", "pdns"]).exits(1).says(&["suspended now:", "(--all)"]);
+    env.run(&["resume", "--all", "--reason", "moved"]).exits(0).says(&["--all goes on"]);
+    sync(&env).exits(0);
+    assert_eq!(server.rrsets(ZONE), second());
+    env.run(&["status"]).exits(0).hides(&["SUSPENDED"]);
+    env.run(&["history"]).exits(0).says(&["suspend", "moving the database", "resume", "moved"]);
+    daemon.stop();
+}
+
+#[test]
+fn suspending_works_alone_and_means_what_it_names() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(0);
+    for (args, says) in [
+        (&["--provider", "pnds"][..], "configured providers: pdns"),
+        (&["--source", "nowhere"], "configured sources: infra"),
+        (&[], "--provider NAME"),
+        (&["--all", "--source", "infra"], "in one way"),
+        (&["--all", "--for", "0s"], "is no duration"),
+    ] {
+        env.run(&[&["suspend", "--reason", "x"], args].concat()).exits(1).says(&[says]);
+    }
+    env.run(&["suspend", "Zone/example.com#www/*", "--reason", "mine", "--for", "2h"])
+        .exits(0)
+        .says(&["Zone/example.com#www/* suspended until", "1 tracked"]);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 created, 0 updated"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+    let status =
+        env.run(&["status"]).exits(0).says(&["SUSPENDED (1)", "m to go, by tester", "1 change waits"]);
+    let line = status.stdout.lines().find(|line| line.contains("reconciled resume")).unwrap().to_string();
+    let id = line.split_whitespace().last().unwrap();
+    env.run(&["resume", id]).exits(0);
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(server.rrsets(ZONE), second());
+}
+
+#[test]
+fn a_file_beside_the_configuration_suspends_everything() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.write("suspended", "the disk is on fire\n");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["the disk is on fire"]);
+    assert_eq!(server.rrsets(ZONE), first(), "alone it wrote");
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(3);
+    assert_eq!(server.rrsets(ZONE), first(), "the daemon wrote");
+    env.run(&["status"]).exits(0).says(&[
+        "SUSPENDED (1)",
+        "the disk is on fire",
+        "to resume: rm DIR/suspended",
+    ]);
+    fs::remove_file(env.path("suspended")).unwrap();
+    wait_for("the daemon goes on by itself", || server.rrsets(ZONE) == second());
+    daemon.stop();
+}
+
+#[test]
+fn what_was_changed_by_hand_meanwhile_is_held_once_the_time_is_over() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.run(&["suspend", "--source", "infra", "--for", "3s", "--reason", "by hand"]).exits(0);
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    let by_hand = server.rrsets(ZONE);
+    wait_for("it is held", || env.run(&["status"]).all().contains("changed by hand while suspended"));
+    assert_eq!(server.rrsets(ZONE), by_hand, "it was healed without a word");
+    let approvals = env.run(&["approvals", "-o", "json"]).exits(0);
+    let digest = serde_json::from_str::<serde_json::Value>(&approvals.stdout).unwrap();
+    let digest = digest["holds"][0]["digest"].as_str().unwrap().to_string();
+    env.run(&["approve", &digest, "--reason", "no longer needed"]).exits(0);
+    wait_for("it is healed", || server.rrsets(ZONE) == first());
+    sync(&env).exits(0);
+    env.run(&["status"]).exits(0).hides(&["SUSPENDED", "NEEDS A PERSON"]);
+    daemon.stop();
+}
