@@ -86,7 +86,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let reference = Reference::new(Role::Zone, "zone", INSTANCE, world.clone(), Arc::new(Calm));
     let provider: Arc<dyn Provider> = Arc::new(reference);
     let entries = [("zone".into(), watched(&provider, EntryPolicy::Sync, GuardLimits::default()))];
-    let surveyor = Surveyor { entries: entries.into(), cx };
+    let surveyor = Surveyor { entries: entries.into(), cx, outside: None };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();
     let engine = Engine::new(surveyor, writers, store, INSTANCE.into());

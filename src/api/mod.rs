@@ -16,20 +16,28 @@ pub fn group_id(name: &str) -> Option<u32> {
     peer::group(name).map(|group| group.id)
 }
 
-use crate::daemon::Daemon;
-use std::sync::Arc;
+use crate::{clock::SystemClock, daemon::Daemon};
+use reconciled_provider::Clock;
+use std::{sync::Arc, time::Duration};
+
+/// How long answers may take to end once the daemon shall stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Answers until the daemon stops.
-pub async fn serve(socket: Socket, daemon: Arc<Daemon>) {
-    let stop = daemon.stop.clone();
+pub async fn serve(mut socket: Socket, daemon: Arc<Daemon>) {
+    let Some(listener) = socket.take() else { return };
+    let (stop, last) = (daemon.stop.clone(), daemon.stop.clone());
     let api = daemon.instance().session.config.api.clone();
     let router = routes::router(daemon, peer::Door::of(&api));
     let service = router.into_make_service_with_connect_info::<peer::Peer>();
-    let (listener, path) = socket.into_parts();
     let served = axum::serve(listener, service).with_graceful_shutdown(async move { stop.wished().await });
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the API ended");
+    tokio::select! {
+        result = served => {
+            if let Err(error) = result {
+                tracing::error!(%error, "the API ended");
+            }
+        }
+        // Who says nothing on an open connection holds up nobody.
+        () = async { last.wished().await; SystemClock.sleep(LAST_WORDS).await } => {}
     }
-    // Who finds no socket knows at once that no daemon is there.
-    let _ = std::fs::remove_file(path);
 }

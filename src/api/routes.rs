@@ -213,7 +213,11 @@ async fn forget(
 ) -> Answer<Forgotten> {
     let (instance, shown) = (daemon.instance(), said(body)?);
     let now = instance.session.clock.now();
-    Ok(Json(operation::forget(&instance.writing.db, shown, &actor, now).await?))
+    // A pass that has planned already would write what it found, and its row with it.
+    let forget = operation::forget(&instance.writing.db, shown, &actor, now);
+    let forgotten = instance.scheduler.alone(forget).await?;
+    daemon::consented(&instance);
+    Ok(Json(forgotten))
 }
 
 async fn explain(State(daemon): Host, query: Asked<ExplainAsk>) -> Answer<Explanation> {

@@ -1,4 +1,4 @@
-//! The unix socket: one daemon, one socket, mode 0660.
+//! The unix socket: one daemon, one socket; mode 0660 for a group, else 0600.
 
 use crate::{config::Api, session::Failure};
 use std::{
@@ -13,8 +13,16 @@ use tokio::net::UnixListener;
 
 /// A socket that listens.
 pub struct Socket {
-    listener: UnixListener,
+    /// None once it is served.
+    listener: Option<UnixListener>,
     path: PathBuf,
+}
+
+/// Who finds no socket knows at once that no daemon is there.
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 impl Socket {
@@ -47,11 +55,11 @@ impl Socket {
         }
         let listener = UnixListener::bind(path).map_err(|error| cannot("make the socket", error))?;
         allow(path, api.group.as_deref())?;
-        Ok(Socket { listener, path: path.clone() })
+        Ok(Socket { listener: Some(listener), path: path.clone() })
     }
 
-    pub(super) fn into_parts(self) -> (UnixListener, PathBuf) {
-        (self.listener, self.path)
+    pub(super) fn take(&mut self) -> Option<UnixListener> {
+        self.listener.take()
     }
 }
 
@@ -64,7 +72,10 @@ fn allow(path: &Path, group: Option<&str>) -> Result<(), Failure> {
             )
         })?;
         chown(path, None, Some(gid.id)).map_err(|error| {
-            Failure::plain(format!("give {} to the group {name}: {error}", path.display()))
+            Failure::hinted(
+                format!("give {} to the group {name}: {error}", path.display()),
+                format!("run the daemon as root or as a member; under systemd: SupplementaryGroups={name}"),
+            )
         })?;
     }
     let mode = if group.is_some() { 0o660 } else { 0o600 };

@@ -18,7 +18,6 @@ use reconciled_engine::{
     store::{Approval, ConditionKind},
     survey::{Survey, SurveyOptions},
 };
-use reconciled_provider::Problem;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Runs the verb.
@@ -61,11 +60,11 @@ pub(super) async fn run(
         limit: planfile.is_none().then_some(200),
         ..Form::default()
     };
-    let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems, &form);
+    let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
-        plan = document(&session, &survey, &outlook.desired, &outlook.problems, &form);
+        plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     }
     if apply.output == Format::Text {
         out.data(&text(&plan, &TextOptions { colour: out.colour, ..TextOptions::default() }));
@@ -98,7 +97,7 @@ async fn carry_out(
     let until = session.clock.now() + timeout.0;
     let converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
     let whole = options.selection.is_all()
-        && !outlook.problems.iter().any(Problem::is_error)
+        && !outlook.is_invalid()
         && outlook.withheld.is_empty()
         && outlook.desired.sources.values().all(|source| source.prunes);
     let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
@@ -235,10 +234,7 @@ fn report(
     if failed > 0 && exit == Exit::Good {
         exit = Exit::Error;
     }
-    if outlook.problems.iter().any(Problem::is_error)
-        || outlook.snapshots.iter().any(|s| s.behind.is_some())
-        || !plan.failures.is_empty()
-    {
+    if outlook.has_errors() || !plan.failures.is_empty() {
         exit = exit.worst(Exit::Error);
     }
     let sum = |change: &str, outcomes: &[&str]| -> usize {

@@ -13,7 +13,6 @@ use crate::{
 };
 use clap::Args as ClapArgs;
 use reconciled_engine::{Store, Write, store::Event};
-use reconciled_provider::Problem;
 
 /// Arguments of `sync`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -108,7 +107,7 @@ async fn accept(
             "put the old `path` back until the rewind is in force",
         ));
     }
-    let invalid = outlook.problems.iter().any(Problem::is_error);
+    let invalid = outlook.is_invalid();
     if invalid || outlook.snapshots.iter().any(|snapshot| snapshot.behind.is_some()) {
         return Ok(Exit::Error);
     }

@@ -13,7 +13,7 @@ use crate::{
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use reconciled_engine::{
     Desired, Store, Write,
-    scheduler::{Progress, Scheduler, Stance},
+    scheduler::{self, Progress, Scheduler, Stance},
     store::Event,
 };
 use reconciled_provider::{Hash, Scope};
@@ -49,9 +49,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub struct News {
     /// Scopes in which something is desired otherwise than before the question.
     pub changed: BTreeSet<Scope>,
-    /// What is wrong with sources and manifests, for people.
+    /// What is wrong with the manifests of the sources that were meant, for people.
     pub messages: Vec<String>,
-    /// Some of it is an error.
+    /// Some of it is an error, or one of them cannot be had.
     pub has_errors: bool,
 }
 
@@ -59,8 +59,8 @@ pub struct News {
 struct Question {
     /// Which; all without.
     source: Option<Arc<str>>,
-    /// Consent to a rewind to this commit.
-    accept_rewind: Option<Arc<str>>,
+    /// Consent to a rewind to this commit, and whose.
+    accept_rewind: Option<(Arc<str>, Arc<str>)>,
     /// The push that led to the question.
     pushed: Option<Pushed>,
     answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
@@ -109,7 +109,7 @@ impl Follower {
     pub async fn ask(
         &self,
         source: Option<Arc<str>>,
-        accept_rewind: Option<Arc<str>>,
+        accept_rewind: Option<(Arc<str>, Arc<str>)>,
         pushed: Option<Pushed>,
     ) -> Result<News, Arc<Failure>> {
         let (answer, told) = oneshot::channel();
@@ -118,8 +118,17 @@ impl Follower {
     }
 }
 
-type Asker = oneshot::Sender<Result<News, Arc<Failure>>>;
 type Polled = (Arc<str>, Result<Snapshot, Failure>);
+
+/// Who waits for an answer.
+struct Asker {
+    meant: BTreeSet<Arc<str>>,
+    /// Of these, the ones whose poll has not come back.
+    waits_for: BTreeSet<Arc<str>>,
+    /// What changed since the question.
+    changed: BTreeSet<Scope>,
+    answer: oneshot::Sender<Result<News, Arc<Failure>>>,
+}
 
 /// One source, as the loop has it.
 struct Source {
@@ -133,7 +142,9 @@ struct Source {
     is_polling: bool,
     /// Asked for while it was polled: that poll may have begun too early.
     again: bool,
-    accept_rewind: Option<Arc<str>>,
+    accept_rewind: Option<(Arc<str>, Arc<str>)>,
+    /// The consent that the poll under way was given.
+    rewinding: Option<(Arc<str>, Arc<str>)>,
     /// Pushes that no poll has followed yet.
     pushes: Vec<Pushed>,
     polls: u64,
@@ -148,8 +159,7 @@ pub(super) struct Loop {
     questions: mpsc::UnboundedReceiver<Question>,
     sources: BTreeMap<Arc<str>, Source>,
     polls: FuturesUnordered<BoxFuture<'static, Polled>>,
-    /// Who waits, and for which sources.
-    askers: Vec<(BTreeSet<Arc<str>>, Asker)>,
+    askers: Vec<Asker>,
     outlook: Standing,
 }
 
@@ -157,8 +167,10 @@ pub(super) struct Loop {
 #[derive(Default)]
 struct Standing {
     desired: Arc<Desired>,
-    messages: Vec<String>,
-    has_errors: bool,
+    /// What is wrong, by source.
+    messages: BTreeMap<Arc<str>, Vec<String>>,
+    /// Sources with an error in their manifests.
+    broken: BTreeSet<Arc<str>>,
     /// Nothing is invalid, withheld or out of sight.
     is_whole: bool,
     /// Everything that follows from a whole outlook that is in sync was done.
@@ -181,6 +193,7 @@ pub(super) fn follow(
         is_polling: false,
         again: false,
         accept_rewind: None,
+        rewinding: None,
         pushes: Vec::new(),
         polls: 0,
     };
@@ -244,8 +257,10 @@ impl Loop {
             source.pushes.extend(question.pushed.clone());
             meant.insert(name.clone());
         }
-        if let Some(asker) = question.answer {
-            self.askers.push((meant, asker));
+        if let Some(answer) = question.answer {
+            self.askers.push(Asker { waits_for: meant.clone(), meant, changed: BTreeSet::new(), answer });
+            // Where there is nothing to look at, nobody has to be waited for.
+            self.answer(|_| {});
         }
     }
 
@@ -280,10 +295,47 @@ impl Loop {
             }
         };
         let result = if moved { self.load().await } else { Ok(BTreeSet::new()) };
+        self.record_rewind(&name).await;
         if is_final {
             self.record_pushes(&name).await;
         }
-        self.answer(&name, is_final, &result);
+        match result {
+            Ok(changed) => self.answer(|asker| {
+                asker.changed.extend(changed.iter().cloned());
+                if is_final {
+                    asker.waits_for.remove(&name);
+                }
+            }),
+            Err(failure) => {
+                for asker in self.askers.drain(..) {
+                    let _ = asker.answer.send(Err(failure.clone()));
+                }
+            }
+        }
+    }
+
+    /// Puts down who consented to the rewind that came into force.
+    async fn record_rewind(&mut self, name: &Arc<str>) {
+        let Some(source) = self.sources.get_mut(name) else { return };
+        let Some((commit, actor)) = source.rewinding.take() else { return };
+        let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
+        let in_force = in_force.unwrap_or_default();
+        if in_force.commit != *commit {
+            return;
+        }
+        let event = Event {
+            at: self.session.surveyor.cx.clock.now(),
+            kind: "rewind".into(),
+            scope: None,
+            address: None,
+            revision: in_force.label.into(),
+            actor,
+            reason: "accept-rewind".into(),
+            message: format!("source {name} rewound to {commit}").into(),
+        };
+        if let Err(error) = self.writing.db.commit(vec![Write::Event(event)]).await {
+            tracing::warn!(source = &**name, %error, "who consented to the rewind cannot be put down");
+        }
     }
 
     /// Puts down who pushed what.
@@ -321,8 +373,10 @@ impl Loop {
             self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
         self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
-        let (messages, has_errors) = (outlook.messages(), outlook.has_errors());
-        let Outlook { snapshots, desired, withheld, .. } = outlook;
+        let has_errors = outlook.has_errors();
+        let messages: BTreeMap<Arc<str>, Vec<String>> =
+            outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
+        let Outlook { snapshots, desired, withheld, broken, .. } = outlook;
         let is_whole = !has_errors
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
@@ -334,7 +388,7 @@ impl Loop {
         }
         let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
         let changed = changed(&self.outlook.desired, &desired);
-        for message in &messages {
+        for message in messages.values().flatten() {
             tracing::warn!(message = message.trim(), "manifest problem");
         }
         for snapshot in snapshots {
@@ -355,37 +409,46 @@ impl Loop {
         self.outlook = Standing {
             desired: desired.clone(),
             messages: messages.clone(),
-            has_errors,
+            broken,
             is_whole,
             is_settled: false,
         };
         {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.desired = desired.clone();
-            shown.messages = messages;
+            shown.messages = messages.into_values().flatten().collect();
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");
         self.scheduler.desire(desired, changed.clone());
         Ok(changed)
     }
 
-    fn answer(&mut self, name: &Arc<str>, is_final: bool, result: &Result<BTreeSet<Scope>, Arc<Failure>>) {
-        if !is_final {
-            return;
-        }
+    /// Tells every asker what came about, and answers those who wait for nothing more.
+    fn answer(&mut self, mut tell: impl FnMut(&mut Asker)) {
         let mut waiting = Vec::new();
-        for (mut sources, asker) in self.askers.drain(..) {
-            sources.remove(name);
-            if !sources.is_empty() && result.is_ok() {
-                waiting.push((sources, asker));
+        for mut asker in self.askers.drain(..) {
+            tell(&mut asker);
+            if !asker.waits_for.is_empty() {
+                waiting.push(asker);
                 continue;
             }
-            let news = result.as_ref().map_err(Arc::clone).map(|changed| News {
-                changed: changed.clone(),
-                messages: self.outlook.messages.clone(),
-                has_errors: self.outlook.has_errors,
-            });
-            let _ = asker.send(news);
+            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_behind = |name| shown.sources.get(name).is_some_and(|s| s.behind.is_some());
+            let news = News {
+                has_errors: asker
+                    .meant
+                    .iter()
+                    .any(|name| self.outlook.broken.contains(name) || is_behind(name)),
+                messages: asker
+                    .meant
+                    .iter()
+                    .filter_map(|name| self.outlook.messages.get(name))
+                    .flatten()
+                    .cloned()
+                    .collect(),
+                changed: asker.changed,
+            };
+            let _ = asker.answer.send(Ok(news));
         }
         self.askers = waiting;
     }
@@ -396,8 +459,10 @@ impl Loop {
             return;
         }
         let standing = self.scheduler.standing();
-        let all = |wanted: Stance| standing.values().all(|s| s.stance == wanted);
-        if !all(Stance::InSync) {
+        // An idle moment may be told after the next revision came into force, so nothing may be under way either.
+        let is_done =
+            |s: &scheduler::Standing| s.stance == Stance::InSync && !s.is_queued && s.running_since.is_none();
+        if !standing.values().all(is_done) {
             return;
         }
         if let Err(failure) = self.try_settle(standing.into_keys().collect()).await {
@@ -436,7 +501,8 @@ fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> 
     source.is_polling = true;
     source.polls += 1;
     let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
-    let accept_rewind = source.accept_rewind.take();
+    source.rewinding = source.accept_rewind.take();
+    let accept_rewind = source.rewinding.as_ref().map(|(commit, _)| commit.clone());
     Box::pin(async move {
         let polled = async {
             let in_force = writing.db.in_force(&config.name).await?;

@@ -79,9 +79,10 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
+    // Before anything is at work: a daemon that cannot be reached shall not begin.
+    let socket = api::Socket::bind(&session.config.api)?;
     let first = Instance::start(session, None, &options, &tasks).await?;
     let daemon = Arc::new(Daemon { current: RwLock::new(first), stop: Stop::default() });
-    let socket = api::Socket::bind(&daemon.instance().session.config.api)?;
     tracked(&tasks, api::serve(socket, daemon.clone()));
     tracing::info!(state = %daemon.instance().session.config.state_dir.display(), "daemon is running");
     let clock = SystemClock;

@@ -3,7 +3,7 @@
 //! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
 //! Telling never holds up a pass: who reads too slowly misses lines, never the end.
 
-use super::Instance;
+use super::{Instance, News};
 use crate::{
     config::Approver,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
@@ -11,9 +11,8 @@ use crate::{
     session::Failure,
 };
 use reconciled_engine::{
-    Store, Write,
+    Store,
     scheduler::{Priority, Progress, Stance, Standing},
-    store::Event,
 };
 use reconciled_provider::{Focus, Pattern, Scope};
 use std::{
@@ -25,6 +24,9 @@ use tokio::sync::mpsc;
 
 /// Longest name that a pusher may claim to have, in characters.
 const LONGEST_CLAIM: usize = 200;
+
+/// How often a source is asked for a commit that it does not have yet.
+const POLL: Duration = Duration::from_secs(2);
 
 /// Where the lines go. Who stopped reading stops the telling, not the work.
 pub(crate) type Lines = mpsc::Sender<SyncLine>;
@@ -84,9 +86,22 @@ async fn follow(
     let mut progress = instance.scheduler.watch();
     let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
     let is_push = pushed.is_some();
-    let news =
-        instance.follower.ask(source.clone(), ask.accept_rewind.as_deref().map(Arc::from), pushed).await;
-    let news = news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))?;
+    if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
+        return Err(Failure::hinted(format!("`{rev}` is no commit id"), "write all 40 hexadecimal digits"));
+    }
+    let accept_rewind = ask.accept_rewind.as_deref().map(|commit| (Arc::from(commit), Arc::from(actor)));
+    let mut news = asked(instance, source.clone(), accept_rewind, pushed).await?;
+    // A commit that the remote does not have yet is waited for.
+    while let (Some(rev), Some(source), Some(until)) = (&ask.rev, &source, until) {
+        let left = until.saturating_sub(clock.now());
+        if left.is_zero() || news.has_errors || arrived(instance, source, rev).await?.is_some() {
+            break;
+        }
+        clock.sleep(left.min(POLL)).await;
+        let more = asked(instance, Some(source.clone()), None, None).await?;
+        news.changed.extend(more.changed);
+        (news.messages, news.has_errors) = (more.messages, more.has_errors);
+    }
     for (name, following) in instance.follower.sources() {
         if source.as_ref().is_some_and(|meant| *meant != name) {
             continue;
@@ -94,9 +109,6 @@ async fn follow(
         if let Some((error, hint)) = &following.behind {
             tell(lines, SyncLine::Message { text: format!("error: source {name}: {error}\nhint: {hint}") })
                 .await;
-        }
-        if ask.accept_rewind.as_deref().is_some_and(|commit| following.commit == commit) {
-            record(instance, &name, &following.commit, &following.label, actor).await?;
         }
         let (commit, label) = (following.commit, following.label);
         tell(lines, SyncLine::Revision { source: name.to_string(), commit, label }).await;
@@ -133,12 +145,19 @@ async fn follow(
             return Ok(());
         }
         let standing = instance.scheduler.standing();
+        if let (Some(rev), Some(source)) = (&ask.rev, &source) {
+            match arrived(instance, source, rev).await? {
+                // With `onInvalid: hold` a revision with errors never comes into force.
+                Some(Arrived::Offered) if news.has_errors && !is_in_force(instance, source, rev) => {
+                    break SyncOutcome::Failed;
+                }
+                Some(Arrived::Offered) => {}
+                Some(Arrived::Before) => break SyncOutcome::Superseded,
+                None => break SyncOutcome::TimedOut,
+            }
+        }
         if handled && scopes.iter().all(|scope| standing.get(scope).is_none_or(is_at_rest)) {
             break worst(&scopes, &standing);
-        }
-        if is_superseded(instance, ask, source.as_deref()) {
-            // With `onInvalid: hold` a revision with errors never comes into force.
-            break if news.has_errors { SyncOutcome::Failed } else { SyncOutcome::Superseded };
         }
         let left = until.saturating_sub(clock.now());
         if left.is_zero() {
@@ -188,26 +207,6 @@ pub(crate) fn consented(instance: &Instance) {
     let waits = |standing: &Standing| matches!(standing.stance, Stance::Held | Stance::Stalled);
     let scopes = standing.into_iter().filter(|(_, s)| waits(s)).map(|(scope, _)| scope);
     instance.scheduler.wake(scopes.collect::<Vec<_>>(), Priority::Operator, Focus::All);
-}
-
-async fn record(
-    instance: &Instance,
-    source: &str,
-    commit: &str,
-    label: &str,
-    actor: &str,
-) -> Result<(), Failure> {
-    let event = Event {
-        at: instance.session.clock.now(),
-        kind: "rewind".into(),
-        scope: None,
-        address: None,
-        revision: label.into(),
-        actor: actor.into(),
-        reason: "accept-rewind".into(),
-        message: format!("source {source} rewound to {commit}").into(),
-    };
-    Ok(instance.writing.db.commit(vec![Write::Event(event)]).await?)
 }
 
 fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {
@@ -298,11 +297,43 @@ fn worst(scopes: &BTreeSet<Scope>, standing: &BTreeMap<Scope, Standing>) -> Sync
     }
 }
 
-/// Another commit came into force than the one that is waited for.
-fn is_superseded(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> bool {
-    let (Some(rev), Some(source)) = (&ask.rev, source) else { return false };
+/// How a commit that is waited for stands to what the source offers.
+enum Arrived {
+    /// It is what is offered.
+    Offered,
+    /// It came before what is offered.
+    Before,
+}
+
+/// None while the source does not offer the commit or a later one.
+async fn arrived(instance: &Instance, source: &Arc<str>, rev: &str) -> Result<Option<Arrived>, Failure> {
     let sources = instance.follower.sources();
-    sources.get(source).is_some_and(|s| !s.offered.is_empty() && s.behind.is_none() && s.offered != *rev)
+    let Some(offered) = sources.get(source).map(|s| s.offered.as_str()).filter(|o| !o.is_empty()) else {
+        return Ok(None);
+    };
+    if offered == rev {
+        return Ok(Some(Arrived::Offered));
+    }
+    let is_before = instance.session.descends(source, rev, offered).await?;
+    Ok(is_before.then_some(Arrived::Before))
+}
+
+fn is_in_force(instance: &Instance, source: &Arc<str>, rev: &str) -> bool {
+    instance.follower.sources().get(source).is_some_and(|following| following.commit == rev)
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+async fn asked(
+    instance: &Instance,
+    source: Option<Arc<str>>,
+    accept_rewind: Option<(Arc<str>, Arc<str>)>,
+    pushed: Option<Pushed>,
+) -> Result<News, Failure> {
+    let news = instance.follower.ask(source, accept_rewind, pushed).await;
+    news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
 }
 
 async fn ended(

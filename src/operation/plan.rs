@@ -86,7 +86,7 @@ pub(super) async fn plan_of(
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
     let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
-    let document = document(session, &survey, &outlook.desired, &outlook.problems, form);
+    let document = document(session, &survey, &outlook.desired, &outlook.problems(), form);
     Ok((outlook, document))
 }
 

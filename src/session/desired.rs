@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Files, Loaded, NoOutputs, Owners, SourceRequest},
+    manifest::{self, Files, Loaded, NoOutputs, Owners, Reported, SourceRequest},
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
@@ -70,7 +70,7 @@ pub struct Outlook {
     /// The desired state, without what is broken.
     pub desired: Desired,
     /// Problems of manifests and sources.
-    pub problems: Vec<Problem>,
+    pub reported: Vec<Reported>,
     /// Sources with an error and `onInvalid: hold`: their last good revision was loaded instead.
     pub withheld: Vec<Arc<str>>,
     /// Sources with an error in their manifests.
@@ -80,20 +80,32 @@ pub struct Outlook {
 impl Outlook {
     /// What is wrong with sources and manifests, for people.
     pub fn messages(&self) -> Vec<String> {
+        self.sources().iter().flat_map(|name| self.messages_of(name)).collect()
+    }
+
+    /// What is wrong with one source, for people.
+    pub fn messages_of(&self, name: &str) -> Vec<String> {
         let mut all = Vec::new();
-        for snapshot in &self.snapshots {
+        for snapshot in self.snapshots.iter().filter(|snapshot| *snapshot.name == *name) {
             if let Some(error) = &snapshot.behind {
-                all.push(format!("error: source {}: {}", snapshot.name, chain(&**error)));
+                all.push(format!("error: source {name}: {}", chain(&**error)));
                 all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
             }
         }
-        all.extend(self.problems.iter().map(|problem| format!("{problem}\n")));
-        all.extend(self.withheld.iter().map(|source| {
-            format!(
-                "error: source {source}: the revision has errors and `onInvalid: hold`; the last good one stays in force"
-            )
-        }));
+        let problems = self.reported.iter().filter(|reported| *reported.source == *name);
+        all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
+        if self.withheld.iter().any(|withheld| **withheld == *name) {
+            all.push(format!(
+                "error: source {name}: the revision has errors and `onInvalid: hold`; the last good one stays in force"
+            ));
+        }
         all
+    }
+
+    /// Every source that is spoken of.
+    pub fn sources(&self) -> BTreeSet<Arc<str>> {
+        let snapshots = self.snapshots.iter().map(|snapshot| snapshot.name.clone());
+        snapshots.chain(self.reported.iter().map(|reported| reported.source.clone())).collect()
     }
 
     /// The sources.
@@ -103,7 +115,17 @@ impl Outlook {
 
     /// True when something is wrong that is no mere warning.
     pub fn has_errors(&self) -> bool {
-        self.problems.iter().any(Problem::is_error) || self.snapshots.iter().any(|s| s.behind.is_some())
+        self.is_invalid() || self.snapshots.iter().any(|s| s.behind.is_some())
+    }
+
+    /// True when a manifest has an error.
+    pub fn is_invalid(&self) -> bool {
+        self.reported.iter().any(|reported| reported.problem.is_error())
+    }
+
+    /// The problems, whatever source they are in.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.reported.iter().map(|reported| reported.problem.clone()).collect()
     }
 }
 
@@ -189,6 +211,16 @@ impl Session {
         blocking(move || sources::poll(&mirrors, &config, &source, &secrets, &known)).await
     }
 
+    /// Whether `commit` of a source is `ancestor` or descends from it, as far as its mirror knows.
+    pub async fn descends(&self, source: &str, ancestor: &str, commit: &str) -> Result<bool, Failure> {
+        let Some(source) = self.config.sources.iter().find(|s| *s.name == *source).cloned() else {
+            return Ok(false);
+        };
+        let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
+        let (ancestor, commit) = (ancestor.to_string(), commit.to_string());
+        blocking(move || sources::descends(&mirrors, &config, &source, &secrets, &ancestor, &commit)).await
+    }
+
     /// Polls and loads.
     ///
     /// Errors: a source that cannot be had at all. Invalid manifests are problems of the outlook.
@@ -206,7 +238,7 @@ impl Session {
         // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
         let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
         let broken = broken(&loaded);
-        let problems: Vec<Problem> = loaded.problems.into_iter().map(|r| r.problem).collect();
+        let reported = loaded.problems;
         let mut kept = Vec::new();
         for snapshot in snapshots {
             if !withheld.contains(&snapshot.name) {
@@ -216,14 +248,13 @@ impl Session {
             let good = store.in_force(&snapshot.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
             let source = self.config.sources.iter().find(|s| s.name == snapshot.name).cloned();
             if let (Some(good), Some(source)) = (good, source) {
-                let known =
-                    Known { in_force: Some(good.clone()), rev: Some(good.to_string()), ..Known::default() };
+                let known = Known { in_force: Some(good), is_local: true, ..Known::default() };
                 kept.push(self.poll(&source, known).await?);
             }
         }
         let (kept, loaded) = self.read(kept, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, store).await?;
-        outlook.problems = problems;
+        outlook.reported = reported;
         outlook.withheld = withheld;
         outlook.broken = broken;
         Ok(outlook)
@@ -303,9 +334,17 @@ impl Session {
                     before.is_some_and(|r| !r.path.is_empty() && *r.path != *snapshot.path());
             }
         }
+        // A configured source that could not be had declares something, nobody knows what: nothing of it is gone,
+        // and nothing it may declare is foreign. A folder that stands for no source is looked at by itself.
+        let configured = |name: &Arc<str>| self.config.sources.iter().any(|source| source.name == *name);
+        if snapshots.iter().all(|snapshot| configured(&snapshot.name)) {
+            for source in &self.config.sources {
+                loaded.desired.sources.entry(source.name.clone()).or_default();
+            }
+        }
         let broken = broken(&loaded);
-        let problems = loaded.problems.into_iter().map(|reported| reported.problem).collect();
-        Ok(Outlook { snapshots, desired: loaded.desired, problems, withheld: Vec::new(), broken })
+        let reported = loaded.problems;
+        Ok(Outlook { snapshots, desired: loaded.desired, reported, withheld: Vec::new(), broken })
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {

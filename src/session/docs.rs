@@ -72,7 +72,7 @@ async fn every_manifest_in_the_documentation_is_valid() {
             .outlook(&Ask { folder: Some(crate::session::Folder::At(folder)), ..Ask::default() }, &store)
             .await
             .unwrap();
-        assert!(outlook.problems.is_empty(), "{place}\n{}", shown(&outlook.problems));
+        assert!(outlook.reported.is_empty(), "{place}\n{}", shown(&outlook.problems()));
         assert!(!outlook.desired.manifests.is_empty(), "{place} declares nothing");
     }
 }

@@ -209,6 +209,18 @@ pub(super) fn poll(
     })
 }
 
+/// Whether `commit` is `ancestor` or descends from it. Blocks.
+pub(super) fn descends(
+    mirrors: &Mirrors,
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+    ancestor: &str,
+    commit: &str,
+) -> Result<bool, Failure> {
+    Ok(mirrors.get(config, source, secrets)?.descends(oid(ancestor)?, oid(commit)?)?)
+}
+
 /// Files in place of a source. Blocks.
 ///
 /// Named after a configured source it is that source, and prunes; without a name nothing is pruned.

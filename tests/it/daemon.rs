@@ -267,6 +267,75 @@ fn a_revision_with_errors_is_told_and_what_was_good_stays_in_force() {
     }
 }
 
+/// A desk with two sources on zone files: `a` at repo.git, `b` at other.git, which is a copy of `a`'s until it moves.
+fn two_sources() -> Env {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let (repo, other) = (env.path("repo.git"), env.path("other.git"));
+    let sources = format!(
+        "  - {{name: a, url: {}, allow: all}}\n  - {{name: b, url: {}, allow: all}}",
+        repo.display(),
+        other.display()
+    );
+    let one = format!("  - {{name: infra, url: {}}}", repo.display());
+    assert!(config.contains(&one), "{config}");
+    let config = config.replace(&one, &sources).replace("nameservers", "policy: sync, nameservers");
+    env.write("config.yaml", &config.replace("guard: {", "guard: {always: [], "));
+    env
+}
+
+#[test]
+fn a_source_that_was_never_had_declares_nobody_knows_what() {
+    let env = two_sources();
+    // Nothing but this zone's file may be there, but `b` may have something to say about that.
+    let exclusive = zone(ZONE, "zones", &[WWW]).replace("  ttl: 300", "  exclusive: true\n  ttl: 300");
+    env.push("zone.yaml", &exclusive);
+    env.write(
+        &format!("zones/{ZONE}.zone"),
+        &format!(
+            "$ORIGIN {ZONE}.\n$TTL 300\n@ IN SOA ns1.example.net. h 1 3600 600 86400 300\n@ IN NS ns1.example.net.\nx IN A 198.51.100.1\n"
+        ),
+    );
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(1).says(&["source b", "other.git"]);
+    let both = rrsets(&[("www A", "300 192.0.2.1"), ("x A", "300 198.51.100.1")]);
+    assert_eq!(env.zone_rrsets(ZONE), both, "something was deleted that `b` may declare");
+    // A source that is well is told apart from one that is not.
+    env.run(&["sync", "--source", "a", "--wait"]).exits(0).hides(&["other.git"]);
+    env.run(&["sync", "--source", "b", "--wait"]).exits(1).says(&["other.git"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_commit_that_is_not_there_is_waited_for_and_never_called_superseded() {
+    let env = Env::zonefile();
+    let first = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let second = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+    let daemon = Daemon::start(&env);
+    let wait = |rev: &str| env.run(&["sync", "--source", "infra", "--wait", "--timeout", "3s", "--rev", rev]);
+    wait(&second).exits(0).says(&["in sync"]);
+    wait(&first).exits(0).says(&["superseded"]);
+    wait("0123456789012345678901234567890123456789").exits(4).hides(&["superseded"]);
+    wait(&second[..7]).exits(1).says(&["40 hexadecimal digits"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_without_sources_answers_and_one_silent_client_does_not_keep_it() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let start = config.find("sources:").unwrap();
+    let end = config.find("providers:").unwrap();
+    env.write("config.yaml", &format!("{}{}", &config[..start], &config[end..]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    let mut silent = UnixStream::connect(env.path("state/api.sock")).unwrap();
+    silent.write_all(b"GET /v1/status HT").unwrap();
+    let start = Instant::now();
+    daemon.stop();
+    assert!(start.elapsed() < Duration::from_secs(30), "a silent client kept the daemon");
+}
+
 /// Says something to the socket that no client would say, and returns the answer.
 fn raw(env: &Env, request: &str) -> String {
     let mut stream = UnixStream::connect(env.path("state/api.sock")).unwrap();

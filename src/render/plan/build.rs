@@ -53,6 +53,8 @@ impl Document {
         document.sources = desired
             .sources
             .iter()
+            // One that could not be had is told as a problem.
+            .filter(|(_, s)| !s.label.is_empty())
             .map(|(name, s)| Source {
                 name: name.clone(),
                 revision: s.revision.clone(),

@@ -42,6 +42,7 @@ impl Scheduler {
             let mut started = Vec::new();
             // Without a desired state everything that is remembered would look undeclared.
             while state.desired.is_some()
+                && state.pauses == 0
                 && let Some(number) = self.start(state, now)
             {
                 started.push((number, state.runs[&number].stop.clone()));

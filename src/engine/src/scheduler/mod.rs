@@ -126,6 +126,15 @@ impl fmt::Debug for Scheduler {
     }
 }
 
+/// Ends a pause, also of whoever gave up waiting for it.
+struct Pause<'a>(&'a Scheduler);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.pauses -= 1);
+    }
+}
+
 impl Scheduler {
     /// A loop over `engine`. Nothing happens until [`Scheduler::run`], and then until [`Scheduler::desire`].
     pub fn new(engine: Arc<Engine>, spawner: Arc<dyn Spawner>, settings: Settings) -> Arc<Scheduler> {
@@ -196,6 +205,16 @@ impl Scheduler {
             state.runs.keys().copied().collect()
         });
         self.state.until(|state| state.runs.keys().all(|run| !running.contains(run)).then_some(())).await;
+    }
+
+    /// Does `work` while no pass runs: those that run are asked to stop first, none begins before it is done.
+    pub async fn alone<T>(&self, work: impl Future<Output = T>) -> T {
+        self.change(|state| state.pauses += 1);
+        let pause = Pause(self);
+        self.halt().await;
+        let done = work.await;
+        drop(pause);
+        done
     }
 
     /// How every scope stands that was looked at or is asked for.

@@ -78,6 +78,8 @@ pub(super) struct Run {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) desired: Option<Arc<Desired>>,
+    /// Who wants no pass to begin.
+    pub(super) pauses: usize,
     pub(super) queue: Queue<Key>,
     pub(super) runs: BTreeMap<u64, Run>,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
@@ -109,6 +111,7 @@ impl State {
         });
         State {
             desired: None,
+            pauses: 0,
             queue: Queue::default(),
             runs: BTreeMap::new(),
             entries: entries.collect(),
