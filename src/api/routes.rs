@@ -30,7 +30,9 @@ use axum::{
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use tokio::sync::mpsc;
 
-/// Largest request: a tree of the largest size a source may have, in base64.
+/// Largest request that only says what is wanted.
+const USUAL: usize = 1 << 20;
+/// Largest request that carries something: a tree of the largest size a source may have, in base64.
 const LARGEST: usize = 96 << 20;
 
 type Host = State<Arc<Daemon>>;
@@ -54,23 +56,27 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/events/verify", get(verify))
         .route("/v1/approvals", get(approvals))
         .route("/v1/approve", post(approve))
-        .route("/v1/adopt", get(adoptable).post(adopt))
-        .route("/v1/forget", get(forgettable).post(forget))
+        .route("/v1/adopt", get(adoptable).post(adopt).layer(large()))
+        .route("/v1/forget", get(forgettable).post(forget).layer(large()))
         .route("/v1/explain", get(explain))
         .route("/v1/suspend", post(suspend))
         .route("/v1/resume", post(resume))
-        .route("/v1/plan", post(plan))
+        .route("/v1/plan", post(plan).layer(large()))
         .route("/v1/sync", post(sync))
         .route("/v1/push/target", post(push_target))
-        .route("/v1/push/plan", post(push_plan))
+        .route("/v1/push/plan", post(push_plan).layer(large()))
         .route("/v1/push/follow", post(push_follow))
         .route("/v1/backup", get(backup))
         .fallback(async || {
             Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
         })
-        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(DefaultBodyLimit::max(USUAL))
         .layer(middleware::from_fn_with_state(door, guard))
         .with_state(daemon)
+}
+
+fn large() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(LARGEST)
 }
 
 /// Lets in whom the door lets in, and notes who it is.

@@ -7,7 +7,7 @@
 
 use super::node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 use crate::problem::Problem;
-use granit_parser::{Event, Marker, Parser, ScalarStyle, StrInput, Tag};
+use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, StrInput, Tag};
 use std::{borrow::Cow, collections::HashSet};
 
 /// What one file may cost.
