@@ -5,6 +5,7 @@
 //! - Whatever a poll returns, the revision in force stays readable: nothing is deleted from a mirror that works.
 //! - A branch or tag that moved to a commit that does not descend from the one in force is refused, unless the
 //!   caller consents to exactly that commit.
+//! - Locks that a killed process left are removed, once nobody can hold them any more.
 //! - A damaged mirror is cloned again beside itself and replaced by a rename, once per poll.
 //!
 //! # Caveats
@@ -24,6 +25,7 @@ use super::credentials::Credentials;
 use super::error::{Cause, io_error};
 use super::reference::Reference;
 use super::remote::{self, FetchLimits, Peer};
+use super::stale::unlock;
 use super::tree::{Limits, Paths};
 use super::url::RemoteUrl;
 use super::{CommitInfo, CommitTree, Oid, SourceError, process};
@@ -128,7 +130,13 @@ impl Mirror {
                 cause: Cause::new("an object could not be read"),
             })
         } else {
-            self.poll_in(&self.directory, in_force, accept_rewind)
+            match self.poll_in(&self.directory, in_force, accept_rewind) {
+                Err(error) if !matches!(error, SourceError::Corrupt { .. }) && unlock(&self.directory) => {
+                    tracing::debug!(source = self.spec.name, %error, "mirror was locked, polling again");
+                    self.poll_in(&self.directory, in_force, accept_rewind)
+                }
+                polled => polled,
+            }
         };
         match polled {
             Err(SourceError::Corrupt { cause, .. }) => {

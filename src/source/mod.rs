@@ -26,6 +26,7 @@ mod received;
 mod reference;
 mod remote;
 pub mod scratch;
+mod stale;
 mod target;
 mod tree;
 mod url;

@@ -481,6 +481,24 @@ mod damage {
     }
 
     #[test]
+    fn locks_that_a_killed_process_left_keep_nobody_out() {
+        let (upstream, host) = (Upstream::new(), Host::new());
+        upstream.commit("main", &[("a.yaml", "1")]);
+        let mirror = host.open(host.spec(&[&upstream.url()]));
+        let first = first(&mirror);
+        let next = upstream.commit("main", &[("a.yaml", "2")]);
+        for lock in ["refs/reconciled/in-force.lock", "refs/reconciled/offered.lock", "packed-refs.lock"] {
+            let lock = mirror.directory().join(lock);
+            fs::create_dir_all(lock.parent().unwrap()).unwrap();
+            fs::write(lock, "").unwrap();
+        }
+        match mirror.poll(Some(first), None).unwrap() {
+            Polled::Changed { to, .. } => assert_eq!(to.oid, next),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
     fn a_damaged_mirror_stays_until_the_remote_answers() {
         let (upstream, host) = (Upstream::new(), Host::new());
         let commit = upstream.commit("main", &[("a", "hello\n")]);
