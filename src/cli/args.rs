@@ -20,7 +20,7 @@ pub struct Args {
     /// Host configuration [default: $RECONCILED_CONFIG, $XDG_CONFIG_HOME/reconciled/config.yaml, /etc/reconciled/config.yaml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Work alone, without asking for a daemon
+    /// Work alone; refused while a daemon has the state
     #[arg(long, global = true)]
     pub standalone: bool,
     /// Say more on standard error; twice or three times for still more
