@@ -1,9 +1,9 @@
 //! Control verbs as an operator meets them: through a daemon, with a dead one, and with nothing but a file.
 
 use crate::{
-    daemon::{Daemon, wait_for},
     env::{Env, Output, rrsets, zone},
     pdns::{Pdns, Rrsets},
+    running::{Daemon, wait_for},
 };
 use std::fs;
 

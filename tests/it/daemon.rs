@@ -3,82 +3,19 @@
 use crate::{
     env::{Env, Output, rrsets, zone},
     pdns::Pdns,
+    running::{Daemon, wait_for},
 };
 use reconciled::failpoint::{NAMES, VARIABLE};
 use std::{
     fs,
     io::{Read, Write},
     os::unix::{net::UnixStream, process::ExitStatusExt},
-    process::{Child, Command},
     time::{Duration, Instant},
 };
 
 const ZONE: &str = "example.com";
 const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
 const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
-
-/// Longest time anything may take to come about.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A daemon that runs; killed with the test.
-pub(crate) struct Daemon<'a> {
-    env: &'a Env,
-    child: Child,
-}
-
-impl Drop for Daemon<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl<'a> Daemon<'a> {
-    /// Starts a daemon and waits until it answers.
-    pub(crate) fn start(env: &'a Env) -> Daemon<'a> {
-        let mut daemon = Daemon::start_with(env, &[]);
-        let socket = env.path("state/api.sock");
-        wait_for("the daemon answers", || {
-            assert!(daemon.ended().is_none(), "{}", daemon.log());
-            UnixStream::connect(&socket).is_ok()
-        });
-        daemon
-    }
-    /// Starts a daemon with variables, and waits for nothing.
-    pub(crate) fn start_with(env: &'a Env, variables: &[(&str, &str)]) -> Daemon<'a> {
-        let config = env.path("config.yaml");
-        let mut command = env.command(&["--config", config.to_str().unwrap(), "run", "-v"]);
-        let log = fs::File::create(env.path("daemon.log")).unwrap();
-        command.envs(variables.iter().copied()).stderr(log);
-        Daemon { env, child: command.spawn().unwrap() }
-    }
-    pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.env.path("daemon.log")).unwrap()
-    }
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.child.try_wait().unwrap()
-    }
-    /// Asks it to stop and waits for its end.
-    pub(crate) fn stop(mut self) {
-        self.signal("TERM");
-        wait_for("the daemon ends", || self.ended().is_some());
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{}", self.log());
-    }
-}
-
-/// Waits for something that comes about by itself.
-#[track_caller]
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LIMIT, "it never came about that {what}");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
 
 fn sync(env: &Env) -> Output {
     env.run(&["sync", "--wait", "--timeout", "60s"])

@@ -16,6 +16,7 @@ mod pdns;
 mod proxy;
 mod push;
 mod remote;
+mod running;
 mod secrets;
 mod ssh;
 mod tidy;

@@ -3,18 +3,13 @@
 use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
+    running::{Daemon, is_ready, wait_for},
 };
 use reconciled::failpoint::{NAMES, VARIABLE};
 use std::{
     fs,
-    io::{Read, Write},
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
-        process::CommandExt,
-    },
-    path::Path,
-    process::{Child, Command, Stdio},
+    os::unix::{fs::PermissionsExt, net::UnixListener, process::CommandExt},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -23,51 +18,6 @@ const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
 const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
 const API: &str = "{name: api, type: A, values: [192.0.2.3]}";
 const FTP: &str = "{name: ftp, type: A, values: [192.0.2.4]}";
-
-/// Longest time anything here may take to come about.
-const SOON: Duration = Duration::from_secs(60);
-
-/// Waits until `is_so`.
-#[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < SOON, "{what} did not come about");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
-/// A running daemon; killed, not asked, when it is dropped.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(env: &Env) -> Daemon {
-        let config = env.path("config.yaml");
-        let log = fs::File::create(env.path("daemon.log")).unwrap();
-        let mut command = env.command(&["--config", config.to_str().unwrap(), "run"]);
-        let daemon = Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        eventually("a ready daemon", || is_ready(&env.path("state/api.sock")));
-        daemon
-    }
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn is_ready(socket: &Path) -> bool {
-    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
-    let mut answer = String::new();
-    let asked = stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: daemon\r\n\r\n");
-    asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.ends_with("\r\n\r\nready\n")
-}
 
 /// A desk whose repository is a push target, with further keys of the pdns entry and of the source.
 fn desk(server: &Pdns, entry: &str, source: &str) -> Env {
@@ -123,7 +73,7 @@ fn addresses(names: &[(&str, &str)]) -> crate::pdns::Rrsets {
 fn a_push_shows_its_plan_deploys_and_says_how_it_ended() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let sha = commit(&env, &[WWW, MAIL]);
     let short = &sha[..7];
     let output = push(&env, &[]).exits(0).hides(&[&server.key]);
@@ -164,7 +114,7 @@ fn a_broken_tree_is_refused_with_its_place_with_and_without_a_daemon() {
     };
     commit(&env, &["{name: www, type: A, vlaues: [192.0.2.1]}"]);
     check();
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     check();
     // Fine everywhere but on this host: only the daemon can know.
     env.write("work/zone.yaml", &zone(ZONE, "pdsn", &[WWW]));
@@ -195,7 +145,7 @@ fn only_what_the_source_reads_is_checked() {
     env.git(&["commit", "-q", "-m", "change"]);
     // Nobody answers: the hook goes by what `init` left.
     push(&env, &[]).exits(0).says(&["note: no plan", "is taken"]).hides(&["Zoen"]);
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     env.git(&["commit", "-q", "--allow-empty", "-m", "again"]);
     push(&env, &[]).exits(0).says(&["infra is in sync at"]).hides(&["Zoen"]);
     assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
@@ -228,7 +178,7 @@ fn line_to_type(output: &Output) -> Vec<String> {
 fn a_held_push_is_refused_with_the_line_to_type_and_that_line_works() {
     let server = Pdns::start();
     let env = desk(&server, "", "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let first = commit(&env, &[WWW, MAIL, API, FTP]);
     push(&env, &[]).exits(0);
     let before = server.rrsets(ZONE);
@@ -260,7 +210,7 @@ fn a_held_push_is_refused_with_the_line_to_type_and_that_line_works() {
 fn where_push_options_may_not_consent_the_host_does() {
     let server = Pdns::start();
     let env = desk(&server, "", ", approve: [socket]");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     commit(&env, &[WWW, MAIL, API, FTP]);
     push(&env, &[]).exits(0);
     commit(&env, &[WWW]);
@@ -279,7 +229,7 @@ fn where_held_pushes_are_taken_what_is_held_waits() {
     let env = desk(&server, "", "");
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     commit(&env, &[WWW, MAIL, API, FTP]);
     push(&env, &[]).exits(0);
     let before = server.rrsets(ZONE);
@@ -298,7 +248,7 @@ fn where_held_pushes_are_taken_what_is_held_waits() {
 fn a_plan_takes_nothing_and_leaves_no_object_behind() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     for limit in ["1", "100"] {
         // Packed, and as loose objects: both wait in quarantine.
         env.git_in("repo.git", &["config", "receive.unpackLimit", limit]);
@@ -319,20 +269,20 @@ fn a_plan_takes_nothing_and_leaves_no_object_behind() {
 fn nobody_waits_with_wait_0_and_it_is_deployed_all_the_same() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     commit(&env, &[WWW]);
     push(&env, &["-o", "reconciled.wait=0"])
         .exits(0)
         .says(&["is taken; to follow it"])
         .hides(&["in sync at"]);
-    eventually("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+    wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
 }
 
 #[test]
 fn a_branch_that_nobody_follows_is_planned_taken_and_not_applied() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     commit(&env, &[WWW]);
     push(&env, &[]).exits(0);
     let sha = commit(&env, &[WWW, MAIL]);
@@ -358,7 +308,7 @@ fn a_branch_that_nobody_follows_is_planned_taken_and_not_applied() {
 fn the_followed_branch_is_neither_deleted_nor_rewound_by_accident() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let daemon = Daemon::start(&env);
+    let daemon = Daemon::ready(&env);
     let first = commit(&env, &[WWW]);
     push(&env, &[]).exits(0);
     let second = commit(&env, &[WWW, MAIL]);
@@ -378,7 +328,7 @@ fn the_followed_branch_is_neither_deleted_nor_rewound_by_accident() {
     assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
 
     // Without a daemon nobody could consent.
-    daemon.kill();
+    drop(daemon);
     commit(&env, &[API]);
     env.git(&["reset", "-q", "--hard", "HEAD~"]);
     env.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
@@ -393,8 +343,8 @@ fn a_dead_daemon_takes_the_push_and_deploys_it_when_it_is_back() {
     let sha = commit(&env, &[WWW]);
     push(&env, &[]).exits(0).says(&["note: no plan: the daemon at", "is taken, and applied once"]);
     assert_eq!(tip(&env, "main"), sha);
-    let _daemon = Daemon::start(&env);
-    eventually("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+    let _daemon = Daemon::ready(&env);
+    wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
 }
 
 #[test]
@@ -418,7 +368,7 @@ fn a_daemon_that_hangs_keeps_no_push_back() {
 fn a_hundred_pushes_in_a_row_end_in_the_last_state() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     for n in 1..=100 {
         commit(&env, &[&format!("{{name: www, type: A, values: [192.0.2.{n}]}}")]);
         push(&env, &["-o", "reconciled.wait=0"]).exits(0);
@@ -434,21 +384,21 @@ fn a_daemon_killed_during_a_push_loses_nothing() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
     for n in 1..=5_u64 {
-        let daemon = Daemon::start(&env);
+        let daemon = Daemon::ready(&env);
         let value = format!("192.0.2.{n}");
         let sha = commit(&env, &[&format!("{{name: www, type: A, values: [{value}]}}")]);
         let pushing = std::thread::scope(|scope| {
             let pushing = scope.spawn(|| push(&env, &[]));
             std::thread::park_timeout(Duration::from_millis(20 * n));
-            daemon.kill();
+            drop(daemon);
             pushing.join().unwrap()
         });
         // Whatever it found of the daemon, the push is taken and ends with a word about that.
         let output = pushing.exits(0);
         assert!(output.all().contains("is taken") || output.all().contains("in sync at"), "{}", output.all());
         assert_eq!(tip(&env, "main"), sha);
-        let _daemon = Daemon::start(&env);
-        eventually("the record", || server.rrsets(ZONE) == addresses(&[("www", &value)]));
+        let _daemon = Daemon::ready(&env);
+        wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", &value)]));
     }
 }
 
@@ -475,9 +425,9 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     fs::set_permissions(env.path("config.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(env.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let config = env.path("config.yaml");
-    let mut run = env.command(&["--config", config.to_str().unwrap(), "run"]);
-    let _daemon = Daemon(run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    eventually("a ready daemon", || is_ready(&env.path("api.sock")));
+    let run = env.command(&["--config", config.to_str().unwrap(), "run"]);
+    let _daemon = Daemon::of(run, env.path("daemon.log"));
+    wait_for("a ready daemon", || is_ready(&env.path("api.sock")));
 
     // What Git asks of who pushes to a repository of another user.
     let (work, repo) = (env.path("work"), env.path("repo.git"));
@@ -550,7 +500,7 @@ fn init_makes_a_work_tree_whose_first_push_deploys_what_was_imported() {
         "git -C desk push -u origin main",
     ]);
     assert!(fs::read_to_string(env.path("desk/example.com.yaml")).unwrap().contains("192.0.2.1"));
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     env.git_in("desk", &["add", "-A"]);
     env.git_in("desk", &["commit", "-q", "-m", "first state"]);
     let mut command = git(&env, &["push", "-u", "origin", "main"]);
@@ -569,20 +519,17 @@ fn a_daemon_killed_at_every_place_of_a_push_loses_nothing() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
     for (n, place) in (1..).zip(NAMES.iter().flat_map(|name| [name.to_string(), format!("{name}:2")])) {
-        let config = env.path("config.yaml");
-        let mut armed = env.command(&["--config", config.to_str().unwrap(), "run"]);
-        armed.env(VARIABLE, &place).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut daemon = Daemon(armed.spawn().unwrap());
+        let mut daemon = Daemon::start_with(&env, &[(VARIABLE, &place)]);
         // Some places are met before there is a push.
         let socket = env.path("state/api.sock");
-        eventually("a daemon", || is_ready(&socket) || daemon.0.try_wait().unwrap().is_some());
+        wait_for("a daemon", || is_ready(&socket) || daemon.ended().is_some());
         let value = format!("192.0.2.{n}");
         let sha = commit(&env, &[&format!("{{name: www, type: A, values: [{value}]}}")]);
         push(&env, &[]).exits(0);
         assert_eq!(tip(&env, "main"), sha, "{place}");
         drop(daemon);
-        let _daemon = Daemon::start(&env);
-        eventually(&place, || server.rrsets(ZONE) == addresses(&[("www", &value)]));
+        let _daemon = Daemon::ready(&env);
+        wait_for(&place, || server.rrsets(ZONE) == addresses(&[("www", &value)]));
         assert_eq!(env.sql("PRAGMA integrity_check"), "ok", "{place}");
     }
 }
@@ -594,7 +541,7 @@ fn a_push_while_the_server_is_down_is_taken_and_says_that_it_failed() {
     env.write("key", "canary-of-the-key");
     // Nothing listens on the port of discard.
     env.config(&env.pdns_entry("http://127.0.0.1:9", WIDE_GUARD));
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let sha = commit(&env, &[WWW]);
     push(&env, &["-o", "reconciled.wait=10s"])
         .exits(0)
@@ -607,7 +554,7 @@ fn a_push_while_the_server_is_down_is_taken_and_says_that_it_failed() {
 fn a_tag_of_a_range_is_checked_and_applied_where_it_is_the_highest() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, ", ref: {semver: \"^1\"}");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let to = |refspec: &str| env.finish(git(&env, &["push", "origin", refspec]));
     commit(&env, &[WWW]);
     to("HEAD:refs/tags/v1.1.0").exits(0).says(&["is not planned", "infra is in sync at", "2 created"]);
@@ -631,7 +578,7 @@ fn two_sources_of_one_repository_are_planned_together_and_followed_each() {
     );
     let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
     env.write("config.yaml", &format!("{head}{sources}providers:{tail}"));
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     env.write("work/one/zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     env.write("work/two/zone.yaml", &zone("example.net", "pdns", &[MAIL]));
     env.git(&["add", "-A"]);
@@ -652,7 +599,7 @@ fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
     let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
     let sources = source("main") + &source("prod");
     env.write("config.yaml", &format!("{head}sources:\n{sources}providers:{tail}"));
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let write = |records: &[&str]| {
         env.write("work/main/zone.yaml", &zone(ZONE, "pdns", records));
         env.write("work/prod/zone.yaml", &zone("example.net", "pdns", records));
@@ -679,7 +626,7 @@ fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
 fn a_push_over_ssh_through_git_shell_is_told_the_same() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::start(&env);
+    let _daemon = Daemon::ready(&env);
     let at = |name: &str| env.path(name).to_str().unwrap().to_owned();
     for key in ["host_key", "client_key"] {
         let made =

@@ -4,9 +4,9 @@
 //! be had, `RECONCILED_TEST_SYSTEMD=no` leaves these tests out; without it they fail and say why.
 
 use crate::{
-    daemon::wait_for,
     env::{Env, rrsets, zone},
     pdns::Pdns,
+    running::wait_for,
 };
 use std::{
     fs,
