@@ -10,7 +10,8 @@ use crate::{
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
         ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget,
-        PushTargetAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk,
+        Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, by_file, suspending_file},
     source::Limits,
@@ -61,6 +62,7 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/explain", get(explain))
         .route("/v1/suspend", post(suspend))
         .route("/v1/resume", post(resume))
+        .route("/v1/rollback", post(rollback))
         .route("/v1/plan", post(plan).layer(large()))
         .route("/v1/sync", post(sync))
         .route("/v1/push/target", post(push_target))
@@ -254,8 +256,29 @@ async fn resume(
     let (instance, ask) = (daemon.instance(), said(body)?);
     let now = instance.session.clock.now();
     let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
+    if !resumed.released.is_empty() {
+        repinned(&instance).await?;
+    }
     daemon::resumed(&instance);
     Ok(Json(resumed))
+}
+
+async fn rollback(
+    State(daemon): Host,
+    Extension(Actor(actor)): Extension<Actor>,
+    body: Said<RollbackAsk>,
+) -> Answer<RolledBack> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let now = instance.session.clock.now();
+    let done = operation::rollback(&instance.session, &instance.writing.db, &ask, &actor, now).await?;
+    repinned(&instance).await?;
+    Ok(Json(done))
+}
+
+/// Has what is kept at earlier revisions come into force.
+async fn repinned(instance: &daemon::Instance) -> Result<(), Failure> {
+    let news = instance.follower.repin().await;
+    news.map(drop).map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
 }
 
 async fn plan(State(daemon): Host, body: Said<PlanAsk>) -> Answer<PlanAnswer> {

@@ -48,7 +48,7 @@ pub(super) async fn run(
     tell_warnings(&session, out);
     let ask = ask(&selection)?;
     let writing = session.writer().await?;
-    let outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
+    let mut outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
     tell_problems(&outlook, out);
     let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
     let mut survey = out
@@ -78,7 +78,7 @@ pub(super) async fn run(
     plan.resource_changes = Vec::new();
     // Where something could not even be read there is an error to report, not progress to wait for.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
-    let work = carry_out(&session, &writing, &outlook, survey, &options, timeout);
+    let work = carry_out(&session, &writing, &mut outlook, survey, &options, timeout);
     let result = out.during("applying", &session, work).await;
     writing.db.close().await;
     let converge = result?;
@@ -88,14 +88,20 @@ pub(super) async fn run(
 async fn carry_out(
     session: &Session,
     writing: &Writing,
-    outlook: &Outlook,
+    outlook: &mut Outlook,
     survey: Survey,
     options: &SurveyOptions,
     timeout: Period,
 ) -> Result<Converge, Failure> {
     writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+    writing.end_pins(&outlook.pins).await?;
     let until = session.clock.now() + timeout.0;
-    let converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
+    let mut converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
+    // What was made puts out values that others wait for.
+    while !converge.timed_out && session.renew(outlook, &*writing.db).await? {
+        let next = writing.engine.converge(&outlook.desired, options, until).await?;
+        converge = converge.then(next);
+    }
     let whole = options.selection.is_all()
         && !outlook.is_invalid()
         && outlook.withheld.is_empty()
@@ -111,7 +117,13 @@ async fn carry_out(
     if whole && configured && converge.round.is_in_sync() {
         writing.end_recovery().await?;
     }
-    if whole && configured && converge.round.is_in_sync() && all_versioned(writing, &converge).await? {
+    let is_pinned = !outlook.pins.kept.is_empty();
+    if whole
+        && configured
+        && !is_pinned
+        && converge.round.is_in_sync()
+        && all_versioned(writing, &converge).await?
+    {
         for converged in session.converged(&outlook.snapshots()) {
             writing.engine.converged(converged).await?;
         }

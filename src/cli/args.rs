@@ -70,8 +70,10 @@ pub enum Command {
     Plan(PlanArgs),
     /// Bring back a state from a backup
     Restore(RestoreArgs),
-    /// Write again to what was suspended
+    /// Write again to what was suspended, and let go on what was rolled back
     Resume(ResumeArgs),
+    /// Keep resources as an earlier revision declares them
+    Rollback(super::rollback::RollbackArgs),
     /// Make a new state
     State(StateArgs),
     /// Keep the world in step, until a signal says to stop

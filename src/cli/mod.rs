@@ -23,6 +23,7 @@ mod man;
 mod out;
 mod plan;
 mod progress;
+mod rollback;
 mod run;
 mod status;
 mod suspend;
@@ -82,6 +83,7 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
         Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
+        Command::Rollback(rollback) => rollback::run(args, rollback, environment, out).await,
         Command::Run(run) => run::run(args, run, environment).await,
         Command::State(state) => backup::state(args, state, environment, out).await,
         Command::Status(status) => status::run(args, status, environment, out).await,

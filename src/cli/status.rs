@@ -106,7 +106,7 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
     let part = Part { resources, conditions: &status.conditions };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
-        let problems = render::status::problems(&status.conditions, &[], &status.suspensions, now);
+        let problems = render::status::problems(status, now);
         if problems.is_empty() { table } else { format!("{table}\n{problems}") }
     })?;
     if resources.is_empty() && status.conditions.is_empty() {

@@ -120,7 +120,12 @@ pub(super) async fn resume(
             result?
         }
     };
-    out.data(&format!("{} {} goes on", resumed.ended.id, resumed.ended.what));
+    if let Some(ended) = &resumed.ended {
+        out.data(&format!("{} {} goes on", ended.id, ended.what));
+    }
+    for pin in &resumed.released {
+        out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
+    }
     for left in &resumed.left {
         out.talk(&format!("still suspended: {} {}: {}", left.id, left.what, left.reason));
     }
@@ -134,7 +139,7 @@ pub(super) async fn resume(
 }
 
 /// `--for`, in milliseconds.
-fn period(text: &str) -> Result<u64, Failure> {
+pub(super) fn period(text: &str) -> Result<u64, Failure> {
     let wrong = || Failure::hinted(format!("`{text}` is no duration"), "write 30m, 2h or 1d");
     let period: Period = text.parse().map_err(|_| wrong())?;
     if period.0.is_zero() {

@@ -166,7 +166,7 @@ mod tests {
         let loaded = desired(&config, "dns-company", SourceRules::from(&config.sources[0]));
         assert_eq!(loaded.problems, []);
         // The zone, ten record sets of common/ (the texts of two teams are one of them), shop.
-        assert_eq!(count(&loaded, "pdns/example.com"), 11);
+        assert_eq!(count(&loaded, "pdns/example.com"), 12);
         assert_eq!(count(&loaded, "pdns/2.0.192.in-addr.arpa"), 3);
         assert_eq!(count(&loaded, "zones/2.0.192.in-addr.arpa"), 3);
     }

@@ -8,7 +8,7 @@ use super::changes::changed;
 use crate::{
     config::SourceConfig,
     operation::Pushed,
-    session::{Failure, Outlook, Session, Snapshot, SourceAsk, Writing, chain},
+    session::{Failure, KnownOutputs, Outlook, Pins, Session, Snapshot, SourceAsk, Writing, chain},
 };
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use reconciled_engine::{
@@ -63,6 +63,8 @@ struct Question {
     accept_rewind: Option<(Arc<str>, Arc<str>)>,
     /// The push that led to the question.
     pushed: Option<Pushed>,
+    /// Not the sources moved, but what is kept at earlier revisions of them: no remote need be asked.
+    is_about_pins: bool,
     answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
 }
 
@@ -99,7 +101,9 @@ impl Follower {
 
     /// Has a source, or all, looked at now. Waits for nothing.
     pub fn wake(&self, source: Option<Arc<str>>) {
-        let _ = self.questions.send(Question { source, accept_rewind: None, pushed: None, answer: None });
+        let question =
+            Question { source, accept_rewind: None, pushed: None, is_about_pins: false, answer: None };
+        let _ = self.questions.send(question);
     }
 
     /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
@@ -113,7 +117,22 @@ impl Follower {
         pushed: Option<Pushed>,
     ) -> Result<News, Arc<Failure>> {
         let (answer, told) = oneshot::channel();
-        let _ = self.questions.send(Question { source, accept_rewind, pushed, answer: Some(answer) });
+        let answer = Some(answer);
+        let question = Question { source, accept_rewind, pushed, is_about_pins: false, answer };
+        let _ = self.questions.send(question);
+        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
+    }
+}
+
+impl Follower {
+    /// Has what is kept at earlier revisions looked at anew, and waits until that is in force.
+    ///
+    /// Errors: such a revision cannot be read; the daemon stops.
+    pub async fn repin(&self) -> Result<News, Arc<Failure>> {
+        let (answer, told) = oneshot::channel();
+        let (source, answer) = (None, Some(answer));
+        let question = Question { source, accept_rewind: None, pushed: None, is_about_pins: true, answer };
+        let _ = self.questions.send(question);
         told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
     }
 }
@@ -161,6 +180,8 @@ pub(super) struct Loop {
     polls: FuturesUnordered<BoxFuture<'static, Polled>>,
     askers: Vec<Asker>,
     outlook: Standing,
+    /// When something is no longer kept at an earlier revision, since the epoch.
+    pins_due: Option<Duration>,
 }
 
 /// What is in force, without the trees.
@@ -171,6 +192,10 @@ struct Standing {
     messages: BTreeMap<Arc<str>, Vec<String>>,
     /// Sources with an error in their manifests.
     broken: BTreeSet<Arc<str>>,
+    /// The outputs that it was loaded with.
+    outputs: KnownOutputs,
+    /// What is kept at earlier revisions.
+    pins: Pins,
     /// Nothing is invalid, withheld or out of sight.
     is_whole: bool,
     /// Everything that follows from a whole outlook that is in sync was done.
@@ -201,7 +226,19 @@ pub(super) fn follow(
     let follower = Follower { questions: send, shown: shown.clone() };
     let polls = FuturesUnordered::new();
     let (askers, outlook) = (Vec::new(), Standing::default());
-    (follower, Loop { session, writing, scheduler, shown, questions, sources, polls, askers, outlook })
+    let following = Loop {
+        session,
+        writing,
+        scheduler,
+        shown,
+        questions,
+        sources,
+        polls,
+        askers,
+        outlook,
+        pins_due: None,
+    };
+    (follower, following)
 }
 
 impl Loop {
@@ -216,13 +253,27 @@ impl Loop {
                 let poll = poll(&self.session, &self.writing, source);
                 self.polls.push(poll);
             }
+            if self.pins_due.is_some_and(|due| due <= now) {
+                let _ = self.load().await;
+            }
             let next = self.sources.values().filter(|s| !s.is_polling).map(|s| s.due).min();
+            let next = next.into_iter().chain(self.pins_due).min();
             let wait = next.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
                 () = cx.stop.wished() => break,
-                Some(question) = self.questions.recv() => self.hear(question),
+                Some(question) = self.questions.recv() => match question.is_about_pins {
+                    true => self.repin(question.answer).await,
+                    false => self.hear(question),
+                },
                 Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
-                Some(event) = progress.next() => if event == Progress::Idle { self.settle().await },
+                Some(event) = progress.next() => match event {
+                    Progress::PassEnded { scope, .. } if self.is_referred_to(&scope) => self.renew().await,
+                    Progress::Idle => {
+                        self.renew().await;
+                        self.settle().await;
+                    }
+                    _ => {}
+                },
                 () = cx.clock.sleep(wait) => {}
             }
         }
@@ -361,6 +412,7 @@ impl Loop {
             tracing::error!(error = %failure, "revision cannot come into force");
             // The next poll is as good as a first one.
             let soon = self.session.surveyor.cx.clock.now() + AGAIN;
+            self.pins_due = self.pins_due.map(|due| due.max(soon));
             for source in self.sources.values_mut() {
                 (source.snapshot, source.loaded, source.due) = (None, None, soon);
             }
@@ -373,10 +425,11 @@ impl Loop {
             self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
         self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+        self.writing.end_pins(&outlook.pins).await?;
         let has_errors = outlook.has_errors();
         let messages: BTreeMap<Arc<str>, Vec<String>> =
             outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
-        let Outlook { snapshots, desired, withheld, broken, .. } = outlook;
+        let Outlook { snapshots, desired, withheld, broken, outputs, pins, .. } = outlook;
         let is_whole = !has_errors
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
@@ -406,10 +459,13 @@ impl Loop {
                 _ => Some(snapshot),
             };
         }
+        self.pins_due = pins.next();
         self.outlook = Standing {
             desired: desired.clone(),
             messages: messages.clone(),
             broken,
+            outputs,
+            pins,
             is_whole,
             is_settled: false,
         };
@@ -421,6 +477,34 @@ impl Loop {
         tracing::info!(scopes = changed.len(), "desired state is in force");
         self.scheduler.desire(desired, changed.clone());
         Ok(changed)
+    }
+
+    /// Loads again with what is kept at earlier revisions now, and answers.
+    async fn repin(&mut self, answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>) {
+        let loaded = self.load().await;
+        let news = loaded.map(|changed| News { changed, ..News::default() });
+        if let Some(answer) = answer {
+            let _ = answer.send(news);
+        }
+    }
+
+    /// True when a manifest refers to outputs of what is declared in `scope`.
+    fn is_referred_to(&self, scope: &Scope) -> bool {
+        let referred = self.outlook.outputs.manifests();
+        let desired = &self.outlook.desired;
+        let is_in = |resource: &reconciled_provider::Resource| {
+            referred.contains(&desired.manifest(resource.origin).key)
+        };
+        !referred.is_empty() && desired.in_scope(scope).iter().any(is_in)
+    }
+
+    /// Loads again when outputs that manifests refer to came about or changed.
+    async fn renew(&mut self) {
+        match self.session.has_news(&self.outlook.outputs, &*self.writing.db).await {
+            Ok(false) => {}
+            Ok(true) => drop(self.load().await),
+            Err(failure) => tracing::warn!(error = %failure, "outputs cannot be read"),
+        }
     }
 
     /// Tells every asker what came about, and answers those who wait for nothing more.
@@ -482,7 +566,7 @@ impl Loop {
         // Only where every scope has a version can a later look be spared.
         let versions = writing.db.versions().await?;
         let versioned: BTreeSet<&Scope> = versions.iter().map(|(scope, _)| scope).collect();
-        if scopes.iter().all(|scope| versioned.contains(scope)) {
+        if self.outlook.pins.kept.is_empty() && scopes.iter().all(|scope| versioned.contains(scope)) {
             for converged in self.session.converged(&snapshots) {
                 writing.engine.converged(converged).await?;
             }

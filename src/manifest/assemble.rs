@@ -58,10 +58,12 @@ pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>
         policies: cache.policies.clone(),
         scopes,
         exclusive,
+        pinned: BTreeMap::new(),
         generations: None,
     };
     let counts = loading.counts;
-    Loaded { desired, problems: sorted_problems(loading), withheld, contested, counts }
+    let outputs = loading.asked.take();
+    Loaded { desired, problems: sorted_problems(loading), withheld, contested, outputs, counts }
 }
 
 /// The unit of each index in the desired set.
@@ -357,7 +359,7 @@ fn meta(loading: &Loading<'_>, number: usize, after: &After) -> ManifestMeta {
         address: unit.address.clone(),
         file: path(loading, unit).clone(),
         line: unit.merged.as_ref().map_or(line, |merged| merged.line_in_last(line).unwrap_or(line)),
-        content: unit.document.content,
+        content: unit.resolved.content,
         labels: unit.document.labels.clone(),
         after: after[number].clone(),
         moved_from: unit.document.settings.moved_from.clone(),

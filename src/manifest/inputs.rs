@@ -32,7 +32,7 @@ impl Uses {
         let side = &loading.sides[unit.source];
         self.blobs.iter().all(|(path, oid)| side.oids.get(path) == oid.as_ref())
             && self.secrets.iter().all(|(secret, mark)| mark_of(loading, unit, secret).ok() == *mark)
-            && self.outputs.iter().all(|(reference, value)| output_of(loading, reference) == *value)
+            && self.outputs.iter().all(|(reference, value)| loading.output(reference) == *value)
             && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
     }
 }
@@ -46,13 +46,6 @@ pub(super) fn scopes_hash(scopes: &BTreeSet<Scope>) -> Hash {
 fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<SecretMark, Error> {
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
     loading.request.secrets.mark(unit.key.source(), &kind, reference)
-}
-
-fn output_of(loading: &Loading<'_>, reference: &Reference) -> Option<Arc<str>> {
-    match loading.request.outputs.get(reference) {
-        Value::Known(text) => Some(text),
-        Value::Unknown => None,
-    }
 }
 
 fn siblings<'a>(loading: &'a Loading<'_>, unit: &'a Unit, kind: &str) -> impl Iterator<Item = &'a Unit> {
@@ -115,7 +108,7 @@ impl Inputs for Recorder<'_, '_> {
         if self.hides_outputs {
             return Value::Unknown;
         }
-        let value = output_of(self.loading, reference);
+        let value = self.loading.output(reference);
         self.uses.borrow_mut().outputs.insert(reference.clone(), value.clone());
         value.map_or(Value::Unknown, Value::Known)
     }

@@ -21,6 +21,7 @@ mod inputs;
 mod normalize;
 mod overlay;
 mod read;
+mod refer;
 mod resolve;
 mod select;
 mod selector;
@@ -34,13 +35,15 @@ pub(crate) mod testing;
 mod tests;
 
 pub use cache::Cache;
+pub(crate) use refer::output_at;
 
 use crate::config::{Allow, ApplyMode, Host, HostSecrets, OnInvalid, SourceConfig, Vars};
 use bytes::Bytes;
 use read::{Loading, read_text};
 use reconciled_engine::Desired;
 use reconciled_provider::{
-    Drift, Error, Kinds, Observer, Problem, Reference, ResourceId, Scope, SecretMark, SecretRef, Value,
+    Drift, Error, Kinds, ManifestKey, Observer, Problem, Reference, ResourceId, Scope, SecretMark, SecretRef,
+    Value,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -64,6 +67,8 @@ pub trait Files {
 pub trait Outputs {
     /// The value of one output, if it is there.
     fn get(&self, reference: &Reference) -> Value;
+    /// What is put out by a manifest whose outputs are known, for "did you mean".
+    fn names(&self, manifest: &ManifestKey) -> Vec<String>;
 }
 
 /// No output is known.
@@ -73,6 +78,9 @@ pub struct NoOutputs;
 impl Outputs for NoOutputs {
     fn get(&self, _: &Reference) -> Value {
         Value::Unknown
+    }
+    fn names(&self, _: &ManifestKey) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -230,6 +238,8 @@ pub struct Loaded {
     pub withheld: BTreeSet<Arc<str>>,
     /// What more than one source declares. Who tracks it owns it; with [`Request::owners`] loading again tells.
     pub contested: BTreeSet<(Scope, ResourceId)>,
+    /// Outputs that were asked for. With [`Request::outputs`] loading again puts their values in place.
+    pub outputs: BTreeSet<Reference>,
     /// How much was read.
     pub counts: Counts,
 }

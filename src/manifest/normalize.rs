@@ -10,12 +10,9 @@ use super::{
     inputs::{Recorder, Uses, scopes_hash},
     read::{Loading, Unit},
     standing::{self, Standing},
-    substitute::{self, Gaps, Put, Root},
+    substitute::{self, Gaps, Put},
 };
-use reconciled_provider::{
-    Address, Manifest, ManifestKey, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span,
-    Spec,
-};
+use reconciled_provider::{Manifest, Node, Normalized, Policies, Problem, ResourceId, Scope, Span, Spec};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -253,23 +250,10 @@ impl Loading<'_> {
         let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
         substitute::substitute(spec, verbatim, &|root| {
             let put = unit.resolved.puts.get(root).cloned().unwrap_or(Put::Failed);
-            match (root, &put) {
-                (Root::Output(address, path), Put::Value(..)) if hides_outputs => {
-                    Put::Unknown(Reference { target: self.target(unit, address), path: path.clone() })
-                }
-                _ => put,
+            match put {
+                Put::Output(_, _, reference) if hides_outputs => Put::Unknown(reference),
+                put => put,
             }
         })
-    }
-
-    /// The manifest that an address was found to mean.
-    fn target(&self, unit: &Unit, address: &Address) -> ManifestKey {
-        let means = |key: &&ManifestKey| {
-            key.kind() == &*address.kind
-                && key.name() == &*address.name
-                && address.group.as_deref().is_none_or(|group| group == key.group())
-        };
-        let found = unit.resolved.after.iter().find(means).cloned();
-        found.expect("a reference with a value has its manifest among those waited for")
     }
 }

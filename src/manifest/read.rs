@@ -11,7 +11,7 @@ use super::{
     vars::{self, Variables},
 };
 use reconciled_provider::{
-    Address, Manifest, ManifestKey, Node, Problem, SourceFile, Span,
+    Address, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span, Value,
     yaml::{Limits, parse},
 };
 use std::{
@@ -30,6 +30,8 @@ pub(super) struct Loading<'a> {
     pub(super) entries: Vec<EntryView>,
     pub(super) verbatim: Verbatim,
     pub(super) counts: Counts,
+    /// Outputs that were asked for, known or not.
+    pub(super) asked: RefCell<BTreeSet<Reference>>,
 }
 
 /// One source during a load.
@@ -129,6 +131,7 @@ impl<'a> Loading<'a> {
             entries: request.entries.to_vec(),
             verbatim,
             counts: Counts::default(),
+            asked: RefCell::default(),
         };
         let mut files = HashMap::new();
         for source in request.sources {
@@ -245,6 +248,35 @@ impl<'a> Loading<'a> {
             false => trees.specs[unit.ordinal].take(),
         };
         (trees.file.clone(), spec.expect("the spec of each manifest is there after parsing"))
+    }
+
+    /// Lets `look` see the spec of a manifest as it is written; parses the file again if it came from the cache.
+    pub(super) fn with_spec<T>(&self, unit: &Unit, look: impl FnOnce(&Node) -> T) -> T {
+        if let Some(merged) = &unit.merged {
+            return look(&merged.spec);
+        }
+        let side = &self.sides[unit.source];
+        let text = &side.texts[unit.text];
+        let mut trees = text.trees.borrow_mut();
+        if trees.as_ref().is_none_or(|trees| trees.specs[unit.ordinal].is_none()) {
+            *trees = self.parse(side.request.files, &text.path).1;
+        }
+        let trees = trees.as_ref().expect("a blob that was parsed before parses again");
+        look(trees.specs[unit.ordinal].as_ref().expect("the spec of each manifest is there after parsing"))
+    }
+
+    /// The value of an output, if it is known; remembers that it was asked for.
+    pub(super) fn output(&self, reference: &Reference) -> Option<Arc<str>> {
+        self.asked.borrow_mut().insert(reference.clone());
+        match self.request.outputs.get(reference) {
+            Value::Known(text) => Some(text),
+            Value::Unknown => None,
+        }
+    }
+
+    /// True when the text of this field is never substituted.
+    pub(super) fn is_verbatim(&self, unit: &Unit, field: &str) -> bool {
+        self.verbatim.get(&unit.document.kind).is_some_and(|fields| fields.contains(field))
     }
 
     /// The whole document of a manifest, for uniting layers.

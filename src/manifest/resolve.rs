@@ -4,11 +4,11 @@ use super::{
     Mode,
     read::{Loading, Unit},
     standing::{self, Standing},
-    substitute::{Put, Root, kind_of, replaced},
+    substitute::{Put, Root, replaced},
 };
 use crate::config::Host;
 use reconciled_provider::{
-    Address, Hash, ManifestKey, Problem, Reference, Span, Value, problem::did_you_mean, yaml::ScalarKind,
+    Address, Hash, ManifestKey, Problem, Reference, Span, problem::did_you_mean, yaml::ScalarKind,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,6 +21,8 @@ pub(super) struct Resolved {
     pub(super) puts: BTreeMap<Root, Put>,
     /// Hash of content and values: equal input, equal manifest.
     pub(super) input: Hash,
+    /// Hash of what persons wrote: content and values, without outputs.
+    pub(super) content: Hash,
     /// Manifests it refers to or names in `depends-on`.
     pub(super) after: Vec<ManifestKey>,
     /// An output of another manifest is used and known.
@@ -43,7 +45,7 @@ impl Directory {
     }
 
     /// The manifest that `address` means when `from` says it.
-    fn find(&self, units: &[Unit], from: &Unit, address: &Address) -> Result<usize, Box<Problem>> {
+    pub(super) fn find(&self, units: &[Unit], from: &Unit, address: &Address) -> Result<usize, Box<Problem>> {
         let key = (from.source, address.kind.clone(), address.name.clone());
         let of_group = |index: &usize| {
             let unit = &units[*index];
@@ -109,7 +111,8 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
         let mut problems = Vec::new();
         let unit = &loading.units[index];
         let mut resolved =
-            Resolver { loading, directory: &directory, unit, problems: &mut problems }.resolve();
+            Resolver { loading, directory: &directory, unit, problems: &mut problems, trail: vec![index] }
+                .resolve();
         let problems: Vec<Problem> = problems
             .into_iter()
             .map(|(problem, span)| standing::place(loading, unit, problem, span))
@@ -124,11 +127,13 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
     }
 }
 
-struct Resolver<'a, 'b> {
-    loading: &'a Loading<'b>,
-    directory: &'a Directory,
-    unit: &'a Unit,
-    problems: &'a mut Vec<(Problem, Span)>,
+pub(super) struct Resolver<'a, 'b> {
+    pub(super) loading: &'a Loading<'b>,
+    pub(super) directory: &'a Directory,
+    pub(super) unit: &'a Unit,
+    pub(super) problems: &'a mut Vec<(Problem, Span)>,
+    /// Manifests whose values are being looked up, one for the other.
+    pub(super) trail: Vec<usize>,
 }
 
 impl Resolver<'_, '_> {
@@ -138,6 +143,7 @@ impl Resolver<'_, '_> {
         for token in &document.tokens {
             let put = self.put(&token.root, token.span, &mut resolved);
             resolved.failed |= put == Put::Failed;
+            resolved.has_outputs |= matches!(put, Put::Output(..));
             resolved.puts.insert(token.root.clone(), put);
         }
         for (address, span) in &document.settings.depends_on {
@@ -148,15 +154,16 @@ impl Resolver<'_, '_> {
         }
         resolved.after.sort();
         resolved.after.dedup();
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&document.content.0);
         // Debug prints every part of roots and values; only equality within one process counts.
-        hasher.update(format!("{:?}", resolved.puts).as_bytes());
-        resolved.input.0.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        resolved.input = hash(&document.content, &format!("{:?}", resolved.puts));
+        resolved.content = match written(&resolved.puts) {
+            Some(values) => hash(&document.content, &values),
+            None => document.content,
+        };
         resolved
     }
 
-    fn put(&mut self, root: &Root, span: Span, resolved: &mut Resolved) -> Put {
+    pub(super) fn put(&mut self, root: &Root, span: Span, resolved: &mut Resolved) -> Put {
         let anywhere = self.loading.mode == Mode::Anywhere;
         match root {
             Root::Malformed(text) => {
@@ -165,7 +172,7 @@ impl Resolver<'_, '_> {
                 self.problems.push((problem.hint(hint), span));
                 Put::Failed
             }
-            Root::Output(address, path) => self.output(address, path, span, resolved),
+            Root::Output(address, path) => self.referred(address, path, span, resolved),
             _ if anywhere => Put::Unknown(Reference {
                 target: ManifestKey::new("", "reconciled", "Host", "", "any"),
                 path: "value".into(),
@@ -190,14 +197,6 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// A file that cannot be read is one problem, not one for everything that may be in it.
-    fn miss(&mut self, problem: Problem, span: Span) -> Put {
-        if !self.loading.sides[self.unit.source].has_unread() {
-            self.problems.push((problem, span));
-        }
-        Put::Failed
-    }
-
     fn variable(&mut self, name: &str, span: Span) -> Put {
         let variables = &self.loading.sides[self.unit.source].variables;
         if let Some((text, kind)) = variables.values.get(name) {
@@ -214,31 +213,24 @@ impl Resolver<'_, '_> {
         }
         Put::Failed
     }
+}
 
-    fn output(&mut self, address: &Address, path: &Arc<str>, span: Span, resolved: &mut Resolved) -> Put {
-        let target = match self.directory.find(&self.loading.units, self.unit, address) {
-            Ok(target) => &self.loading.units[target],
-            Err(problem) => return self.miss(*problem, span),
-        };
-        if target.key == self.unit.key {
-            let problem = Problem::error(format!("{} refers to itself", self.unit.address));
-            self.problems.push((problem, span));
-            return Put::Failed;
-        }
-        if matches!(target.standing, Standing::Unselected | Standing::Unassigned) {
-            let text = format!("`{address}` is not applied on this host, so this value stays unknown");
-            self.problems.push((Problem::warning(text), span));
-        }
-        resolved.after.push(target.key.clone());
-        let reference = Reference { target: target.key.clone(), path: path.clone() };
-        match self.loading.request.outputs.get(&reference) {
-            Value::Known(text) => {
-                resolved.has_outputs = true;
-                Put::Value((*text).into(), kind_of(&text))
-            }
-            Value::Unknown => Put::Unknown(reference),
-        }
-    }
+fn hash(content: &Hash, values: &str) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&content.0);
+    hasher.update(values.as_bytes());
+    let mut hash = Hash::default();
+    hash.0.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    hash
+}
+
+/// The values that persons wrote, in a form that is the same in every process; none where there are none.
+fn written(puts: &BTreeMap<Root, Put>) -> Option<String> {
+    let values = puts.values().filter_map(|put| match put {
+        Put::Value(text, _) => Some(format!("{} {text}\n", text.len())),
+        Put::Output(..) | Put::Unknown(_) | Put::Failed => None,
+    });
+    Some(values.collect::<String>()).filter(|values| !values.is_empty())
 }
 
 /// A text of the configuration in which only facts of the host may stand. Errors: the token without a value.

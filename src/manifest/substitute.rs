@@ -31,7 +31,11 @@ pub(super) struct Token {
 /// What is put in the place of a [`Root`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Put {
+    /// What a person wrote somewhere.
     Value(Box<str>, ScalarKind),
+    /// An output of another manifest, or a text with one in it.
+    Output(Box<str>, ScalarKind, Reference),
+    /// An output that is not known yet.
     Unknown(Reference),
     /// Nothing: the problem is reported elsewhere.
     Failed,
@@ -73,7 +77,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
 
 fn classify(inner: &str) -> Option<Root> {
     let is_path = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./[]".contains(c))
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./[]=,@*".contains(c))
     };
     let malformed = || Root::Malformed(inner.into());
     if let Some(name) = inner.strip_prefix("vars.") {
@@ -186,8 +190,10 @@ pub(super) fn replaced(text: &str, put: &dyn Fn(&Root) -> Put) -> Option<(Box<st
             Piece::Text(text) => new.push_str(text),
             Piece::Ours(root, written) => match put(&root) {
                 // A scalar that is nothing but one value takes that value's kind: a number stays a number.
-                Put::Value(value, kind) if written.len() == text.len() => return Some((value, Some(kind))),
-                Put::Value(value, _) => new.push_str(&value),
+                Put::Value(value, kind) | Put::Output(value, kind, _) if written.len() == text.len() => {
+                    return Some((value, Some(kind)));
+                }
+                Put::Value(value, _) | Put::Output(value, ..) => new.push_str(&value),
                 Put::Unknown(reference) => {
                     new.push_str(written);
                     unknown.push(reference);

@@ -10,9 +10,9 @@ use crate::config::Host;
 use bytes::Bytes;
 use reconciled_provider::{
     At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
-    Inputs, Kind, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer, Policy, Problem,
-    ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Slot, Spec, Tracked, Value,
-    Version, Want, no_hints,
+    Inputs, Kind, Kinds, Manifest, ManifestKey, Marking, Normalized, Observation, Observed, Observer, Policy,
+    Problem, ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Slot, Spec,
+    Tracked, Value, Version, Want, no_hints,
 };
 use serde::Deserialize;
 use std::{
@@ -331,6 +331,10 @@ impl Outputs for Setup {
             Some(text) => Value::Known((*text).into()),
             None => Value::Unknown,
         }
+    }
+    fn names(&self, manifest: &ManifestKey) -> Vec<String> {
+        let names = self.outputs.keys().filter_map(|name| name.split_once(':'));
+        names.filter(|(name, _)| *name == manifest.name()).map(|(_, path)| path.to_string()).collect()
     }
 }
 

@@ -326,6 +326,91 @@ fn a_reference_waits_until_its_value_is_known_and_keeps_its_template() {
 }
 
 #[test]
+fn what_another_manifest_says_is_known_from_git_alone() {
+    let text = [
+        "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, labels: {team: web}}\nspec: {records: [{name: x, ttl: 60, value: \"${vars.ip}\"}]}\n",
+        &thing(
+            "b",
+            "{records: [{name: y, ttl: \"${Thing/a:spec.records[0].ttl}\", value: \"${Thing/a:spec.records[name=x].value} ${Thing/a:metadata.name} ${Thing/a:metadata.labels.team}\"}]}",
+        ),
+    ];
+    let with = |ip: &str| {
+        let mut setup =
+            Setup::new(&[("a.yaml", &text.join("---\n")), ("vars/base.yaml", &format!("ip: {ip}\n"))]);
+        setup.rules().vars = Vars::Files(vec!["vars/base.yaml".into()]);
+        setup
+    };
+    let setup = with("192.0.2.1");
+    let mut cache = Cache::default();
+    let loaded = setup.load(&mut cache);
+    assert_eq!(resources(&loaded), "one/a x = 60 192.0.2.1\none/b y = 60 192.0.2.1 a web");
+    assert!(loaded.outputs.is_empty(), "nothing is asked of the inventory");
+    assert_eq!(resources(&setup.load(&mut cache)), resources(&loaded), "from the cache too");
+    // What it says is written by a person: another value is another content, and comes with a commit.
+    let content = |loaded: &Loaded| loaded.desired.manifests[1].content;
+    let before = content(&loaded);
+    let loaded = with("192.0.2.2").load(&mut cache);
+    assert_eq!(resources(&loaded), "one/a x = 60 192.0.2.2\none/b y = 60 192.0.2.2 a web");
+    assert_ne!(content(&loaded), before);
+}
+
+#[test]
+fn an_output_reaches_through_what_another_manifest_says() {
+    let text = [
+        thing("a", "{}"),
+        thing("b", "{records: [{name: x, value: \"${Thing/a:status.arn}\"}]}"),
+        thing("c", "{records: [{name: y, value: \"<${Thing/b:spec.records[0].value}>\"}]}"),
+    ];
+    let mut setup = Setup::new(&[("a.yaml", &text.join("---\n"))]);
+    let waiting = setup.once();
+    let waits = "waits for infra/test/Thing//a arn";
+    assert_eq!(resources(&waiting), format!("one/b x = {waits}\none/c y = {waits}"));
+    setup.outputs.insert("a:arn".to_string(), "42");
+    let known = setup.once();
+    assert_eq!(resources(&known), "one/b x = 3600 42\none/c y = 3600 <42>");
+    let templates = |loaded: &Loaded| {
+        let all = loaded.desired.scopes.values().flatten();
+        all.map(|resource| resource.spec.template()).collect::<Vec<_>>()
+    };
+    assert_eq!(templates(&waiting), templates(&known), "an output is nothing that a person wrote");
+}
+
+#[test]
+fn references_to_what_is_not_there_say_what_is() {
+    let text = [
+        thing("a", "{zone: z, records: [{name: x}]}"),
+        thing("b", "{records: [{name: y, value: \"${Thing/a:spec.zon}\"}]}"),
+        thing("c", "{records: [{name: y, value: \"${Thing/a:spec.records}\"}]}"),
+        thing("d", "{records: [{name: y, value: \"${Thing/a:metadata.label}\"}]}"),
+        thing("e", "{records: [{name: y, value: \"${Thing/a:status.arm}\"}]}"),
+    ];
+    let mut setup = Setup::new(&[("a.yaml", &text.join("---\n"))]);
+    setup.outputs.insert("a:arn".to_string(), "42");
+    let shown = shown(&setup.once());
+    for words in [
+        "error: Thing/a has no `zon` in `spec`",
+        "did you mean `zone`?",
+        "error: `spec.records` of Thing/a is not one value",
+        "error: Thing/a has no `metadata.label`",
+        "warning: Thing/a puts out no `arm`",
+        "did you mean `arn`?",
+    ] {
+        assert!(shown.contains(words), "{words} is missing in\n{shown}");
+    }
+}
+
+#[test]
+fn manifests_that_say_what_the_other_says_are_a_circle() {
+    let text = [
+        thing("a", "{records: [{name: x, value: \"${Thing/b:spec.records[0].value}\"}]}"),
+        thing("b", "{records: [{name: y, value: \"${Thing/a:spec.records[0].value}\"}]}"),
+    ];
+    let loaded = Setup::new(&[("a.yaml", &text.join("---\n"))]).once();
+    assert!(shown(&loaded).contains("manifests wait for each other: Thing/a → Thing/b → Thing/a"));
+    assert_eq!(resources(&loaded), "");
+}
+
+#[test]
 fn a_name_made_of_an_output_is_refused() {
     let text = thing("a", "{}") + "---\n" + &thing("b", "{records: [{name: \"${Thing/a:arn}\"}]}");
     let mut setup = Setup::new(&[("a.yaml", &text)]);

@@ -11,6 +11,7 @@ mod forget;
 mod plan;
 mod push;
 mod read;
+mod rollback;
 mod select;
 mod suspend;
 mod sync;
@@ -24,6 +25,8 @@ pub use push::{PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTarg
 pub(crate) use push::{followed, is_line};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 
+pub(crate) use rollback::nothing_in_force;
+pub use rollback::{RollbackAsk, RolledBack, rollback};
 pub use select::{Selected, Upload, UploadFile, upload};
 pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
 pub use sync::{SyncAsk, SyncLine, SyncOutcome};

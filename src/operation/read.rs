@@ -4,8 +4,8 @@ use super::pattern;
 use crate::{
     session::Failure,
     store::{
-        Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Reader, Stamp,
-        Status, SuspensionEntry, TrackedEntry,
+        Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, PinEntry, Reader,
+        Stamp, Status, SuspensionEntry, TrackedEntry,
     },
 };
 use reconciled_engine::{Store, Suspension};
@@ -58,6 +58,9 @@ pub async fn status(
         let mine =
             known.iter().chain(file).filter(|suspension| resources.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
+        let pins = reader.pins().await.map_err(Failure::Remote)?;
+        let pins = pins.iter().filter(|pin| super::rollback::concerns(&pattern, pin));
+        status.pins = pins.map(PinEntry::from).collect();
     }
     Ok(StatusAnswer { instance: instance.into(), status, resources, messages: Vec::new() })
 }

@@ -1,10 +1,10 @@
 //! Stopping all writes to what is meant, and letting them go on. Needs the state alone, no source and no remote.
 
-use super::{Selected, pattern, read::means};
+use super::{Selected, pattern, read::means, rollback};
 use crate::{
     config::Config,
     session::Failure,
-    store::{Db, SuspensionEntry},
+    store::{Db, PinEntry, SuspensionEntry},
 };
 use reconciled_engine::{Extent, Store, Suspension, Write, store::Event};
 use reconciled_provider::{Hash, ManifestKey, Scope};
@@ -74,8 +74,11 @@ pub struct ResumeAsk {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resumed {
-    /// What is over.
-    pub ended: SuspensionEntry,
+    /// The suspension that is over.
+    pub ended: Option<SuspensionEntry>,
+    /// What is no longer kept at an earlier revision.
+    #[serde(default)]
+    pub released: Vec<PinEntry>,
     /// What stays suspended.
     pub left: Vec<SuspensionEntry>,
 }
@@ -130,9 +133,10 @@ pub async fn suspend(
     Ok(Suspended { suspension: entry, tracked, is_writing: false })
 }
 
-/// Ends the suspension that `ask` means. What was changed by hand meanwhile is healed: a person says so.
+/// Ends the suspension that `ask` means, and what is kept there at an earlier revision. What was changed by hand
+/// meanwhile is healed: a person says so.
 ///
-/// Errors: there is none such.
+/// Errors: there is neither.
 pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Result<Resumed, Failure> {
     let all = db.suspensions().await?;
     let name = ask.meant.address.as_deref().filter(|text| !text.contains('/'));
@@ -141,24 +145,35 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
         None => id(&ask.meant.extent()?),
     };
     let found = all.iter().find(|suspension| *suspension.id == *wanted);
+    let reason = ask.reason.as_deref().unwrap_or("");
+    let released = rollback::release(db, &ask.meant, reason, actor, now).await?;
     let Some(found) = found else {
+        if !released.is_empty() {
+            return Ok(Resumed {
+                ended: None,
+                released,
+                left: all.iter().map(SuspensionEntry::from).collect(),
+            });
+        }
         let list: Vec<String> = all.iter().map(|s| format!("{} ({})", s.id, s.extent)).collect();
         let hint = match list.is_empty() {
-            true => "nothing is suspended by this verb; reconciled status shows a file that suspends".into(),
+            true => {
+                "nothing is suspended or rolled back by a verb; reconciled status shows a file that suspends"
+                    .into()
+            }
             false => format!("suspended now: {}", list.join(", ")),
         };
-        return Err(Failure::hinted("no suspension is called or means that", hint));
+        return Err(Failure::hinted("no suspension is called or means that, and no rollback", hint));
     };
-    let reason = ask.reason.as_deref().unwrap_or("");
     let message = format!("{} goes on; suspended by {}: {}", found.extent, found.actor, found.reason);
     let event = event("resume", &found.extent, reason, message, actor, now);
     db.commit(vec![Write::Resume(found.id.clone()), Write::Event(event)]).await?;
     let left = all.iter().filter(|other| other.id != found.id);
-    Ok(Resumed { ended: found.into(), left: left.map(SuspensionEntry::from).collect() })
+    Ok(Resumed { ended: Some(found.into()), released, left: left.map(SuspensionEntry::from).collect() })
 }
 
 impl Meant {
-    fn extent(&self) -> Result<Extent, Failure> {
+    pub(super) fn extent(&self) -> Result<Extent, Failure> {
         let labels = !self.selector.is_empty();
         let address = self.address.as_deref().map(pattern).transpose()?;
         let named = [address.is_some(), labels, self.provider.is_some(), self.source.is_some(), self.all];

@@ -5,7 +5,7 @@ use super::{
     table::Table,
     time::{age, rfc3339},
 };
-use crate::store::{Approvals, EventEntry, HistoryEntry};
+use crate::store::{Approvals, EventEntry, HistoryEntry, Status};
 use std::time::Duration;
 
 /// History, one line a row.
@@ -62,7 +62,8 @@ pub fn event(entry: &EventEntry) -> String {
 pub fn approvals(found: &Approvals, now: Duration) -> String {
     let mut parts = Vec::new();
     if !found.holds.is_empty() {
-        parts.push(status::problems(&[], &found.holds, &[], now));
+        let holds = Status { holds: found.holds.clone(), ..Status::default() };
+        parts.push(status::problems(&holds, now));
     }
     let mut table = Table::new(["DIGEST", "BY", "GIVEN", "EXPIRES", "USED", "REASON"]);
     for approval in found.approvals.iter().filter(|a| a.expires_at.0 > now) {

@@ -5,17 +5,19 @@ use super::{
     table::Table,
     time::{age, rfc3339, span},
 };
-use crate::store::{ConditionEntry, HoldEntry, Status, SuspensionEntry, TrackedEntry};
+use crate::store::{ConditionEntry, HoldEntry, PinEntry, Status, SuspensionEntry, TrackedEntry};
 use std::{fmt::Write as _, time::Duration};
 
 /// Characters of a digest that people type.
 const DIGEST: usize = 8;
+/// Resources of one rollback that are named.
+const PINS: usize = 4;
 
 /// The whole of it.
 pub fn status(instance: &str, status: &Status, now: Duration) -> String {
     let mut out = header(instance, status, now);
     out.push('\n');
-    let problems = problems(&status.conditions, &status.holds, &status.suspensions, now);
+    let problems = problems(status, now);
     if !problems.is_empty() {
         let _ = write!(out, "\n{problems}");
     }
@@ -60,12 +62,8 @@ fn header(instance: &str, status: &Status, now: Duration) -> String {
 }
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
-pub fn problems(
-    conditions: &[ConditionEntry],
-    holds: &[HoldEntry],
-    suspensions: &[SuspensionEntry],
-    now: Duration,
-) -> String {
+pub fn problems(status: &Status, now: Duration) -> String {
+    let Status { conditions, holds, suspensions, pins, .. } = status;
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
@@ -87,6 +85,7 @@ pub fn problems(
     let others = others.filter(|c| !suspensions.iter().any(|one| of_one(c, one)));
     suspended.extend(others.map(|c| condition(c, now)));
     groups.push(("SUSPENDED", suspended));
+    groups.push(("ROLLED BACK", rolled_back(pins, now)));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
     shown
         .map(|(name, entries)| format!("{name} ({})\n{}", entries.len(), entries.concat()))
@@ -133,6 +132,37 @@ fn suspension(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
     }
     let _ = writeln!(out, "    hint: {}", clean(&one.hint));
     out
+}
+
+/// What is kept at an earlier revision: one entry for each rollback, its resources by name as far as they are few.
+fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
+    let same = |a: &PinEntry, b: &PinEntry| {
+        (&a.label, &a.actor, &a.reason, a.since) == (&b.label, &b.actor, &b.reason, b.since)
+    };
+    let entry = |group: &[PinEntry]| {
+        let one = &group[0];
+        let until = one.until.map(|until| format!(", {} to go", span(until.0.saturating_sub(now))));
+        let mut names: Vec<&str> = group.iter().map(|pin| pin.address.as_str()).take(PINS).collect();
+        let more = format!("and {} more", group.len().saturating_sub(PINS));
+        if group.len() > PINS {
+            names.push(&more);
+        }
+        let what = match group {
+            [one] => one.address.clone(),
+            _ => format!("--source {}", one.source),
+        };
+        format!(
+            "  {}  at {}  {}{}, by {}\n    {}\n    hint: to let it go on: reconciled resume {}\n",
+            clean(&names.join(", ")),
+            clean(&one.label),
+            age(now, one.since.0),
+            until.unwrap_or_default(),
+            clean(&one.actor),
+            clean(&one.reason),
+            clean(&what),
+        )
+    };
+    pins.chunk_by(same).map(entry).collect()
 }
 
 /// One hold with its digest, reasons and the line that consents.
@@ -222,6 +252,20 @@ mod tests {
         }
     }
 
+    fn pin(name: &str) -> PinEntry {
+        PinEntry {
+            address: format!("Zone/example.com#{name}/A"),
+            scope: "pdns/example.com".into(),
+            id: format!("{name}.example.com./A"),
+            source: "infra".into(),
+            label: "8e1b0aa".into(),
+            reason: "the new addresses are wrong".into(),
+            actor: "ada".into(),
+            since: before(60),
+            until: Some(Stamp(NOW + Duration::from_secs(7_200))),
+        }
+    }
+
     fn example() -> Status {
         Status {
             sources: vec![SourceStatus {
@@ -273,6 +317,7 @@ mod tests {
                 until: Some(Stamp(NOW + Duration::from_secs(3_000))),
                 hint: "to resume: reconciled resume 4f2a9c11".into(),
             }],
+            pins: ["www", "mail"].map(pin).into(),
             well: 10,
             open: 0,
         }
@@ -302,6 +347,11 @@ mod tests {
             hint: to resume: reconciled resume 4f2a9c11
           Zone/example.com#www/A  Suspended  3m
             its manifest says `suspend`
+
+        ROLLED BACK (1)
+          Zone/example.com#www/A, Zone/example.com#mail/A  at 8e1b0aa  60s, 2h to go, by ada
+            the new addresses are wrong
+            hint: to let it go on: reconciled resume --source infra
 
         10 well · 1 written and not yet seen
         "#);

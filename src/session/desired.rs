@@ -1,12 +1,12 @@
 //! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
 
 use super::{
-    Failure, Session, Snapshot, chain,
+    Failure, KnownOutputs, Pins, Session, Snapshot, chain,
     sources::{self, Known, TreeFiles},
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Files, Loaded, NoOutputs, Owners, Reported, SourceRequest},
+    manifest::{self, Cache, Files, Loaded, Owners, Reported, SourceRequest},
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
@@ -15,7 +15,7 @@ use reconciled_provider::{Problem, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Which desired state is meant.
@@ -75,6 +75,10 @@ pub struct Outlook {
     pub withheld: Vec<Arc<str>>,
     /// Sources with an error in their manifests.
     pub broken: BTreeSet<Arc<str>>,
+    /// The outputs that it was loaded with.
+    pub outputs: KnownOutputs,
+    /// What is kept at earlier revisions.
+    pub pins: Pins,
 }
 
 impl Outlook {
@@ -92,6 +96,7 @@ impl Outlook {
                 all.push(format!("hint: {}; {} stays in force", error.hint(), snapshot.label));
             }
         }
+        all.extend(self.pins.messages_of(name));
         let problems = self.reported.iter().filter(|reported| *reported.source == *name);
         all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
         if self.withheld.iter().any(|withheld| **withheld == *name) {
@@ -229,11 +234,18 @@ impl Session {
         self.load(snapshots, store).await
     }
 
-    /// Loads the manifests of `snapshots`.
+    /// Loads the manifests of `snapshots`, with what is kept at earlier revisions in its place.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
-        let (snapshots, loaded) = self.read(snapshots, store).await?;
+        let mut outlook = self.load_newest(snapshots, store).await?;
+        outlook.pins = self.put_back(&mut outlook.desired, &outlook.outputs, store).await?;
+        Ok(outlook)
+    }
+
+    /// Loads the manifests of `snapshots` alone.
+    pub async fn load_newest(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
+        let (snapshots, loaded, outputs) = self.read(snapshots, store).await?;
         if loaded.withheld.is_empty() {
-            return self.outlook_of(snapshots, loaded, store).await;
+            return self.outlook_of(snapshots, loaded, outputs, store).await;
         }
         // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
         let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
@@ -252,22 +264,26 @@ impl Session {
                 kept.push(self.poll(&source, known).await?);
             }
         }
-        let (kept, loaded) = self.read(kept, store).await?;
-        let mut outlook = self.outlook_of(kept, loaded, store).await?;
+        let (kept, loaded, outputs) = self.read(kept, store).await?;
+        let mut outlook = self.outlook_of(kept, loaded, outputs, store).await?;
         outlook.reported = reported;
         outlook.withheld = withheld;
         outlook.broken = broken;
         Ok(outlook)
     }
 
-    /// Parses and normalizes. What several sources declare belongs to the one it is tracked for, which only the
-    /// inventory knows; it is asked about nothing else.
+    /// Parses and normalizes. What several sources declare belongs to the one it is tracked for, and what others
+    /// refer to was put out earlier: the inventory knows both, and is asked about nothing else.
     async fn read(
         &self,
         snapshots: Vec<Snapshot>,
         store: &dyn Store,
-    ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
-        let (snapshots, loaded) = self.parse(snapshots, Owners::new()).await?;
+    ) -> Result<(Vec<Snapshot>, Loaded, KnownOutputs), Failure> {
+        let cache = || self.cache.clone();
+        let (snapshots, loaded) =
+            self.parse(snapshots, Owners::new(), KnownOutputs::default(), cache()).await?;
+        let referred: BTreeSet<_> = loaded.outputs.iter().map(|reference| reference.target.clone()).collect();
+        let outputs = KnownOutputs::read(referred, store).await?;
         let mut owners = Owners::new();
         let scopes: BTreeSet<&Scope> = loaded.contested.iter().map(|(scope, _)| scope).collect();
         for scope in scopes {
@@ -278,17 +294,22 @@ impl Session {
                 }
             }
         }
-        if owners.is_empty() { Ok((snapshots, loaded)) } else { self.parse(snapshots, owners).await }
+        if owners.is_empty() && !outputs.has_values() {
+            return Ok((snapshots, loaded, outputs));
+        }
+        let (snapshots, loaded) = self.parse(snapshots, owners, outputs.clone(), cache()).await?;
+        Ok((snapshots, loaded, outputs))
     }
 
     /// Parses and normalizes, away from the tasks: remotes are asked meanwhile.
-    async fn parse(
+    pub(super) async fn parse(
         &self,
         snapshots: Vec<Snapshot>,
         owners: Owners,
+        outputs: KnownOutputs,
+        cache: Arc<Mutex<Cache>>,
     ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
         let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
-        let cache = self.cache.clone();
         blocking(move || {
             let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
             let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
@@ -308,7 +329,7 @@ impl Session {
                 known: &known,
                 host: &config.host,
                 owners: &owners,
-                outputs: &NoOutputs,
+                outputs: &outputs,
                 secrets: &*secrets,
             };
             let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -325,6 +346,7 @@ impl Session {
         &self,
         snapshots: Vec<Snapshot>,
         mut loaded: Loaded,
+        outputs: KnownOutputs,
         store: &dyn Store,
     ) -> Result<Outlook, Failure> {
         for snapshot in &snapshots {
@@ -344,7 +366,8 @@ impl Session {
         }
         let broken = broken(&loaded);
         let reported = loaded.problems;
-        Ok(Outlook { snapshots, desired: loaded.desired, reported, withheld: Vec::new(), broken })
+        let (desired, withheld) = (loaded.desired, Vec::new());
+        Ok(Outlook { snapshots, desired, reported, withheld, broken, outputs, pins: Pins::default() })
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {

@@ -36,7 +36,9 @@ impl Session {
         store: &dyn Store,
     ) -> Result<Option<Standing>, Failure> {
         let whole = ask.selection.is_all() && !ask.refresh && ask.folder.is_none() && ask.source.is_none();
-        if !whole || snapshots.iter().any(|s| s.behind.is_some()) {
+        // What is kept at an earlier revision is no part of the commit.
+        let is_pinned = !store.pins().await?.is_empty();
+        if !whole || is_pinned || snapshots.iter().any(|s| s.behind.is_some()) {
             return Ok(None);
         }
         let inputs = self.inputs();

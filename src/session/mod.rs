@@ -8,6 +8,8 @@ mod desired;
 mod docs;
 mod error;
 mod fast;
+mod outputs;
+mod pins;
 mod sources;
 mod state;
 mod suspended;
@@ -16,6 +18,8 @@ mod writer;
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
+pub use outputs::KnownOutputs;
+pub use pins::Pins;
 pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits};
 pub use state::HostState;
 pub use suspended::{by_file, file as suspending_file};
@@ -69,6 +73,8 @@ pub struct Session {
     mirrors: Arc<Mirrors>,
     /// What was parsed before: only blobs that changed are parsed again.
     cache: Arc<Mutex<Cache>>,
+    /// The same for earlier revisions that something is kept at.
+    earlier: pins::Earlier,
     /// What is going on at the remotes.
     pub tally: Arc<layer::Tally>,
 }
@@ -154,6 +160,7 @@ impl Session {
             secrets,
             mirrors: Arc::default(),
             cache: Arc::default(),
+            earlier: Default::default(),
             tally,
         })
     }

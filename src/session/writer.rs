@@ -1,6 +1,6 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
-use super::{Failure, Session, Snapshot};
+use super::{Failure, Pins, Session, Snapshot};
 use crate::store::{Db, OpenOptions};
 use reconciled_engine::{Desired, Store, Write, pass::Engine, store::Revision};
 use reconciled_provider::{ManifestKey, ResourceId, Scope};
@@ -40,6 +40,15 @@ impl Writing {
     pub async fn lift_bars(&self, desired: &Desired) -> Result<(), Failure> {
         let bars = self.db.reader().bars().await?;
         let writes = lifted(bars, desired, |entry| self.engine.surveyor.entries.contains_key(entry));
+        if !writes.is_empty() {
+            self.db.commit(writes).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is no longer kept at an earlier revision.
+    pub async fn end_pins(&self, pins: &Pins) -> Result<(), Failure> {
+        let writes = pins.endings(self.engine.surveyor.cx.clock.now());
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }

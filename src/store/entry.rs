@@ -1,6 +1,6 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
-use reconciled_engine::Suspension;
+use reconciled_engine::{Pin, Suspension};
 use reconciled_provider::Pattern;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::time::Duration;
@@ -52,6 +52,9 @@ pub struct Status {
     /// What persons stopped.
     #[serde(default)]
     pub suspensions: Vec<SuspensionEntry>,
+    /// What persons keep at an earlier revision.
+    #[serde(default)]
+    pub pins: Vec<PinEntry>,
     /// Tracked resources that are as desired, as far as is known.
     pub well: u64,
     /// Actions that were sent and have no answer yet.
@@ -177,6 +180,46 @@ impl From<&Suspension> for SuspensionEntry {
             since: Stamp(suspension.since),
             until: suspension.until.map(Stamp),
             hint: suspension.remedy(),
+        }
+    }
+}
+
+/// What a person keeps at an earlier revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinEntry {
+    /// What people call it.
+    pub address: String,
+    /// The scope it is in.
+    pub scope: String,
+    /// The resource.
+    pub id: String,
+    /// The source that declares it, or declared it then.
+    pub source: String,
+    /// The revision, as people call it.
+    pub label: String,
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub actor: String,
+    /// Since when.
+    pub since: Stamp,
+    /// Until when; none until a commit changes it, or it is resumed.
+    pub until: Option<Stamp>,
+}
+
+impl From<&Pin> for PinEntry {
+    fn from(pin: &Pin) -> PinEntry {
+        PinEntry {
+            address: pin.address.to_string(),
+            scope: pin.scope.to_string(),
+            id: pin.id.0.to_string(),
+            source: pin.manifest.source().to_string(),
+            label: pin.label.to_string(),
+            reason: pin.reason.to_string(),
+            actor: pin.actor.to_string(),
+            since: Stamp(pin.since),
+            until: pin.until.map(Stamp),
         }
     }
 }

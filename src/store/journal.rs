@@ -118,11 +118,12 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
         return Ok(());
     }
     let keys: Vec<&str> = fence.iter().map(|(key, _)| &*key.0).collect();
-    let found: Vec<(String, i64)> =
-        sqlx::query_as("SELECT key, generation FROM manifest WHERE key IN (SELECT value FROM json_each(?1))")
-            .bind(json(&keys))
-            .fetch_all(conn)
-            .await?;
+    let found: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT key, generation + (pins << 32) FROM manifest WHERE key IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(json(&keys))
+    .fetch_all(conn)
+    .await?;
     let found: HashMap<&str, u64> = found.iter().map(|(key, now)| (key.as_str(), *now as u64)).collect();
     for (manifest, planned) in fence {
         let now = found.get(&*manifest.0).copied().unwrap_or(0);

@@ -292,7 +292,7 @@ pub(super) async fn generations(
     source: &str,
 ) -> Result<Vec<(ManifestKey, u64)>> {
     let found: Vec<(String, i64)> =
-        sqlx::query_as("SELECT key, generation FROM manifest WHERE source = ?1 ORDER BY key")
+        sqlx::query_as("SELECT key, generation + (pins << 32) FROM manifest WHERE source = ?1 ORDER BY key")
             .bind(source)
             .fetch_all(conn)
             .await?;

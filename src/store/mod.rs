@@ -15,6 +15,7 @@ mod events;
 mod journal;
 mod memory;
 mod open;
+mod pin;
 mod read;
 mod rows;
 mod seal;
@@ -28,7 +29,7 @@ mod tests;
 pub use backup::{Restored, restore};
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-    HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+    HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
@@ -40,7 +41,7 @@ use async_trait::async_trait;
 use error::Result;
 use open::{Lock, Schema};
 use reconciled_engine::{
-    Row, Store, Suspension, Write,
+    Pin, Row, Store, Suspension, Write,
     store::{Approval, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
@@ -320,6 +321,9 @@ impl Store for Reader {
     async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
         read!(self, conn, conn => suspension::all(&mut conn))
     }
+    async fn pins(&self) -> Result<Vec<Pin>, Error> {
+        read!(self, conn, conn => pin::all(&mut conn))
+    }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         read!(self, conn, conn => memory::approval(&mut conn, digest, self.clock.now()))
     }
@@ -371,6 +375,9 @@ impl Store for Db {
     }
     async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
         self.reader.suspensions().await
+    }
+    async fn pins(&self) -> Result<Vec<Pin>, Error> {
+        self.reader.pins().await
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         self.reader.approval(digest).await

@@ -4,7 +4,7 @@ use super::{
     Reader,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-        HoldEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+        HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
     },
     error::Result,
     events::{self, Verification},
@@ -78,6 +78,7 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
         conditions: conditions(conn).await?,
         holds: holds(conn).await?,
         suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
+        pins: super::pin::all(conn).await?.iter().map(PinEntry::from).collect(),
         well: sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL)",

@@ -573,6 +573,7 @@ async fn the_views_for_people_can_all_be_read() {
         Write::Hold(hold("one")),
         Write::Approve(approval(NOW)),
         Write::Suspend(suspension("one", None)),
+        Write::Pin(pin("one", None)),
         Write::Event(event("adopt", "x")),
     ])
     .await
@@ -582,7 +583,7 @@ async fn the_views_for_people_can_all_be_read() {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    assert_eq!(views.len(), 8);
+    assert_eq!(views.len(), 9);
     for view in views {
         let rows =
             sqlx::query(AssertSqlSafe(format!("SELECT * FROM {view}"))).fetch_all(&mut *conn).await.unwrap();
@@ -944,4 +945,41 @@ async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
     let other = Suspension { since: NOW + Duration::from_secs(1), ..suspension("9", None) };
     db.commit(vec![Write::Suspend(again), Write::Suspend(other.clone())]).await.unwrap();
     assert_eq!(db.suspensions().await.unwrap(), [put[3].clone(), put[4].clone(), other]);
+}
+
+fn pin(id: &str, until: Option<Duration>) -> Pin {
+    Pin {
+        scope: zone(),
+        id: id.into(),
+        address: format!("Zone/a#{id}/A").parse().unwrap(),
+        manifest: key("a"),
+        commit: "0123456789".repeat(4).into(),
+        label: "0123456".into(),
+        template: until.map(|_| Hash::of(b"newest")),
+        reason: "it is down".into(),
+        actor: "ada".into(),
+        since: NOW,
+        until,
+    }
+}
+
+#[tokio::test]
+async fn pins_read_back_as_they_were_put_and_fence_their_manifest() {
+    let (_dir, db) = new().await;
+    db.commit(vec![in_force("c1", &[("a", "1"), ("b", "1")])]).await.unwrap();
+    let generations = async || db.generations("infra").await.unwrap();
+    let mut seen = vec![generations().await];
+    let pins = [pin("one", None), pin("two", Some(NOW))];
+    db.commit(pins.iter().cloned().map(Write::Pin).collect()).await.unwrap();
+    assert_eq!(db.pins().await.unwrap(), pins);
+    seen.push(generations().await);
+    db.commit(vec![Write::Unpin(zone(), "one".into())]).await.unwrap();
+    assert_eq!(db.pins().await.unwrap(), pins[1..]);
+    seen.push(generations().await);
+    db.commit(vec![Write::Unpin(zone(), "one".into())]).await.unwrap();
+    assert_eq!(generations().await, seen[2], "what was no pin fences nothing");
+    for (before, after) in [(0, 1), (1, 2), (0, 2)] {
+        assert_ne!(seen[before][0], seen[after][0], "a plan from before writes nothing");
+        assert_eq!(seen[before][1], seen[after][1], "the other manifest is not concerned");
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::{
     error::{Result, StoreError},
-    events, journal,
+    events, journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -55,6 +55,8 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Suspend(suspension) => suspension::put(tx.conn, suspension).await,
         Write::Resume(id) => suspension::end(tx.conn, id).await,
         Write::Looked(id, scope) => suspension::looked(tx.conn, id, scope).await,
+        Write::Pin(pin) => pin::put(tx.conn, pin).await,
+        Write::Unpin(scope, id) => pin::end(tx.conn, scope, id).await,
         Write::Event(event) => events::append(tx.conn, event).await,
     }
 }

@@ -1,6 +1,6 @@
 //! What Git wants, normalized: the output of the manifest loader and the first input of the planner.
 
-use reconciled_provider::{Address, Drift, Hash, ManifestKey, Origin, Policies, Resource, Scope};
+use reconciled_provider::{Address, Drift, Hash, ManifestKey, Origin, Policies, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -19,6 +19,9 @@ pub struct Desired {
     pub scopes: BTreeMap<Scope, Vec<Resource>>,
     /// Scopes in which everything undeclared shall go.
     pub exclusive: BTreeSet<Scope>,
+    /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
+    /// declared then.
+    pub pinned: BTreeMap<(Scope, ResourceId), Arc<str>>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
     /// of them is raised. Without it each pass takes what is in force when it begins.
     pub generations: Option<Arc<BTreeMap<ManifestKey, u64>>>,

@@ -10,6 +10,7 @@ pub mod desired;
 pub mod error_policy;
 mod journal;
 pub mod pass;
+pub mod pin;
 pub mod plan;
 pub mod ready;
 pub mod scheduler;
@@ -18,5 +19,6 @@ pub mod survey;
 pub mod suspension;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
+pub use pin::Pin;
 pub use store::{Row, RowState, Store, Write};
 pub use suspension::{Extent, Suspension};

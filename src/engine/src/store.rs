@@ -3,7 +3,7 @@
 //! The engine never holds a transaction open across a call. Everything that must be durable together is one
 //! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
 
-use crate::suspension::Suspension;
+use crate::{pin::Pin, suspension::Suspension};
 use async_trait::async_trait;
 use reconciled_provider::{
     ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked, Version,
@@ -320,6 +320,10 @@ pub enum Write {
     Resume(Arc<str>),
     /// A scope was looked at since the suspension of this id was over. It goes with the last of its scopes.
     Looked(Arc<str>, Scope),
+    /// A pin put or replaced, by scope and id. Raises the generation of its manifest.
+    Pin(Pin),
+    /// The pin of this resource is over. Raises the generation of its manifest.
+    Unpin(Scope, ResourceId),
     /// An event.
     Event(Event),
 }
@@ -375,6 +379,8 @@ pub trait Store: Send + Sync {
     async fn holds(&self) -> Result<Vec<Hold>, Error>;
     /// What persons stopped, by id; also what is over, while scopes of it were not looked at since.
     async fn suspensions(&self) -> Result<Vec<Suspension>, Error>;
+    /// What persons keep at an earlier revision, by scope and id; also what is over by itself.
+    async fn pins(&self) -> Result<Vec<Pin>, Error>;
     /// The unused, unexpired approval of a digest.
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error>;
     /// True while a lost memory is being made anew: what it does not know may have been ours.

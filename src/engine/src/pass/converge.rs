@@ -45,6 +45,16 @@ pub struct Converge {
     pub timed_out: bool,
 }
 
+impl Converge {
+    /// This, and then `next`, which looked at everything again.
+    pub fn then(mut self, next: Converge) -> Converge {
+        for (what, count) in next.outcomes.0 {
+            *self.outcomes.0.entry(what).or_default() += count;
+        }
+        Converge { outcomes: self.outcomes, ..next }
+    }
+}
+
 impl Engine {
     /// Rounds until nothing is due: every scope is in sync, or waits for a person, or for a time after `until`.
     ///

@@ -3,7 +3,9 @@
 //! Invariant: a deletion needs a complete observation of all of the scope, a source that was read whole, and
 //! a row of that very source. Everything else leaves the resource as it is.
 
-use super::{Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work};
+use super::{
+    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
+};
 use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
     Address, Deletion, Focus, Identity, Marking, Observed, Owner, Resource, ResourceId,
@@ -250,7 +252,8 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
     let reason = match row.manifest.source() == CLAIMS {
         true => Reason::Claim,
         false if upgraded => Reason::Upgrade,
-        false => Reason::Commit(label(planner, Some(row))),
+        false => reason::rollback(planner.input, &row.tracked.id)
+            .unwrap_or_else(|| Reason::Commit(label(planner, Some(row)))),
     };
     let whole = Arc::new(row.clone());
     Step {

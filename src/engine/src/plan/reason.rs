@@ -2,7 +2,7 @@
 
 use super::{CLAIMS, ScopeInput};
 use crate::{desired::ManifestMeta, store::Row};
-use reconciled_provider::{Observed, Resource};
+use reconciled_provider::{Observed, Resource, ResourceId};
 use std::{fmt, sync::Arc};
 
 /// Why a step is in the plan.
@@ -10,6 +10,8 @@ use std::{fmt, sync::Arc};
 pub enum Reason {
     /// The declaration changed with this revision.
     Commit(Arc<str>),
+    /// A person keeps it at an earlier revision.
+    Rollback(Arc<str>),
     /// The remote was changed by somebody else.
     Drift,
     /// The resource is tracked and gone from the remote.
@@ -38,6 +40,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Commit(label) if label.is_empty() => f.write_str("commit"),
             Reason::Commit(label) => write!(f, "commit {label}"),
+            Reason::Rollback(label) => write!(f, "rollback {label}"),
             Reason::Drift => f.write_str("drift"),
             Reason::Restore => f.write_str("restore"),
             Reason::Input => f.write_str("input"),
@@ -47,6 +50,13 @@ impl fmt::Display for Reason {
             Reason::Continue => f.write_str("continue"),
         }
     }
+}
+
+/// The revision a person keeps this resource at, if one does.
+pub(super) fn rollback(input: &ScopeInput<'_>, id: &ResourceId) -> Option<Reason> {
+    let pinned = &input.desired.pinned;
+    let label = (!pinned.is_empty()).then(|| pinned.get(&(input.scope.clone(), id.clone())))??;
+    Some(Reason::Rollback(label.clone()))
 }
 
 /// The revision that is in force of the manifest's source.
@@ -67,7 +77,7 @@ pub(super) fn of(
     observed: Option<&Observed>,
 ) -> Reason {
     let Some(manifest) = manifest else { return Reason::Claim };
-    let commit = || commit(input, Some(manifest));
+    let commit = || rollback(input, &desired.id).unwrap_or_else(|| commit(input, Some(manifest)));
     let Some(row) = row.filter(|r| r.manifest.source() != CLAIMS) else { return commit() };
     if row.template == desired.spec.template() {
         return match desired.spec.hash() {

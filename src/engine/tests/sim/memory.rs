@@ -1,7 +1,7 @@
 //! The store, in memory: atomic commits that survive a crash, generations, epochs.
 
 use async_trait::async_trait;
-use reconciled_engine::{store::*, suspension::Suspension};
+use reconciled_engine::{pin::Pin, store::*, suspension::Suspension};
 use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope};
 use reconciled_testkit::{Fault, Faults, Point};
 use std::{
@@ -20,6 +20,7 @@ pub(crate) struct Disk {
     pub(crate) converged: BTreeMap<Arc<str>, Converged>,
     pub(crate) holds: BTreeMap<Arc<str>, Hold>,
     pub(crate) suspensions: BTreeMap<Arc<str>, Suspension>,
+    pub(crate) pins: BTreeMap<(Scope, ResourceId), Pin>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) commits: u64,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
@@ -162,6 +163,12 @@ impl Disk {
             Write::Resume(id) => {
                 self.suspensions.remove(&id);
             }
+            Write::Pin(pin) => {
+                self.pins.insert((pin.scope.clone(), pin.id.clone()), pin);
+            }
+            Write::Unpin(scope, id) => {
+                self.pins.remove(&(scope, id));
+            }
             Write::Looked(id, scope) => {
                 if let Some(suspension) = self.suspensions.get_mut(&id) {
                     suspension.scopes.remove(&scope);
@@ -248,6 +255,9 @@ impl Store for Memory {
     }
     async fn suspensions(&self) -> Result<Vec<Suspension>, Error> {
         Ok(self.disk.lock().unwrap().suspensions.values().cloned().collect())
+    }
+    async fn pins(&self) -> Result<Vec<Pin>, Error> {
+        Ok(self.disk.lock().unwrap().pins.values().cloned().collect())
     }
     async fn is_recovering(&self) -> Result<bool, Error> {
         Ok(false)

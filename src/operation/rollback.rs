@@ -1,0 +1,262 @@
+//! Keeping resources as an earlier revision declares them, and letting them go on.
+//!
+//! A rollback is a word of the host, not of Git: it is bound to the resources that differ now, each until a commit
+//! changes it, until somebody resumes it, or until a time.
+
+use super::{Meant, pattern};
+use crate::{
+    session::{Failure, Session, Snapshot},
+    store::{Db, PinEntry, Stamp},
+};
+use reconciled_engine::{Desired, Extent, Pin, Store, Write, store::Event};
+use reconciled_provider::{Address, Hash, ManifestKey, Pattern, Policy, Resource, ResourceId, Scope};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Keep it as it was then.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RollbackAsk {
+    /// The revision: a commit of a source, or what names one.
+    pub rev: String,
+    /// Of this source; needed where several have such a revision.
+    pub source: Option<String>,
+    /// Only what these addresses mean; all that differs without.
+    #[serde(default)]
+    pub target: Vec<String>,
+    /// Why; kept in the audit trail.
+    pub reason: String,
+    /// For how many milliseconds; until a commit changes it, or it is resumed, without.
+    pub period: Option<u64>,
+}
+
+/// What is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolledBack {
+    /// The source.
+    pub source: String,
+    /// The revision, as people call it.
+    pub label: String,
+    /// What is kept at it.
+    pub pins: Vec<PinEntry>,
+    /// What was kept at another revision and goes on, since it is the same in this one and in the newest.
+    pub released: Vec<PinEntry>,
+}
+
+/// Pins what `ask` means. Writes nothing to a remote: the next pass does.
+///
+/// Errors: no such revision, one that has errors now, or nothing of what is meant differs in it.
+pub async fn rollback(
+    session: &Session,
+    db: &Db,
+    ask: &RollbackAsk,
+    actor: &str,
+    now: Duration,
+) -> Result<RolledBack, Failure> {
+    let targets = ask.target.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
+    let (source, then) = revision(session, db, ask).await?;
+    let (commit, label) = (then.revision.clone(), then.label.clone());
+    let newest = session.load_newest(session.in_force(db).await?, db).await?;
+    if newest.broken.contains(&source) {
+        return Err(Failure::hinted(
+            format!("source {source} has errors at the revision in force, so it cannot be compared"),
+            "reconciled status shows them",
+        ));
+    }
+    let then = session.desired_at(&source, &commit, &newest.outputs).await?;
+    let (was, is) = (declared(&then, &source), declared(&newest.desired, &source));
+    let is_meant = |place: &Place<'_>, found: &Found<'_>| {
+        let observer = session.observer(&place.0.provider);
+        let part = observer.and_then(|observer| observer.part(place.0, place.1));
+        let address = Address { part, ..found.address.clone() };
+        let meant = targets.is_empty() || targets.iter().any(|t| t.matches(&address, found.manifest.group()));
+        meant.then_some(address)
+    };
+    let known: BTreeMap<(Scope, ResourceId), Pin> =
+        db.pins().await?.into_iter().map(|pin| ((pin.scope.clone(), pin.id.clone()), pin)).collect();
+    let (mut pins, mut released) = (Vec::new(), Vec::new());
+    for place in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
+        let (old, new) = (was.get(&place), is.get(&place));
+        let Some(found) = old.or(new) else { continue };
+        let Some(address) = is_meant(&place, found) else { continue };
+        if old.map(Found::essence) == new.map(Found::essence) {
+            released.extend(known.get(&(place.0.clone(), place.1.clone())));
+            continue;
+        }
+        pins.push(Pin {
+            scope: place.0.clone(),
+            id: place.1.clone(),
+            address,
+            manifest: found.manifest.clone(),
+            commit: commit.clone(),
+            label: label.clone(),
+            template: new.map(|new| new.template),
+            reason: ask.reason.as_str().into(),
+            actor: actor.into(),
+            since: now,
+            until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+        });
+    }
+    if pins.is_empty() && released.is_empty() {
+        return Err(Failure::hinted(
+            format!("nothing of what is meant is declared otherwise at {label}"),
+            format!("to see what differs: reconciled plan --source {source} --rev {label}"),
+        ));
+    }
+    let mut writes = Vec::new();
+    for pin in &pins {
+        writes.push(Write::Pin(pin.clone()));
+        let until = pin.until.map(|until| format!(" until {}", Stamp(until)));
+        let message = format!("kept at {label}{}", until.unwrap_or_default());
+        writes.push(event("rollback", pin, &ask.reason, message, actor, now));
+    }
+    for pin in &released {
+        writes.push(Write::Unpin(pin.scope.clone(), pin.id.clone()));
+        let message = format!("no longer kept at {}: it is the same at {label}", pin.label);
+        writes.push(event("resume", pin, &ask.reason, message, actor, now));
+    }
+    writes.push(Write::Converged(Err(source.clone())));
+    let answer = RolledBack {
+        source: source.to_string(),
+        label: label.to_string(),
+        pins: pins.iter().map(PinEntry::from).collect(),
+        released: released.into_iter().map(PinEntry::from).collect(),
+    };
+    db.commit(writes).await?;
+    Ok(answer)
+}
+
+/// The source that is meant, and the snapshot of the revision.
+async fn revision(session: &Session, db: &Db, ask: &RollbackAsk) -> Result<(Arc<str>, Snapshot), Failure> {
+    let sources = &session.config.sources;
+    if let Some(name) = ask.source.as_deref().filter(|name| sources.iter().all(|s| *s.name != **name)) {
+        let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+        let hint = format!("configured sources: {}", names.join(", "));
+        return Err(Failure::hinted(format!("no source is called `{name}`"), hint));
+    }
+    let (mut found, mut missing) = (Vec::new(), None);
+    for source in sources.iter().filter(|s| ask.source.as_deref().is_none_or(|name| *s.name == *name)) {
+        let Some(commit) = commit_in_force(db, &source.name).await? else { continue };
+        match session.snapshot_at(&source.name, &commit, Some(ask.rev.clone())).await {
+            Ok(snapshot) => found.push((source.name.clone(), snapshot)),
+            Err(failure) => missing = Some(failure),
+        }
+    }
+    match (found.len(), missing) {
+        (1, _) => Ok(found.remove(0)),
+        (0, Some(failure)) => Err(failure),
+        (0, None) => Err(nothing_in_force()),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+            let text = format!("sources {} have a revision `{}`", names.join(" and "), ask.rev);
+            Err(Failure::hinted(text, "say which: --source NAME"))
+        }
+    }
+}
+
+/// There is nothing to go back from.
+pub(crate) fn nothing_in_force() -> Failure {
+    Failure::hinted(
+        "no revision is in force yet, so there is nothing to go back from",
+        "to apply the newest one: reconciled apply",
+    )
+}
+
+async fn commit_in_force(db: &Db, source: &str) -> Result<Option<Arc<str>>, Failure> {
+    Ok(db.in_force(source).await?.map(|revision| revision.commit).filter(|commit| commit.len() == 40))
+}
+
+type Place<'a> = (&'a Scope, &'a ResourceId);
+
+/// How a resource is declared.
+struct Found<'a> {
+    manifest: &'a ManifestKey,
+    address: &'a Address,
+    template: Hash,
+    policy: &'a Policy,
+}
+
+impl Found<'_> {
+    fn essence(&self) -> (Hash, &Policy) {
+        (self.template, self.policy)
+    }
+}
+
+fn declared<'a>(desired: &'a Desired, source: &str) -> BTreeMap<Place<'a>, Found<'a>> {
+    let mut all = BTreeMap::new();
+    for (scope, resources) in &desired.scopes {
+        for resource in resources {
+            let meta = desired.manifest(resource.origin);
+            if meta.key.source() == source {
+                all.entry((scope, &resource.id)).or_insert_with(|| of(desired, resource));
+            }
+        }
+    }
+    all
+}
+
+fn of<'a>(desired: &'a Desired, resource: &Resource) -> Found<'a> {
+    let meta = desired.manifest(resource.origin);
+    let policy = desired.policies.get(resource.policy);
+    Found { manifest: &meta.key, address: &meta.address, template: resource.spec.template(), policy }
+}
+
+/// Lets what `meant` names go on from the revision it is kept at. What a label means is known to plans only.
+pub(super) async fn release(
+    db: &Db,
+    meant: &Meant,
+    reason: &str,
+    actor: &str,
+    now: Duration,
+) -> Result<Vec<PinEntry>, Failure> {
+    // What has no `/` is what a suspension is called.
+    if meant.address.as_ref().is_some_and(|text| !text.contains('/')) {
+        return Ok(Vec::new());
+    }
+    let extent = meant.extent()?;
+    let mut writes = Vec::new();
+    let mut released = Vec::new();
+    for pin in db.pins().await?.iter().filter(|pin| means(&extent, pin)) {
+        let message = format!("no longer kept at {}, as {} wished: {}", pin.label, pin.actor, pin.reason);
+        writes.push(Write::Unpin(pin.scope.clone(), pin.id.clone()));
+        writes.push(event("resume", pin, reason, message, actor, now));
+        released.push(PinEntry::from(pin));
+    }
+    if !writes.is_empty() {
+        db.commit(writes).await?;
+    }
+    Ok(released)
+}
+
+/// True when `pattern` means what is pinned.
+pub(super) fn concerns(pattern: &Pattern, pin: &Pin) -> bool {
+    pattern.matches(&pin.address, pin.manifest.group())
+}
+
+fn means(extent: &Extent, pin: &Pin) -> bool {
+    match extent {
+        Extent::All => true,
+        Extent::Source(name) => pin.manifest.source() == &**name,
+        Extent::Provider(name) => pin.scope.provider == *name,
+        Extent::Address(pattern) => concerns(pattern, pin),
+        Extent::Labels(_) => false,
+    }
+}
+
+fn event(kind: &str, pin: &Pin, reason: &str, message: String, actor: &str, at: Duration) -> Write {
+    Write::Event(Event {
+        at,
+        kind: kind.into(),
+        scope: Some(pin.scope.clone()),
+        address: Some(pin.address.clone()),
+        revision: pin.label.clone(),
+        actor: actor.into(),
+        reason: reason.into(),
+        message: message.into(),
+    })
+}

@@ -1,0 +1,90 @@
+//! What resources put out, as far as manifests refer to it: read from the inventory, put in place by the loader.
+
+use super::{Failure, Outlook, Session};
+use crate::manifest::{Outputs, output_at};
+use reconciled_engine::Store;
+use reconciled_provider::{ManifestKey, Reference, Value};
+use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outputs of the manifests that others refer to. Not printed: an output may be anything.
+#[derive(Clone, Default, PartialEq)]
+pub struct KnownOutputs(BTreeMap<ManifestKey, Map<String, Json>>);
+
+impl KnownOutputs {
+    /// Reads the outputs of `manifests`. Those of all resources of a manifest count as one; where two have a name
+    /// in common, the first by scope and id.
+    pub(super) async fn read(
+        manifests: impl IntoIterator<Item = ManifestKey>,
+        store: &dyn Store,
+    ) -> Result<KnownOutputs, Failure> {
+        let mut known = KnownOutputs::default();
+        for manifest in manifests {
+            let mut all = Map::new();
+            for row in store.rows_of(&manifest).await? {
+                // What is no object is the provider's mistake; nobody can refer to it.
+                let outputs = serde_json::from_slice::<Map<String, Json>>(&row.tracked.outputs.0);
+                for (name, value) in outputs.into_iter().flatten() {
+                    all.entry(name).or_insert(value);
+                }
+            }
+            known.0.insert(manifest, all);
+        }
+        Ok(known)
+    }
+
+    /// True when nobody refers to an output.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The manifests that others refer to.
+    pub fn manifests(&self) -> BTreeSet<&ManifestKey> {
+        self.0.keys().collect()
+    }
+
+    /// True when any output at all is known.
+    pub(super) fn has_values(&self) -> bool {
+        self.0.values().any(|outputs| !outputs.is_empty())
+    }
+}
+
+impl Outputs for KnownOutputs {
+    fn get(&self, reference: &Reference) -> Value {
+        let outputs = self.0.get(&reference.target).cloned().map(Json::Object);
+        match outputs.and_then(|outputs| output_at(&outputs, &reference.path)) {
+            Some(text) => Value::Known(text.into()),
+            None => Value::Unknown,
+        }
+    }
+    fn names(&self, manifest: &ManifestKey) -> Vec<String> {
+        self.0.get(manifest).into_iter().flat_map(|outputs| outputs.keys().cloned()).collect()
+    }
+}
+
+impl Session {
+    /// Puts outputs in place that came about or changed since `outlook` was loaded; true when there were any.
+    pub async fn renew(&self, outlook: &mut Outlook, store: &dyn Store) -> Result<bool, Failure> {
+        if !self.has_news(&outlook.outputs, store).await? {
+            return Ok(false);
+        }
+        let snapshots = std::mem::take(&mut outlook.snapshots);
+        let new = self.load(snapshots, store).await?;
+        // What was wrong with a revision that is withheld is not seen in the one that is in its place.
+        let withheld = std::mem::take(&mut outlook.withheld);
+        let (reported, broken) = match withheld.is_empty() {
+            true => (new.reported, new.broken),
+            false => (std::mem::take(&mut outlook.reported), std::mem::take(&mut outlook.broken)),
+        };
+        *outlook = Outlook { reported, broken, withheld, ..new };
+        Ok(true)
+    }
+
+    /// True when the inventory knows other outputs than `known`.
+    pub async fn has_news(&self, known: &KnownOutputs, store: &dyn Store) -> Result<bool, Failure> {
+        if known.is_empty() {
+            return Ok(false);
+        }
+        Ok(KnownOutputs::read(known.0.keys().cloned(), store).await? != *known)
+    }
+}

@@ -1,0 +1,164 @@
+//! Rollbacks as a session sees them: pinned resources are put back into a desired state that was just read.
+//!
+//! Guarantees: a pin that cannot be kept is an error, never silently the newest revision. What is over is left out
+//! here and ended by whoever writes.
+
+use super::{Failure, KnownOutputs, Session, Snapshot, SourceAsk};
+use crate::manifest::{Cache, Owners};
+use reconciled_engine::{Desired, Pin, Store, Write, pin::put_back, store::Event};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What is pinned in a desired state, and what was until now.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    /// In effect.
+    pub kept: Vec<Pin>,
+    /// Over: by time, or because a commit changed the resource.
+    pub over: Vec<Pin>,
+}
+
+impl Pins {
+    /// When the next one is over by itself.
+    pub fn next(&self) -> Option<Duration> {
+        self.kept.iter().filter_map(|pin| pin.until).min()
+    }
+
+    /// What ends those that are over.
+    pub fn endings(&self, now: Duration) -> Vec<Write> {
+        let ending = |pin: &Pin| {
+            let by_time = pin.until.is_some_and(|until| now >= until);
+            let why = if by_time { "its time is over" } else { "a commit changed it" };
+            let event = Event {
+                at: now,
+                kind: "resume".into(),
+                scope: Some(pin.scope.clone()),
+                address: Some(pin.address.clone()),
+                revision: pin.label.clone(),
+                actor: "engine".into(),
+                reason: "rollback".into(),
+                message: format!("no longer kept at {}: {why}", pin.label).into(),
+            };
+            [Write::Unpin(pin.scope.clone(), pin.id.clone()), Write::Event(event)]
+        };
+        self.over.iter().flat_map(ending).collect()
+    }
+
+    /// What is pinned, for people: a line for each rollback of a source.
+    pub fn messages_of(&self, source: &str) -> Vec<String> {
+        let mut groups: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+        for pin in self.kept.iter().filter(|pin| pin.manifest.source() == source) {
+            *groups.entry((&pin.label, &pin.actor, &pin.reason)).or_default() += 1;
+        }
+        let line = |((label, actor, reason), count): ((&str, &str, &str), usize)| {
+            let what = if count == 1 { "1 resource is".into() } else { format!("{count} resources are") };
+            format!("note: source {source}: {what} kept at {label} by {actor}: {reason}")
+        };
+        groups.into_iter().map(line).collect()
+    }
+}
+
+impl Session {
+    /// Puts pinned resources back into `desired`, which was read from the newest revisions.
+    ///
+    /// Errors: the revision of a pin cannot be had any more.
+    pub(super) async fn put_back(
+        &self,
+        desired: &mut Desired,
+        outputs: &KnownOutputs,
+        store: &dyn Store,
+    ) -> Result<Pins, Failure> {
+        let now = self.clock.now();
+        let mut pins = Pins::default();
+        for pin in store.pins().await? {
+            // Of a source that is not looked at nothing is desired here.
+            if !desired.sources.contains_key(pin.manifest.source()) {
+                continue;
+            }
+            let list = if pin.is_over(desired, now) { &mut pins.over } else { &mut pins.kept };
+            list.push(pin);
+        }
+        let mut groups: BTreeMap<(&str, &str), Vec<&Pin>> = BTreeMap::new();
+        for pin in &pins.kept {
+            groups.entry((pin.manifest.source(), &pin.commit)).or_default().push(pin);
+        }
+        for ((source, commit), group) in groups {
+            let then = self.desired_at(source, commit, outputs).await.map_err(|failure| {
+                let pin = group[0];
+                Failure::hinted(
+                    format!("{} is kept at {}, which cannot be read: {failure}", pin.address, pin.label),
+                    format!("to let it go on: reconciled resume {}", pin.address),
+                )
+            })?;
+            put_back(desired, &then, &group);
+        }
+        Ok(pins)
+    }
+
+    /// What a source desired at one of its commits; from its mirror.
+    ///
+    /// Errors: it cannot be read, or not all of it.
+    pub async fn desired_at(
+        &self,
+        source: &str,
+        commit: &str,
+        outputs: &KnownOutputs,
+    ) -> Result<Arc<Desired>, Failure> {
+        let snapshot = self.snapshot_at(source, commit, None).await?;
+        // Each revision has a cache of its own: the one of the newest shall not be emptied by it.
+        let cache = {
+            let mut caches = self.earlier.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let key = (Arc::from(source), Arc::from(commit));
+            if caches.len() > EARLIER && !caches.contains_key(&key) {
+                caches.clear();
+            }
+            caches.entry(key).or_default().clone()
+        };
+        let (_, loaded) = self.parse(vec![snapshot], Owners::new(), outputs.clone(), cache).await?;
+        // What is broken declares nothing, and that would be deleted.
+        if let Some(error) = loaded.problems.iter().find(|reported| reported.problem.is_error()) {
+            let label = commit.get(..7).unwrap_or(commit);
+            return Err(Failure::hinted(
+                format!("revision {label} of source {source} has errors now: {}", error.problem.message),
+                format!("to see them: reconciled plan --source {source} --rev {label}"),
+            ));
+        }
+        Ok(Arc::new(loaded.desired))
+    }
+
+    /// Every source at its revision in force; from the mirrors. What was never had declared nothing yet.
+    pub async fn in_force(&self, store: &dyn Store) -> Result<Vec<Snapshot>, Failure> {
+        let mut snapshots = Vec::new();
+        for source in &self.config.sources {
+            let in_force = store.in_force(&source.name).await?.map(|r| r.commit).filter(|c| c.len() == 40);
+            if let Some(commit) = in_force {
+                snapshots.push(self.snapshot_at(&source.name, &commit, None).await?);
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// One source at one of its commits, or at `rev`, which may be anything that names one; from its mirror.
+    pub async fn snapshot_at(
+        &self,
+        source: &str,
+        commit: &str,
+        rev: Option<String>,
+    ) -> Result<Snapshot, Failure> {
+        let configured = self.config.sources.iter().find(|configured| *configured.name == *source);
+        let Some(configured) = configured else {
+            return Err(Failure::plain(format!("no source is called `{source}`")));
+        };
+        let in_force = Some(commit.into());
+        self.poll(configured, SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() }).await
+    }
+}
+
+/// Earlier revisions whose parsed files are kept.
+const EARLIER: usize = 4;
+
+/// Parsed files of earlier revisions, by source and commit.
+pub(super) type Earlier = Mutex<BTreeMap<(Arc<str>, Arc<str>), Arc<Mutex<Cache>>>>;

@@ -1,0 +1,117 @@
+//! Going back to an earlier revision, and on again.
+
+use crate::{
+    env::{Env, Output, rrsets, zone},
+    pdns::Pdns,
+    running::{Daemon, wait_for},
+};
+
+const ZONE: &str = "example.com";
+
+fn zone_of(www: &str, mail: &str) -> String {
+    let record = |name: &str, value: &str| format!("{{name: {name}, type: A, values: [{value}]}}");
+    zone(ZONE, "pdns", &[&record("www", www), &record("mail", mail)])
+}
+
+fn served(server: &Pdns, www: &str, mail: &str) -> bool {
+    let (www, mail) = (format!("300 {www}"), format!("300 {mail}"));
+    server.rrsets(ZONE) == rrsets(&[("www A", &www), ("mail A", &mail)])
+}
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+#[test]
+fn what_is_rolled_back_stays_there_until_a_commit_changes_it_and_the_rest_goes_on() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.push("zone.yaml", &zone_of("192.0.2.11", "192.0.2.12"));
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.11", "192.0.2.12"));
+
+    let back = ["rollback", first.trim(), "--target", "Zone/example.com#www/A", "--reason", "it is down"];
+    env.run(&back).exits(0).says(&[
+        "Zone/example.com#www/A is kept at",
+        "hint: to let it go on",
+        "1 updated",
+    ]);
+    assert!(served(&server, "192.0.2.1", "192.0.2.12"), "{:?}", server.rrsets(ZONE));
+    env.run(&["status"]).exits(0).says(&["ROLLED BACK (1)", "Zone/example.com#www/A", "it is down"]);
+    env.run(&["plan", "--detailed-exitcode"]).exits(0).says(&["kept at", "it is down"]);
+
+    // The other goes on with newer commits; a restart changes nothing.
+    env.push("zone.yaml", &zone_of("192.0.2.11", "192.0.2.22"));
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.1", "192.0.2.22"));
+    daemon.stop();
+    let daemon = Daemon::ready(&env);
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.1", "192.0.2.22"));
+    server.set(ZONE, "www", "A", "192.0.2.11");
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.1", "192.0.2.22"), "drift is healed to what it is kept at");
+
+    // A commit that changes it is the end of that.
+    env.push("zone.yaml", &zone_of("192.0.2.31", "192.0.2.22"));
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.31", "192.0.2.22"));
+    env.run(&["status"]).exits(0).hides(&["ROLLED BACK"]);
+    env.run(&["history"]).exits(0).says(&["rollback", "it is down", "a commit changed it"]);
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
+fn a_rollback_ends_with_resume_and_with_its_time() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: mail, type: A, values: [192.0.2.12]}"]));
+    sync(&env).exits(0);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("mail A", "300 192.0.2.12")]));
+
+    // All that differs: what a later commit removed comes back.
+    env.run(&["rollback", first.trim(), "--reason", "all of it"]).exits(0).says(&["1 created", "1 updated"]);
+    assert!(served(&server, "192.0.2.1", "192.0.2.2"));
+    env.run(&["rollback", first.trim(), "--reason", "again", "--target", "Zone/nowhere"])
+        .exits(1)
+        .says(&["nothing of what is meant", "reconciled plan --source infra --rev"]);
+    env.run(&["resume", "Zone/example.com#www/A"]).exits(0).says(&["is no longer kept at"]);
+    wait_for("www is deleted again", || server.rrsets(ZONE) == rrsets(&[("mail A", "300 192.0.2.2")]));
+    env.run(&["resume", "--all"]).exits(0).says(&["mail/A is no longer kept at"]);
+    wait_for("mail goes on", || server.rrsets(ZONE) == rrsets(&[("mail A", "300 192.0.2.12")]));
+    env.run(&["resume", "--all"]).exits(1).says(&["and no rollback"]);
+
+    let back = ["rollback", first.trim(), "--reason", "a moment", "--for", "1s", "--target", "*/*#mail/A"];
+    env.run(&back).exits(0).says(&["is kept at", "until"]);
+    wait_for("its time is over", || server.rrsets(ZONE) == rrsets(&[("mail A", "300 192.0.2.12")]));
+    wait_for("it is said so", || env.run(&["history"]).all().contains("its time is over"));
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
+fn a_rollback_without_a_daemon_is_for_the_next_apply() {
+    let env = Env::zonefile();
+    let text = |value: &str| zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")]);
+    let first = env.push("zone.yaml", &text("192.0.2.1"));
+    env.run(&["rollback", first.trim(), "--reason", "x"]).exits(1).says(&["no revision is in force yet"]);
+    env.apply().exits(0);
+    env.push("zone.yaml", &text("192.0.2.2"));
+    env.apply().exits(0);
+    env.run(&["rollback", "0123456789abcdef", "--reason", "x"]).exits(1).says(&["0123456789abcdef"]);
+    env.run(&["rollback", first.trim(), "--reason", "x"]).exits(0).says(&["now: reconciled plan"]);
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["rollback", "192.0.2.1"]);
+    env.apply().exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.in_sync();
+    env.run(&["resume", "--source", "infra"]).exits(0).says(&["is no longer kept at"]);
+    env.apply().exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.2")]));
+}
