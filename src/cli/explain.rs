@@ -3,6 +3,7 @@
 
 use super::{Args, Exit, Host, Out};
 use crate::{
+    api,
     config::Environment,
     manifest::explain,
     operation::{self, ExplainAsk, Explanation, Wanted},
@@ -26,7 +27,7 @@ pub struct ExplainArgs {
     /// address (`Zone/example.com#www/A`)
     #[arg(value_name = "KIND[.FIELD]|ADDRESS", required_unless_present = "schemas")]
     what: Option<String>,
-    /// Write the JSON Schema of every kind, and of the plan document, into this folder
+    /// Write the JSON Schema of every kind and of the plan document, and the description of the API, into this folder
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
 }
@@ -63,6 +64,7 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
     let plan = serde_json::to_string_pretty(&Document::schema())
         .map_err(|e| Failure::plain(format!("the schema of the plan cannot be written: {e}")))?;
     files.insert("plan.json".to_string(), plan + "\n");
+    files.insert("openapi.json".to_string(), format!("{:#}\n", api::openapi()));
     fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
     for (name, text) in &files {
         let path = dir.join(name);
@@ -70,7 +72,10 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
     }
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf());
     let dir = dir.display();
-    out.talk(&format!("{} schemas written to {dir}; plan.json is that of `plan -o json`", files.len()));
+    out.talk(&format!(
+        "{} schemas written to {dir}; plan.json is that of `plan -o json`, openapi.json describes the API",
+        files.len()
+    ));
     out.talk("to have an editor with yaml-language-server check a manifest, put this line at its top:");
     out.talk(&format!("  # yaml-language-server: $schema={dir}/all.json"));
     Ok(())

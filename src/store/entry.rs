@@ -2,8 +2,9 @@
 
 use reconciled_engine::Suspension;
 use reconciled_provider::Pattern;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// A time since the epoch; RFC 3339 in UTC when serialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +38,20 @@ impl<'de> Deserialize<'de> for Stamp {
     }
 }
 
+impl JsonSchema for Stamp {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Stamp".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
 /// What is known as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Sources with a revision in force, by name.
@@ -59,7 +72,7 @@ pub struct Status {
 }
 
 /// A source and its revision in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
     /// Its name.
@@ -81,7 +94,7 @@ pub struct SourceStatus {
 }
 
 /// A scope and what is tracked in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScopeStatus {
     /// `PROVIDER/NAME`.
@@ -97,7 +110,7 @@ pub struct ScopeStatus {
 }
 
 /// Something that is not in sync.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionEntry {
     /// `PROVIDER/NAME`.
@@ -121,7 +134,7 @@ pub struct ConditionEntry {
 }
 
 /// A plan that waits for consent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldEntry {
     /// Guard domain.
@@ -145,7 +158,7 @@ pub struct HoldEntry {
 }
 
 /// What a person stopped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionEntry {
     /// What `resume` names; the path of the file where a file suspends.
@@ -182,7 +195,7 @@ impl From<&Suspension> for SuspensionEntry {
 }
 
 /// A consent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalEntry {
     /// What was consented to.
@@ -200,7 +213,7 @@ pub struct ApprovalEntry {
 }
 
 /// Holds, and consents from the newest on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approvals {
     /// What waits for consent.
@@ -210,7 +223,7 @@ pub struct Approvals {
 }
 
 /// One tracked resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackedEntry {
     /// Address for people.
@@ -246,7 +259,7 @@ pub struct TrackedEntry {
 }
 
 /// One line of the audit trail.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventEntry {
     /// Its number.
@@ -272,7 +285,7 @@ pub struct EventEntry {
 }
 
 /// One thing that happened: a revision, an action or another event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     /// When.
