@@ -1,7 +1,10 @@
 //! `explain`: what a kind may hold, from the types that parse it; or why an address is not in sync, from what the
 //! last pass left in the state and from a look at it now.
 
-use super::{Args, Exit, Host, Out};
+use super::{
+    Args, Exit, Host, Out,
+    list::{self, ListFormat},
+};
 use crate::{
     api,
     config::Environment,
@@ -12,7 +15,7 @@ use crate::{
     session::{Ask, Failure, HostState, Session, by_file, suspending_file},
     store::Reader,
 };
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use reconciled_provider::Pattern;
 use std::{
     fmt::Write as _,
@@ -30,6 +33,19 @@ pub struct ExplainArgs {
     /// Write the JSON Schema of every kind and of the plan document, and the description of the API, into this folder
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
+    /// Form of output; of an address alone
+    #[arg(short, long, value_enum, default_value_t)]
+    output: ExplainFormat,
+}
+
+/// Form of what is said of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExplainFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: what the API answers
+    Json,
 }
 
 /// Runs the verb.
@@ -44,7 +60,13 @@ pub(super) async fn run(
     }
     let Some(what) = &explain.what else { return Ok(Exit::Good) };
     if what.contains('/') {
-        return address(args, what, environment, out).await;
+        return address(args, explain, what, environment, out).await;
+    }
+    if explain.output == ExplainFormat::Json {
+        return Err(Failure::hinted(
+            "`-o json` is for addresses",
+            "for the JSON Schema of every kind: reconciled explain --schemas DIR",
+        ));
     }
     match explain::explain(&registry::kinds(), what) {
         Ok(text) => out.data(&text),
@@ -81,7 +103,13 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn address(args: &Args, what: &str, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+async fn address(
+    args: &Args,
+    explain: &ExplainArgs,
+    what: &str,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     what.parse::<Pattern>().map_err(|error| {
         Failure::hinted(
             format!("`{what}` is no address: {error}"),
@@ -102,7 +130,10 @@ async fn address(args: &Args, what: &str, environment: Environment, out: &mut Ou
             "to see what is declared and what is there: reconciled plan --show-foreign",
         ));
     }
-    out.data(&text(what, &found));
+    match explain.output {
+        ExplainFormat::Text => out.data(&text(what, &found)),
+        ExplainFormat::Json => list::show(out, ListFormat::Json, &found, String::new)?,
+    }
     Ok(Exit::Good)
 }
 

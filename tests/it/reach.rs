@@ -180,6 +180,11 @@ fn verbs_go_to_a_daemon_elsewhere() {
     ] {
         read(args).exits(0).says(&[&using]);
     }
+    let told = read(&["explain", "Zone/example.com#www/A", "-o", "json"]).exits(0);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(told["now"][0]["wanted"]["file"], "zone.yaml", "{told}");
+    assert_eq!(told["tracked"][0]["address"], "Zone/example.com#www/A", "{told}");
+    read(&["explain", "Zone", "-o", "json"]).exits(1).says(&["--schemas"]);
     // A folder of the caller's own host is sent, not named.
     env.write("mine/zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
     read(&["plan", "--dir", "mine", "--detailed-exitcode"]).exits(2).says(&["mail/A"]);
