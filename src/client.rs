@@ -1,29 +1,43 @@
-//! The way to a daemon: its unix socket, or another host's address with a token.
+//! The way to a daemon: its unix socket, or an address with a token.
 //!
+//! A token goes only where it was sent: over TLS or this host's loopback, and never after a redirect.
 //! What the daemon refuses comes back as the [`Failure`] it would have been here, with its hint.
 
 use crate::session::Failure;
 use bytes::{Bytes, BytesMut};
 use reqwest::{Method, RequestBuilder, Response, Url};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{io, marker::PhantomData, path::Path, time::Duration};
+use std::{
+    fs,
+    io::{self, Read},
+    marker::PhantomData,
+    path::Path,
+    time::Duration,
+};
 use zeroize::Zeroizing;
 
 /// How long to wait for a connection. A daemon answers at once or is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a daemon may take to say who it is, which needs no work.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest token file.
+const LONGEST_TOKEN: u64 = 4096;
+
 /// A connection to one daemon.
-#[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
     base: Url,
     token: Option<Zeroizing<String>>,
     /// Where it is, for messages.
     pub place: String,
+    /// It is not this host's own.
+    is_away: bool,
 }
 
 /// Who answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Identity {
     /// Name of the instance.
@@ -37,14 +51,14 @@ pub struct Identity {
 }
 
 /// What a daemon answers when it does not do what it was asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// Why, and what to do.
     pub error: Told,
 }
 
 /// A failure as data.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Told {
     /// The word for machines.
     pub kind: String,
@@ -74,6 +88,25 @@ impl Client {
         Client::build(http, base, None, socket.display().to_string())
     }
 
+    /// The daemon at `server`, asked with the token in `file`.
+    ///
+    /// Errors: `server` is no address, or one at which the token would be readable on its way; no token is there.
+    pub fn remote(server: &str, file: Option<&Path>) -> Result<Client, Failure> {
+        let base = base(server)?;
+        let file = file.ok_or_else(|| {
+            Failure::hinted(
+                "there is no token to show",
+                "put it into a file and name that: RECONCILED_TOKEN_FILE=/path/to/token",
+            )
+        })?;
+        let token = token(file)?;
+        let place = base.as_str().trim_end_matches('/').to_string();
+        // A proxy between would read the token of plain http, and loopback needs none.
+        let http = reqwest::Client::builder();
+        let http = if base.scheme() == "http" { http.tls_certs_only([]).no_proxy() } else { http };
+        Ok(Client { is_away: true, ..Client::build(http, base, Some(token), place)? })
+    }
+
     fn build(
         http: reqwest::ClientBuilder,
         base: Url,
@@ -88,16 +121,16 @@ impl Client {
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
             .map_err(|error| Failure::plain(format!("prepare calls to {place}: {error}")))?;
-        Ok(Client { http, base, token, place })
+        Ok(Client { http, base, token, place, is_away: false })
     }
 
     /// Asks who answers; none when nobody does.
     ///
     /// Errors: somebody is there and does not let us in, or is no reconciled.
     pub async fn identity(&self) -> Result<Option<Identity>, Failure> {
-        match self.request(Method::GET, "/v1/instance").send().await {
+        match self.request(Method::GET, "/v1/instance").timeout(IDENTITY_TIMEOUT).send().await {
             Err(error) => match io_kind(&error) {
-                Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+                Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) if !self.is_away => Ok(None),
                 Some(io::ErrorKind::PermissionDenied) => Err(Failure::hinted(
                     format!("{} may not be used by this user", self.place),
                     "become a member of the group named by `api.group`, or use sudo",
@@ -137,7 +170,8 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{}", self.base, path.trim_start_matches('/')));
+        let base = self.base.as_str().trim_end_matches('/');
+        let request = self.http.request(method, format!("{base}/{}", path.trim_start_matches('/')));
         match &self.token {
             Some(token) => request.bearer_auth(token.as_str()),
             None => request,
@@ -168,6 +202,17 @@ impl Client {
         let body = response.bytes().await.unwrap_or_default();
         Err(match serde_json::from_slice::<Refusal>(&body) {
             Ok(refusal) => refusal.error.into(),
+            Err(_) if status.is_redirection() => Failure::hinted(
+                format!(
+                    "{} answers {status}: it sends us elsewhere, where the token would go too",
+                    self.place
+                ),
+                "name the address itself: --server URL",
+            ),
+            Err(_) if matches!(status.as_u16(), 401 | 403) => Failure::hinted(
+                format!("{} answers {status}, and not as reconciled does", self.place),
+                "what stands before the daemon refuses us; see what it wants",
+            ),
             Err(_) => Failure::plain(format!("{} answers {status}", self.place)),
         })
     }
@@ -179,8 +224,59 @@ impl Client {
             text = next.to_string();
             cause = next.source();
         }
-        Failure::Unreachable(format!("the daemon at {} does not answer: {text}", self.place))
+        let message = format!("the daemon at {} does not answer: {text}", self.place);
+        if self.is_away { Failure::Away(message) } else { Failure::Unreachable(message) }
     }
+}
+
+/// What the paths are joined to; https, or http where the way is this host's own.
+fn base(server: &str) -> Result<Url, Failure> {
+    let hint = "write https://HOST, or http://127.0.0.1:PORT";
+    let url = Url::parse(server)
+        .map_err(|error| Failure::hinted(format!("`{server}` is no address: {error}"), hint))?;
+    let is_loopback = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    let has_more = !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+    match url.scheme() {
+        _ if has_more || url.fragment().is_some() => Err(Failure::hinted(
+            "--server takes scheme, host, port and path, and nothing else",
+            "the token is read from the file that $RECONCILED_TOKEN_FILE names",
+        )),
+        "https" => Ok(url),
+        "http" if is_loopback => Ok(url),
+        "http" => Err(Failure::hinted(
+            format!("`{server}` is plain http: everybody between could read the token"),
+            "use https, which a reverse proxy speaks; or a tunnel: ssh -L 9440:127.0.0.1:9440 HOST, and \
+             --server http://127.0.0.1:9440",
+        )),
+        scheme => Err(Failure::hinted(format!("`{scheme}` is no way to reach a daemon"), hint)),
+    }
+}
+
+/// The token in `file`.
+fn token(file: &Path) -> Result<Zeroizing<String>, Failure> {
+    let shown = file.display();
+    let mut text = Zeroizing::new(String::new());
+    fs::File::open(file).and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text)).map_err(
+        |error| {
+            Failure::hinted(
+                format!("read the token in {shown}: {error}"),
+                "name the file that holds it: RECONCILED_TOKEN_FILE",
+            )
+        },
+    )?;
+    let token = Zeroizing::new(text.trim().to_string());
+    if token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Failure::hinted(
+            format!("{shown} holds no token"),
+            "it is one line, as `reconciled token new` prints it",
+        ));
+    }
+    Ok(token)
 }
 
 fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
@@ -218,5 +314,54 @@ impl<T: DeserializeOwned> Lines<'_, T> {
                 Some(chunk) => self.rest.extend_from_slice(&chunk),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_over_tls_or_loopback_and_nowhere_else() {
+        for good in [
+            "https://dns1.example.com",
+            "https://dns1.example.com/reconciled/",
+            "http://127.0.0.1:9440",
+            "http://127.9.9.9",
+            "http://[::1]:9440/",
+            "http://localhost:9440",
+        ] {
+            assert!(base(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://dns1.example.com",
+            "http://10.0.0.1:9440",
+            "http://127.0.0.1.example.com",
+            "http://localhost.example.com",
+            "http://127.0.0.1@example.com",
+            "http://[::ffff:10.0.0.1]",
+            "https://token@dns1.example.com",
+            "https://dns1.example.com/?token=x",
+            "ftp://127.0.0.1",
+            "file:///etc",
+            "dns1:9440",
+            "",
+        ] {
+            assert!(base(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_line_of_a_file_and_no_error_shows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        fs::write(&file, "rcd_canary\n").unwrap();
+        assert_eq!(*token(&file).unwrap(), "rcd_canary");
+        for wrong in ["", "\n", "rcd_canary\nrcd_canary", "rcd canary", "\u{e9}canary"] {
+            fs::write(&file, wrong).unwrap();
+            let failure = token(&file).unwrap_err();
+            assert!(!failure.to_string().contains("canary"), "{failure}");
+        }
+        assert!(token(&folder.path().join("none")).is_err());
     }
 }

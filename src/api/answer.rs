@@ -7,6 +7,7 @@ use crate::{
 use axum::{
     Json,
     body::Body,
+    extract::rejection::{JsonRejection, QueryRejection},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -24,11 +25,26 @@ impl From<Failure> for Refused {
         let status = match &failure {
             Failure::Problems(_) | Failure::Other(..) => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::Source(_) | Failure::Remote(_) => StatusCode::BAD_GATEWAY,
-            Failure::Config(_) | Failure::Store(_) | Failure::Unreachable(_) => {
+            Failure::Config(_) | Failure::Store(_) | Failure::Unreachable(_) | Failure::Away(_) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };
         Refused(failure, status)
+    }
+}
+
+impl Refused {
+    /// Nothing is here, or nothing for who asks.
+    pub(super) fn nowhere() -> Refused {
+        Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
+    }
+    /// The query is no question.
+    pub(super) fn query(error: QueryRejection) -> Refused {
+        Refused(Failure::plain(error.body_text()), error.status())
+    }
+    /// The body is no question.
+    pub(super) fn body(error: JsonRejection) -> Refused {
+        Refused(Failure::plain(error.body_text()), error.status())
     }
 }
 
@@ -39,7 +55,7 @@ impl IntoResponse for Refused {
 }
 
 /// What a handler returns.
-pub(super) type Answer<T> = Result<Json<T>, Refused>;
+pub(super) type Answer<T> = Result<T, Refused>;
 
 /// One line for each value that `work` sends, while it is done; a failure before the first is an answer of its
 /// own, and what `failed` makes of a later one is the last line.

@@ -1,43 +1,67 @@
-//! The daemon's API: HTTP and JSON over its unix socket.
+//! The daemon's API: HTTP and JSON over its unix socket, and over an address where one is configured.
 //!
-//! Guarantees: nobody gets in whom the socket's group and the peer's credentials do not let in; what a request
-//! says about who asks is never believed. Every answer is an operation's, the same that a verb working alone
+//! ```text
+//! connections ─► caller: peer or token ─► gate: may they, and how much ─► routes ─► operation
+//!            └─► open: is the daemon well, and webhooks
+//! ```
+//!
+//! Guarantees: nobody gets in whom the socket's group and the peer's credentials, or a token, do not let in; what a
+//! request says about who asks is never believed. Every answer is an operation's, the same that a verb working alone
 //! gives. It deliberately decides nothing.
 
 mod answer;
+mod caller;
+mod connections;
+mod hook;
+mod open;
+mod openapi;
 mod peer;
+mod route;
 mod routes;
+mod signature;
 mod socket;
+mod token;
 
+pub use hook::{Hooks, path_of, secret_of};
+pub use openapi::openapi;
 pub use socket::Socket;
+pub use token::{TokenHash, Tokens, hash_of, new_token};
 
 /// The number of a group of this host.
 pub fn group_id(name: &str) -> Option<u32> {
     peer::group(name).map(|group| group.id)
 }
 
-use crate::{clock::SystemClock, daemon::Daemon};
-use reconciled_provider::Clock;
+use crate::daemon::Daemon;
+use caller::Patience;
+use connections::Limits;
+use peer::{Door, Peer};
 use std::{sync::Arc, time::Duration};
 
-/// How long answers may take to end once the daemon shall stop.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Processes of this host: they may take their time, and plans of pushes wait for each other.
+const SOCKET: Limits = Limits { connections: 256, head: Duration::from_secs(30), stall: None };
+const SOCKET_AT_ONCE: usize = 4;
+/// Whoever reaches the address.
+const ADDRESS: Limits =
+    Limits { connections: 128, head: Duration::from_secs(10), stall: Some(Duration::from_secs(60)) };
+const ADDRESS_AT_ONCE: usize = 2;
+/// How long a request may take to arrive, after its head.
+const PATIENCE: Patience = Patience { usual: Duration::from_secs(30), large: Duration::from_secs(300) };
 
 /// Answers until the daemon stops.
 pub async fn serve(mut socket: Socket, daemon: Arc<Daemon>) {
-    let Some(listener) = socket.take() else { return };
-    let (stop, last) = (daemon.stop.clone(), daemon.stop.clone());
-    let api = daemon.instance().session.config.api.clone();
-    let router = routes::router(daemon, peer::Door::of(&api));
-    let service = router.into_make_service_with_connect_info::<peer::Peer>();
-    let served = axum::serve(listener, service).with_graceful_shutdown(async move { stop.wished().await });
-    tokio::select! {
-        result = served => {
-            if let Err(error) = result {
-                tracing::error!(%error, "the API ended");
-            }
-        }
-        // Who says nothing on an open connection holds up nobody.
-        () = async { last.wished().await; SystemClock.sleep(LAST_WORDS).await } => {}
-    }
+    let (local, address) = socket.take();
+    let door = Door::of(&daemon.instance().session.config.api);
+    let on_socket = async {
+        let Some(listener) = local else { return };
+        let router = routes::for_socket(daemon.clone(), door);
+        connections::serve(listener, |io, _| Peer::of(io), router, SOCKET, daemon.stop.clone()).await;
+    };
+    let on_address = async {
+        let Some(listener) = address else { return };
+        let router = routes::for_address(daemon.clone());
+        let peer = |_: &_, address: &_| Peer::Network(*address);
+        connections::serve(listener, peer, router, ADDRESS, daemon.stop.clone()).await;
+    };
+    tokio::join!(on_socket, on_address);
 }

@@ -1,22 +1,26 @@
-//! Who is on the other side of the socket, as the kernel says.
+//! Who is on the other side of a connection, as the kernel says.
 
 use crate::config::Api;
-use axum::{extract::connect_info::Connected, serve::IncomingStream};
-use std::{fs, sync::Arc};
-use tokio::net::UnixListener;
+use std::{fs, net::SocketAddr, sync::Arc};
+use tokio::net::UnixStream;
 
-/// A process that is connected.
+/// The other side of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    /// User id; none where the kernel did not say.
-    uid: Option<u32>,
-    gid: Option<u32>,
+pub(super) enum Peer {
+    /// A process of this host.
+    Process {
+        /// User id; none where the kernel did not say.
+        uid: Option<u32>,
+        gid: Option<u32>,
+    },
+    /// Somebody at this address.
+    Network(SocketAddr),
 }
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
-        let credentials = stream.io().peer_cred().ok();
-        Peer { uid: credentials.map(|c| c.uid()), gid: credentials.map(|c| c.gid()) }
+impl Peer {
+    pub(super) fn of(stream: &UnixStream) -> Peer {
+        let credentials = stream.peer_cred().ok();
+        Peer::Process { uid: credentials.map(|c| c.uid()), gid: credentials.map(|c| c.gid()) }
     }
 }
 
@@ -64,14 +68,14 @@ impl Door {
 
     /// The name of a peer that may come in: root, this process's own user, members of the group.
     pub(super) fn lets(&self, peer: Peer) -> Option<String> {
-        let uid = peer.uid?;
+        let Peer::Process { uid: Some(uid), gid } = peer else { return None };
         let name = user(uid);
         let own = rustix::process::geteuid().as_raw();
         if uid == 0 || uid == own {
             return Some(name);
         }
         let group = group(self.group.as_deref()?)?;
-        (peer.gid == Some(group.id) || group.members.contains(&name)).then_some(name)
+        (gid == Some(group.id) || group.members.contains(&name)).then_some(name)
     }
 }
 
@@ -83,13 +87,14 @@ mod tests {
     fn root_and_the_own_user_come_in_and_others_only_through_the_group() {
         let own = rustix::process::geteuid().as_raw();
         let door = |group: Option<&str>| Door { group: group.map(Arc::from) };
-        let peer = |uid: u32, gid: u32| Peer { uid: Some(uid), gid: Some(gid) };
+        let peer = |uid: u32, gid: u32| Peer::Process { uid: Some(uid), gid: Some(gid) };
         assert_eq!(door(None).lets(peer(0, 0)).as_deref(), Some("root"));
         assert!(door(None).lets(peer(own, 54_321)).is_some());
         assert_eq!(door(None).lets(peer(54_321, 0)), None);
         assert_eq!(door(Some("root")).lets(peer(54_321, 54_321)), None);
         assert_eq!(door(Some("root")).lets(peer(54_321, 0)).as_deref(), Some("uid 54321"));
         assert_eq!(door(Some("no-such-group")).lets(peer(54_321, 0)), None);
-        assert_eq!(door(None).lets(Peer { uid: None, gid: None }), None);
+        assert_eq!(door(None).lets(Peer::Process { uid: None, gid: None }), None);
+        assert_eq!(door(Some("root")).lets(Peer::Network("127.0.0.1:1".parse().unwrap())), None);
     }
 }

@@ -1,8 +1,11 @@
-//! The routes: which operation answers what.
+//! The routes: which operation answers what, and who may ask it.
 
 use super::{
-    answer::{Answer, Refused, lines},
-    peer::{Door, Peer},
+    answer::{Answer, Refused},
+    caller::{self, Gate},
+    open,
+    peer::Door,
+    route::{All, Asking, Route, Telling, asked, bytes, said, told},
 };
 use crate::{
     client::Identity,
@@ -18,118 +21,102 @@ use crate::{
     store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
 use axum::{
-    Extension, Json, Router,
-    extract::{
-        ConnectInfo, DefaultBodyLimit, Query, Request, State,
-        rejection::{JsonRejection, QueryRejection},
-    },
+    Router,
+    extract::DefaultBodyLimit,
     http::{StatusCode, header},
-    middleware::{self, Next},
+    middleware,
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Largest request that only says what is wanted.
 const USUAL: usize = 1 << 20;
 /// Largest request that carries something: a tree of the largest size a source may have, in base64.
 const LARGEST: usize = 96 << 20;
 
-type Host = State<Arc<Daemon>>;
-type Asked<T> = Result<Query<T>, QueryRejection>;
-type Said<T> = Result<Json<T>, JsonRejection>;
+/// Every question that needs to be known who asks.
+pub(super) fn all() -> Vec<Route> {
+    vec![
+        asked("/v1/instance", "who answers", instance).reads(),
+        asked("/v1/status", "how it stands", status).reads(),
+        asked("/v1/sources", "how the sources stand", sources).reads(),
+        asked("/v1/history", "what happened", history).reads(),
+        asked("/v1/events", "the audit trail", events).reads(),
+        asked("/v1/events/last", "number of the newest event", last_event).reads(),
+        asked("/v1/events/verify", "whether the audit trail holds together", verify).reads(),
+        asked("/v1/approvals", "what waits for consent, and what was consented to", approvals).reads(),
+        said("/v1/approve", "consent to a held plan", approve).acts(),
+        asked("/v1/adopt", "what can be taken over", adoptable).reads(),
+        said("/v1/adopt", "take over what was shown", adopt).acts().large(),
+        asked("/v1/forget", "what may be let go of", forgettable).reads(),
+        said("/v1/forget", "let go of what was shown", forget).acts().large(),
+        asked("/v1/explain", "why something is as it is", explain).reads(),
+        said("/v1/suspend", "write nothing to what is meant", suspend).acts(),
+        said("/v1/resume", "write again to what was suspended", resume).acts(),
+        said("/v1/rollback", "keep resources at an earlier revision", rollback).acts(),
+        said("/v1/plan", "what would change", plan).reads().large(),
+        told("/v1/sync", "look and act now, and tell how it goes", sync, failed).acts(),
+        said("/v1/push/target", "which sources follow a repository of this host", push_target),
+        said("/v1/push/plan", "what a push would change", push_plan).large(),
+        told("/v1/push/follow", "have a push followed, and tell how it goes", push_follow, failed),
+        bytes("/v1/backup", "the state as a file, without its key", SQLITE, backup).acts(),
+        bytes("/v1/openapi.json", "this description", JSON, openapi).reads(),
+    ]
+}
 
-/// The name of who asks, as the kernel says.
-#[derive(Clone)]
-struct Actor(String);
+const SQLITE: &str = "application/vnd.sqlite3";
+const JSON: &str = "application/json";
 
-pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
-    Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/v1/instance", get(instance))
-        .route("/v1/status", get(status))
-        .route("/v1/sources", get(sources))
-        .route("/v1/history", get(history))
-        .route("/v1/events", get(events))
-        .route("/v1/events/last", get(last_event))
-        .route("/v1/events/verify", get(verify))
-        .route("/v1/approvals", get(approvals))
-        .route("/v1/approve", post(approve))
-        .route("/v1/adopt", get(adoptable).post(adopt).layer(large()))
-        .route("/v1/forget", get(forgettable).post(forget).layer(large()))
-        .route("/v1/explain", get(explain))
-        .route("/v1/suspend", post(suspend))
-        .route("/v1/resume", post(resume))
-        .route("/v1/rollback", post(rollback))
-        .route("/v1/plan", post(plan).layer(large()))
-        .route("/v1/sync", post(sync))
-        .route("/v1/push/target", post(push_target))
-        .route("/v1/push/plan", post(push_plan).layer(large()))
-        .route("/v1/push/follow", post(push_follow))
-        .route("/v1/backup", get(backup))
-        .fallback(async || {
-            Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
-        })
-        .layer(DefaultBodyLimit::max(USUAL))
-        .layer(middleware::from_fn_with_state(door, guard))
+/// What is answered on the unix socket.
+pub(super) fn for_socket(daemon: Arc<Daemon>, door: Door) -> Router {
+    gated(super::SOCKET_AT_ONCE)
+        .layer(middleware::from_fn_with_state(door, caller::of_socket))
+        .merge(open::router())
         .with_state(daemon)
 }
 
-fn large() -> DefaultBodyLimit {
-    DefaultBodyLimit::max(LARGEST)
+/// What is answered at an address.
+pub(super) fn for_address(daemon: Arc<Daemon>) -> Router {
+    gated(super::ADDRESS_AT_ONCE)
+        .layer(middleware::from_fn_with_state(daemon.clone(), caller::of_token))
+        .merge(open::router())
+        .merge(open::webhooks())
+        .with_state(daemon)
 }
 
-/// Lets in whom the door lets in, and notes who it is.
-async fn guard(
-    State(door): State<Door>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let Some(name) = door.lets(peer) else {
-        let failure = Failure::hinted(
-            "this user may not use the daemon",
-            "become a member of the group named by `api.group`, or use sudo",
-        );
-        return Refused(failure, StatusCode::FORBIDDEN).into_response();
-    };
-    request.extensions_mut().insert(Actor(name));
-    next.run(request).await
-}
-
-/// What was asked, or why it is no question.
-fn asked<T>(query: Asked<T>) -> Result<T, Refused> {
-    match query {
-        Ok(Query(ask)) => Ok(ask),
-        Err(error) => Err(Refused(Failure::plain(error.body_text()), error.status())),
+/// Every route behind its gate; `at_once` large requests at a time.
+fn gated(at_once: usize) -> Router<Arc<Daemon>> {
+    let room = Arc::new(Semaphore::new(at_once));
+    let mut router = Router::new();
+    for route in all() {
+        let (limit, patience) = match route.is_large {
+            true => (LARGEST, super::PATIENCE.large),
+            false => (USUAL, super::PATIENCE.usual),
+        };
+        let gate = Gate { needs: route.needs, limit, patience, room: route.is_large.then(|| room.clone()) };
+        let service = route
+            .service
+            .route_layer(middleware::from_fn_with_state(gate, caller::pass))
+            .route_layer(DefaultBodyLimit::max(limit));
+        router = router.route(route.path, service);
     }
+    router.fallback(async || Refused::nowhere()).method_not_allowed_fallback(async || {
+        Refused(
+            Failure::hinted("this path takes another method", "see docs/api.md"),
+            StatusCode::METHOD_NOT_ALLOWED,
+        )
+    })
 }
 
-fn said<T>(body: Said<T>) -> Result<T, Refused> {
-    match body {
-        Ok(Json(ask)) => Ok(ask),
-        Err(error) => Err(Refused(Failure::plain(error.body_text()), error.status())),
-    }
-}
-
-async fn readyz(State(daemon): Host) -> (StatusCode, &'static str) {
-    match daemon.instance().is_ready() {
-        true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "the first pass has not ended\n"),
-    }
-}
-
-async fn instance(State(daemon): Host) -> Json<Identity> {
-    let instance = daemon.instance();
-    let config = &instance.session.config;
-    let following = instance.follower.sources();
+async fn instance(asking: Asking, _: All) -> Answer<Identity> {
+    let config = &asking.instance.session.config;
+    let following = asking.instance.follower.sources();
     let at = |name: &str| following.get(name).map(|f| f.label.clone()).filter(|l| !l.is_empty());
     let sources = config.sources.iter().map(|source| {
         (source.name.to_string(), at(&source.name).unwrap_or_else(|| "no revision yet".into()))
     });
-    Json(Identity {
+    Ok(Identity {
         instance: config.instance.to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
         state_dir: config.state_dir.to_string_lossy().into_owned(),
@@ -137,8 +124,7 @@ async fn instance(State(daemon): Host) -> Json<Identity> {
     })
 }
 
-async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAnswer> {
-    let (instance, ask) = (daemon.instance(), asked(query)?);
+async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<StatusAnswer> {
     let config = &instance.session.config;
     let file = by_file(&suspending_file(config));
     let reader = instance.writing.db.reader();
@@ -153,126 +139,93 @@ async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAn
         }
     }
     answer.messages.extend(instance.follower.messages());
-    Ok(Json(answer))
+    Ok(answer)
 }
 
-async fn sources(State(daemon): Host) -> Json<BTreeMap<Arc<str>, Following>> {
-    Json(daemon.instance().follower.sources())
+async fn sources(asking: Asking, _: All) -> Answer<BTreeMap<Arc<str>, Following>> {
+    Ok(asking.instance.follower.sources())
 }
 
-async fn history(State(daemon): Host, query: Asked<HistoryAsk>) -> Answer<Vec<HistoryEntry>> {
-    Ok(Json(operation::history(daemon.instance().writing.db.reader(), &asked(query)?).await?))
+async fn history(asking: Asking, ask: HistoryAsk) -> Answer<Vec<HistoryEntry>> {
+    Ok(operation::history(asking.instance.writing.db.reader(), &ask).await?)
 }
 
-async fn events(State(daemon): Host, query: Asked<EventsAsk>) -> Answer<Vec<EventEntry>> {
-    Ok(Json(operation::events(daemon.instance().writing.db.reader(), &asked(query)?).await?))
+async fn events(asking: Asking, ask: EventsAsk) -> Answer<Vec<EventEntry>> {
+    Ok(operation::events(asking.instance.writing.db.reader(), &ask).await?)
 }
 
-async fn last_event(State(daemon): Host) -> Answer<i64> {
-    Ok(Json(daemon.instance().writing.db.reader().last_event().await.map_err(Failure::from)?))
+async fn last_event(asking: Asking, _: All) -> Answer<i64> {
+    Ok(asking.instance.writing.db.reader().last_event().await.map_err(Failure::from)?)
 }
 
-async fn verify(State(daemon): Host) -> Answer<Verification> {
-    let found = daemon.instance().writing.db.reader().verify_events().await;
-    Ok(Json(found.map_err(Failure::from)?))
+async fn verify(asking: Asking, _: All) -> Answer<Verification> {
+    Ok(asking.instance.writing.db.reader().verify_events().await.map_err(Failure::from)?)
 }
 
-async fn approvals(State(daemon): Host) -> Answer<Approvals> {
-    Ok(Json(operation::approvals(daemon.instance().writing.db.reader()).await?))
+async fn approvals(asking: Asking, _: All) -> Answer<Approvals> {
+    Ok(operation::approvals(asking.instance.writing.db.reader()).await?)
 }
 
-async fn approve(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<ApproveAsk>,
-) -> Answer<Approved> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn approve(Asking { instance, actor }: Asking, ask: ApproveAsk) -> Answer<Approved> {
     let now = instance.session.clock.now();
     let approved = operation::approve(&*instance.writing.db, &ask, &actor, now).await?;
     daemon::consented(&instance);
-    Ok(Json(approved))
+    Ok(approved)
 }
 
-async fn adoptable(State(daemon): Host, query: Asked<AdoptAsk>) -> Answer<Adoption> {
-    let instance = daemon.instance();
-    Ok(Json(operation::adoptable(&instance.session, &*instance.writing.db, &asked(query)?).await?))
+async fn adoptable(Asking { instance, .. }: Asking, ask: AdoptAsk) -> Answer<Adoption> {
+    Ok(operation::adoptable(&instance.session, &*instance.writing.db, &ask).await?)
 }
 
-async fn adopt(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<Vec<Adoptable>>,
-) -> Answer<()> {
-    let (instance, shown) = (daemon.instance(), said(body)?);
+async fn adopt(Asking { instance, actor }: Asking, shown: Vec<Adoptable>) -> Answer<()> {
     let now = instance.session.clock.now();
     operation::adopt(&*instance.writing.db, &shown, &actor, now).await?;
     daemon::consented(&instance);
-    Ok(Json(()))
+    Ok(())
 }
 
-async fn forgettable(State(daemon): Host, query: Asked<ForgetAsk>) -> Answer<Vec<TrackedEntry>> {
-    Ok(Json(operation::forgettable(daemon.instance().writing.db.reader(), &asked(query)?).await?))
+async fn forgettable(asking: Asking, ask: ForgetAsk) -> Answer<Vec<TrackedEntry>> {
+    Ok(operation::forgettable(asking.instance.writing.db.reader(), &ask).await?)
 }
 
-async fn forget(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<Vec<TrackedEntry>>,
-) -> Answer<Forgotten> {
-    let (instance, shown) = (daemon.instance(), said(body)?);
+async fn forget(Asking { instance, actor }: Asking, shown: Vec<TrackedEntry>) -> Answer<Forgotten> {
     let now = instance.session.clock.now();
     // A pass that has planned already would write what it found, and its row with it.
     let forget = operation::forget(&instance.writing.db, shown, &actor, now);
     let forgotten = instance.scheduler.alone(forget).await?;
     daemon::consented(&instance);
-    Ok(Json(forgotten))
+    Ok(forgotten)
 }
 
-async fn explain(State(daemon): Host, query: Asked<ExplainAsk>) -> Answer<Explanation> {
-    let (instance, ask) = (daemon.instance(), asked(query)?);
+async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Explanation> {
     let file = by_file(&suspending_file(&instance.session.config));
     let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
     let look = Some((&*instance.session, &*desired));
-    Ok(Json(operation::explain(reader, look, file.as_ref(), &ask).await?))
+    Ok(operation::explain(reader, look, file.as_ref(), &ask).await?)
 }
 
 /// What is suspended is durable before anything that runs is asked to stop.
-async fn suspend(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<SuspendAsk>,
-) -> Answer<Suspended> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn suspend(Asking { instance, actor }: Asking, ask: SuspendAsk) -> Answer<Suspended> {
     let (config, now) = (&instance.session.config, instance.session.clock.now());
     let suspended = operation::suspend(&instance.writing.db, config, &ask, &actor, now).await?;
-    Ok(Json(Suspended { is_writing: daemon::halt(&instance).await, ..suspended }))
+    Ok(Suspended { is_writing: daemon::halt(&instance).await, ..suspended })
 }
 
-async fn resume(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<ResumeAsk>,
-) -> Answer<Resumed> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn resume(Asking { instance, actor }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
     let now = instance.session.clock.now();
     let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
     if !resumed.released.is_empty() {
         repinned(&instance).await?;
     }
     daemon::resumed(&instance);
-    Ok(Json(resumed))
+    Ok(resumed)
 }
 
-async fn rollback(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<RollbackAsk>,
-) -> Answer<RolledBack> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn rollback(Asking { instance, actor }: Asking, ask: RollbackAsk) -> Answer<RolledBack> {
     let now = instance.session.clock.now();
     let done = operation::rollback(&instance.session, &instance.writing.db, &ask, &actor, now).await?;
     repinned(&instance).await?;
-    Ok(Json(done))
+    Ok(done)
 }
 
 /// Has what is kept at earlier revisions come into force.
@@ -281,24 +234,16 @@ async fn repinned(instance: &daemon::Instance) -> Result<(), Failure> {
     news.map(drop).map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
 }
 
-async fn plan(State(daemon): Host, body: Said<PlanAsk>) -> Answer<PlanAnswer> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswer> {
     let tree = ask.upload.as_ref().map(|upload| upload.tree(Limits::default())).transpose()?;
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
-    Ok(Json(operation::plan(&instance.session, reader, &meant, &ask.form).await?))
+    Ok(operation::plan(&instance.session, reader, &meant, &ask.form).await?)
 }
 
 /// Does it and tells how it goes. The work is the daemon's: it goes on when nobody listens any more.
-async fn sync(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<SyncAsk>,
-) -> Result<Response, Refused> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
-    let (send, receive) = mpsc::channel(64);
-    let work = async move { daemon::sync(&instance, &ask, &actor, &send).await };
-    lines(work, receive, failed).await
+fn sync(Asking { instance, actor }: Asking, ask: SyncAsk, lines: mpsc::Sender<SyncLine>) -> Telling {
+    Box::pin(async move { daemon::sync(&instance, &ask, &actor, &lines).await })
 }
 
 fn failed(failure: Failure) -> SyncLine {
@@ -307,47 +252,43 @@ fn failed(failure: Failure) -> SyncLine {
 }
 
 /// What a hook must know of a repository.
-async fn push_target(State(daemon): Host, body: Said<PushTargetAsk>) -> Answer<PushTarget> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Answer<PushTarget> {
     let mut target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
     let following = instance.follower.sources();
     for source in &mut target.sources {
         let commit = following.get(source.name.as_str()).map(|following| following.commit.clone());
         source.in_force = commit.filter(|commit| !commit.is_empty());
     }
-    Ok(Json(target))
+    Ok(target)
 }
 
 /// What a push would change; consents to it first where the pusher may and says so.
-async fn push_plan(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<PushAsk>,
-) -> Answer<PushAnswer> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
+async fn push_plan(Asking { instance, actor }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
     let now = instance.session.clock.now();
-    Ok(Json(operation::push(&instance.session, &instance.writing.db, &ask, &actor, now).await?))
+    Ok(operation::push(&instance.session, &instance.writing.db, &ask, &actor, now).await?)
 }
 
 /// Follows what a push set off.
-async fn push_follow(
-    State(daemon): Host,
-    Extension(Actor(actor)): Extension<Actor>,
-    body: Said<PushFollow>,
-) -> Result<Response, Refused> {
-    let (instance, ask) = (daemon.instance(), said(body)?);
-    let (send, receive) = mpsc::channel(64);
-    let work = async move { daemon::pushed(&instance, &ask, &actor, &send).await };
-    lines(work, receive, failed).await
+fn push_follow(
+    Asking { instance, actor }: Asking,
+    ask: PushFollow,
+    lines: mpsc::Sender<SyncLine>,
+) -> Telling {
+    Box::pin(async move { daemon::pushed(&instance, &ask, &actor, &lines).await })
 }
 
 /// The state as a file, without its key.
-async fn backup(State(daemon): Host) -> Result<Response, Refused> {
+async fn backup(daemon: Arc<Daemon>) -> Answer<Response> {
     let instance = daemon.instance();
     let cannot = |error: std::io::Error| Failure::plain(format!("write the backup: {error}"));
     let folder = tempfile::tempdir_in(&instance.session.config.state_dir).map_err(cannot)?;
     let file = folder.path().join("state.db");
     instance.writing.db.reader().backup(&file).await.map_err(Failure::from)?;
     let content = tokio::fs::read(&file).await.map_err(cannot)?;
-    Ok(([(header::CONTENT_TYPE, "application/vnd.sqlite3")], content).into_response())
+    Ok(([(header::CONTENT_TYPE, SQLITE)], content).into_response())
+}
+
+async fn openapi(_: Arc<Daemon>) -> Answer<Response> {
+    let text = super::openapi().to_string();
+    Ok(([(header::CONTENT_TYPE, JSON)], text).into_response())
 }

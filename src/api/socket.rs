@@ -1,4 +1,5 @@
-//! The unix socket: one daemon, one socket; mode 0660 for a group, else 0600.
+//! Where the daemon listens: one unix socket, mode 0660 for a group, else 0600; and an address, where one is
+//! configured.
 
 use crate::{config::Api, session::Failure};
 use std::{
@@ -9,13 +10,15 @@ use std::{
     },
     path::{Path, PathBuf},
 };
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 
-/// A socket that listens.
+/// What listens.
 pub struct Socket {
     /// None once it is served.
     listener: Option<UnixListener>,
     path: PathBuf,
+    /// None once it is served, and where no address is configured.
+    address: Option<TcpListener>,
 }
 
 /// Who finds no socket knows at once that no daemon is there.
@@ -26,10 +29,11 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    /// Makes the socket; one that a dead daemon left is replaced.
+    /// Makes the socket; one that a dead daemon left is replaced. Listens at the address, if there is one.
     ///
-    /// Errors: somebody answers there, the place cannot be written, the group does not exist.
-    pub fn bind(api: &Api) -> Result<Socket, Failure> {
+    /// Errors: somebody answers there, the place cannot be written, the group does not exist, the address is
+    /// another program's or not this host's.
+    pub async fn bind(api: &Api) -> Result<Socket, Failure> {
         let path = &api.socket;
         let cannot = |what: &str, error: std::io::Error| {
             Failure::hinted(
@@ -55,11 +59,21 @@ impl Socket {
         }
         let listener = UnixListener::bind(path).map_err(|error| cannot("make the socket", error))?;
         allow(path, api.group.as_deref())?;
-        Ok(Socket { listener: Some(listener), path: path.clone() })
+        let mut socket = Socket { listener: Some(listener), path: path.clone(), address: None };
+        if let Some(address) = api.listen {
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                let hint = "write an address of this host and a free port as `api.listen`";
+                Failure::hinted(format!("listen at {address}: {error}"), hint)
+            })?;
+            let at = listener.local_addr().unwrap_or(address);
+            tracing::info!(address = %at, "API listens");
+            socket.address = Some(listener);
+        }
+        Ok(socket)
     }
 
-    pub(super) fn take(&mut self) -> Option<UnixListener> {
-        self.listener.take()
+    pub(super) fn take(&mut self) -> (Option<UnixListener>, Option<TcpListener>) {
+        (self.listener.take(), self.address.take())
     }
 }
 

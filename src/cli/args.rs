@@ -10,6 +10,7 @@ use super::{
     suspend::{ResumeArgs, SuspendArgs},
     sync::SyncArgs,
 };
+use crate::session::Failure;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,6 +24,9 @@ pub struct Args {
     /// Work alone; refused while a daemon has the state
     #[arg(long, global = true)]
     pub standalone: bool,
+    /// Ask the daemon at this address, with the token in the file that $RECONCILED_TOKEN_FILE names
+    #[arg(long, global = true, value_name = "URL")]
+    pub server: Option<String>,
     /// Say more on standard error; twice or three times for still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -84,8 +88,33 @@ pub enum Command {
     Suspend(SuspendArgs),
     /// Look and act now: past backoff and intervals
     Sync(SyncArgs),
+    /// Make a token for those who ask over TCP
+    Token(super::token::TokenArgs),
     /// Check manifests without a configuration
     Validate(super::validate::ValidateArgs),
+}
+
+impl Args {
+    /// Refuses `--server` for what no daemon elsewhere can be asked.
+    pub(super) fn only_here(&self) -> Result<(), Failure> {
+        let why = match &self.command {
+            Command::Check(_) => "it looks at the configuration, credentials and state of this host",
+            Command::Import(_) => "it asks the providers of this host's configuration",
+            Command::Run(_) => "it is the daemon",
+            Command::Restore(_) | Command::State(_) => "it works where no daemon has the state",
+            Command::Hook(_) | Command::Init(_) => "it works in a repository of the daemon's own host",
+            Command::Token(_) => "what it makes goes into the configuration of the daemon's host",
+            Command::Completions(_) | Command::Demo(_) | Command::Man(_) | Command::Validate(_) => {
+                "it asks no daemon"
+            }
+            _ if self.standalone => "--standalone asks no daemon",
+            _ => return Ok(()),
+        };
+        match self.server {
+            Some(_) => Err(Failure::hinted(format!("this does not go with --server: {why}"), "leave it out")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Form of output.

@@ -58,25 +58,33 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let host = Host::find(args, &environment, out).await?;
-    let state = HostState::open(args.config.as_deref(), &environment)?;
-    let dir = &state.config.state_dir;
-    match host {
+    let file = backup.file.display();
+    let (whose, key) = match &host {
         Host::Daemon(client) => {
             let content = client.bytes("/v1/backup").await?;
             write_private(&backup.file, &content)
-                .map_err(|error| Failure::plain(format!("write {}: {error}", backup.file.display())))?;
+                .map_err(|error| Failure::plain(format!("write {file}: {error}")))?;
+            match &args.server {
+                Some(_) => (client.place.clone(), format!("{KEY_FILE} of its state directory")),
+                None => of_here(&HostState::open(args.config.as_deref(), &environment)?),
+            }
         }
-        Host::Alone(_) => {
+        Host::Alone(state) => {
+            let dir = &state.config.state_dir;
             let reader = state.reader().await?.ok_or_else(|| StoreError::NotThere(dir.clone()))?;
             reader.backup(&backup.file).await?;
+            of_here(state)
         }
-    }
-    out.talk(&format!("state of {} written to {}", dir.display(), backup.file.display()));
-    out.talk(&format!(
-        "hint: keep {} too, and elsewhere: it is not in the backup",
-        dir.join(KEY_FILE).display()
-    ));
+    };
+    out.talk(&format!("state of {whose} written to {file}"));
+    out.talk(&format!("hint: keep {key} too, and elsewhere: it is not in the backup"));
     Ok(Exit::Good)
+}
+
+/// The state directory and its key, for people.
+fn of_here(state: &HostState) -> (String, String) {
+    let dir = &state.config.state_dir;
+    (dir.display().to_string(), dir.join(KEY_FILE).display().to_string())
 }
 
 /// Puts `content` in place of the file, for nobody else to read.

@@ -3,6 +3,7 @@
 
 use super::{Args, Exit, Out};
 use crate::{
+    api,
     config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
     render::counted,
     session::{Ask, Failure, Session},
@@ -92,6 +93,7 @@ pub(super) async fn run(
     report.ok("config", &counts);
     writable_by_others(&path, &mut report);
     credentials(&config, &environment, &mut report);
+    reach(&config, &environment, &mut report);
     let clock = crate::clock::SystemClock;
     state(&config.state_dir, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
@@ -152,17 +154,52 @@ fn references(config: &Config) -> BTreeMap<String, SecretRef> {
         all.insert(format!("secret {name}"), declared.place.clone());
     }
     for source in &config.sources {
-        let named = [("token", &source.token), ("ssh passphrase", &source.ssh_passphrase)];
+        let webhook = source.webhook.as_ref().map(|webhook| &webhook.secret);
+        let named = [
+            ("token", source.token.as_ref()),
+            ("ssh passphrase", source.ssh_passphrase.as_ref()),
+            ("webhook", webhook),
+        ];
         for (word, reference) in named {
             if let Some(reference) = reference {
                 all.insert(format!("source {} {word}", source.name), reference.clone());
             }
         }
     }
+    for token in &config.tokens {
+        all.insert(format!("hash of token {}", token.name), token.hash.clone());
+    }
     for entry in &config.providers {
         all.extend(secrets_of(entry));
     }
     all
+}
+
+/// Who may reach the daemon from elsewhere; of a webhook the path, which a forge is told, and never the secret.
+fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
+    let secrets = HostSecrets::new([0; 32], environment.clone(), config.secrets.clone());
+    // What cannot be read at all was said already.
+    let is_readable = |reference| secrets.reveal(reference).is_ok();
+    for token in config.tokens.iter().filter(|token| is_readable(&token.hash)) {
+        let what = format!("token {}", token.name);
+        match api::hash_of(token, &secrets) {
+            Ok(_) => report.ok(&what, &format!("role {}", token.role)),
+            Err(failure) => report.failure(&what, &failure),
+        }
+    }
+    for source in &config.sources {
+        let Some(webhook) = source.webhook.as_ref().filter(|webhook| is_readable(&webhook.secret)) else {
+            continue;
+        };
+        let what = format!("webhook {}", source.name);
+        match api::secret_of(webhook, &secrets) {
+            Ok(secret) => {
+                let path = api::path_of(&source.name, &secret);
+                report.ok(&what, &format!("give the forge this address: https://HOST{path}"));
+            }
+            Err(failure) => report.failure(&what, &failure),
+        }
+    }
 }
 
 /// What only a backend understands is a secret where it is written like one.
@@ -282,7 +319,9 @@ mod tests {
     fn every_secret_that_the_configuration_names_is_looked_at() {
         let text = concat!(
             "secrets: {db: {env: DB}}\n",
-            "sources: [{name: infra, url: /srv/infra.git, token: {credential: t}}]\n",
+            "api: {listen: '127.0.0.1:9440'}\ntokens: [{name: ci, role: read, hash: {file: /h}}]\n",
+            "sources: [{name: infra, url: /srv/infra.git, token: {credential: t}, ",
+            "webhook: {type: github, secret: {credential: w}}}]\n",
             "providers:\n",
             "  - {name: pdns, type: powerdns, url: 'http://127.0.0.1:1', apiKey: {file: /key}}\n",
             "  - {name: zones, type: zonefile, directory: /zones}\n",
@@ -297,9 +336,11 @@ mod tests {
         assert_eq!(
             found,
             [
+                "hash of token ci: file /h",
                 "provider pdns apiKey: file /key",
                 "secret db: environment variable DB",
                 "source infra token: credential t",
+                "source infra webhook: credential w",
             ]
         );
     }

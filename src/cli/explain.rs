@@ -1,8 +1,12 @@
 //! `explain`: what a kind may hold, from the types that parse it; or why an address is not in sync, from what the
 //! last pass left in the state and from a look at it now.
 
-use super::{Args, Exit, Host, Out};
+use super::{
+    Args, Exit, Host, Out,
+    list::{self, ListFormat},
+};
 use crate::{
+    api,
     config::Environment,
     manifest::explain,
     operation::{self, ExplainAsk, Explanation, Wanted},
@@ -11,7 +15,7 @@ use crate::{
     session::{Ask, Failure, HostState, Session, by_file, suspending_file},
     store::Reader,
 };
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use reconciled_provider::Pattern;
 use std::{
     fmt::Write as _,
@@ -26,9 +30,22 @@ pub struct ExplainArgs {
     /// address (`Zone/example.com#www/A`)
     #[arg(value_name = "KIND[.FIELD]|ADDRESS", required_unless_present = "schemas")]
     what: Option<String>,
-    /// Write the JSON Schema of every kind, and of the plan document, into this folder
+    /// Write the JSON Schema of every kind and of the plan document, and the description of the API, into this folder
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
+    /// Form of output; of an address alone
+    #[arg(short, long, value_enum, default_value_t)]
+    output: ExplainFormat,
+}
+
+/// Form of what is said of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExplainFormat {
+    /// For people
+    #[default]
+    Text,
+    /// For programs: what the API answers
+    Json,
 }
 
 /// Runs the verb.
@@ -43,7 +60,13 @@ pub(super) async fn run(
     }
     let Some(what) = &explain.what else { return Ok(Exit::Good) };
     if what.contains('/') {
-        return address(args, what, environment, out).await;
+        return address(args, explain, what, environment, out).await;
+    }
+    if explain.output == ExplainFormat::Json {
+        return Err(Failure::hinted(
+            "`-o json` is for addresses",
+            "for the JSON Schema of every kind: reconciled explain --schemas DIR",
+        ));
     }
     match explain::explain(&registry::kinds(), what) {
         Ok(text) => out.data(&text),
@@ -63,6 +86,7 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
     let plan = serde_json::to_string_pretty(&Document::schema())
         .map_err(|e| Failure::plain(format!("the schema of the plan cannot be written: {e}")))?;
     files.insert("plan.json".to_string(), plan + "\n");
+    files.insert("openapi.json".to_string(), format!("{:#}\n", api::openapi()));
     fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
     for (name, text) in &files {
         let path = dir.join(name);
@@ -70,13 +94,22 @@ fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
     }
     let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf());
     let dir = dir.display();
-    out.talk(&format!("{} schemas written to {dir}; plan.json is that of `plan -o json`", files.len()));
+    out.talk(&format!(
+        "{} schemas written to {dir}; plan.json is that of `plan -o json`, openapi.json describes the API",
+        files.len()
+    ));
     out.talk("to have an editor with yaml-language-server check a manifest, put this line at its top:");
     out.talk(&format!("  # yaml-language-server: $schema={dir}/all.json"));
     Ok(())
 }
 
-async fn address(args: &Args, what: &str, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+async fn address(
+    args: &Args,
+    explain: &ExplainArgs,
+    what: &str,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     what.parse::<Pattern>().map_err(|error| {
         Failure::hinted(
             format!("`{what}` is no address: {error}"),
@@ -97,7 +130,10 @@ async fn address(args: &Args, what: &str, environment: Environment, out: &mut Ou
             "to see what is declared and what is there: reconciled plan --show-foreign",
         ));
     }
-    out.data(&text(what, &found));
+    match explain.output {
+        ExplainFormat::Text => out.data(&text(what, &found)),
+        ExplainFormat::Json => list::show(out, ListFormat::Json, &found, String::new)?,
+    }
     Ok(Exit::Good)
 }
 

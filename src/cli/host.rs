@@ -8,20 +8,30 @@ use crate::{
     session::{Failure, HostState},
     store::{Approvals, EventEntry, HistoryEntry, Verification},
 };
+use std::path::Path;
 
 /// Who a verb asks.
 pub(super) enum Host {
     /// The daemon that has the state.
     Daemon(Client),
     /// Nobody has it: the verb works alone.
-    Alone(HostState),
+    Alone(Box<HostState>),
 }
 
 impl Host {
-    /// Looks for the daemon of this configuration.
+    /// Looks for the daemon that `--server` names, which needs no configuration; else for that of this one.
     ///
-    /// Errors: no configuration; `--standalone` while a daemon has the state; a socket that lets us not in.
+    /// Errors: no configuration; `--standalone` while a daemon has the state; a daemon that lets us not in, or is
+    /// not there although it was named.
     pub(super) async fn find(args: &Args, environment: &Environment, out: &mut Out) -> Result<Host, Failure> {
+        if let Some(server) = &args.server {
+            let file = environment.var("RECONCILED_TOKEN_FILE").map(Path::new);
+            let client = Client::remote(server, file)?;
+            if let Some(identity) = client.identity().await? {
+                out.talk(&using(&client, &identity));
+            }
+            return Ok(Host::Daemon(client));
+        }
         let state = HostState::open(args.config.as_deref(), environment)?;
         match daemon(&state).await? {
             Some((client, _)) if args.standalone => Err(Failure::hinted(
@@ -32,7 +42,7 @@ impl Host {
                 out.talk(&using(&client, &identity));
                 Ok(Host::Daemon(client))
             }
-            None => Ok(Host::Alone(state)),
+            None => Ok(Host::Alone(Box::new(state))),
         }
     }
 }

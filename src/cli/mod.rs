@@ -29,6 +29,7 @@ mod status;
 mod suspend;
 mod sync;
 mod through;
+mod token;
 mod validate;
 
 pub use args::{Args, Command};
@@ -63,6 +64,7 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Runs one verb.
 async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+    args.only_here()?;
     match &args.command {
         Command::Adopt(adopt) => adopt::run(args, adopt, environment, out).await,
         Command::Apply(apply) => apply::run(args, apply, environment, out).await,
@@ -89,6 +91,7 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Status(status) => status::run(args, status, environment, out).await,
         Command::Suspend(suspend) => suspend::run(args, suspend, environment, out).await,
         Command::Sync(sync) => sync::run(args, sync, environment, out).await,
+        Command::Token(token) => token::run(token, out),
         Command::Validate(validate) => validate::run(validate, out),
     }
 }
@@ -99,7 +102,7 @@ fn fail(failure: &Failure, out: &mut Out) -> u8 {
         out.talk(&format!("hint: {hint}"));
     }
     match failure {
-        Failure::Unreachable(_) => Exit::Unreachable.code(),
+        Failure::Unreachable(_) | Failure::Away(_) => Exit::Unreachable.code(),
         _ => Exit::Error.code(),
     }
 }

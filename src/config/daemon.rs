@@ -1,8 +1,10 @@
 //! The keys of the daemon: where it listens, what a push is told, how backups are kept.
 
-use super::{Environment, values::Period};
+use super::{Environment, reach::Listen, values::Period};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,6 +17,8 @@ pub struct Api {
     pub socket: PathBuf,
     /// Members of this group may use it, besides root and the daemon's own user.
     pub group: Option<Arc<str>>,
+    /// The address for other hosts and for forges; none listens on the socket alone.
+    pub listen: Option<SocketAddr>,
 }
 
 /// What a push is told.
@@ -29,7 +33,7 @@ pub struct Hook {
 }
 
 /// What happens to a push whose plan is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnHold {
     /// It is refused, with the line to type.
@@ -43,9 +47,13 @@ pub enum OnHold {
 pub(super) struct RawApi {
     socket: Option<String>,
     group: Option<String>,
-    // `later` says that it has no effect yet.
-    #[serde(rename = "listen")]
-    _listen: Option<String>,
+    listen: Option<Listen>,
+}
+
+impl RawApi {
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.listen.as_ref().map(|listen| listen.0)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -67,6 +75,7 @@ impl Api {
     /// The socket is `$RUNTIME_DIRECTORY/api.sock` under systemd, [`SYSTEM_SOCKET`] for the system's own state
     /// directory, else `api.sock` in the state directory, so that two instances never share one.
     pub(super) fn of(raw: RawApi, state_dir: &Path, environment: &Environment) -> Api {
+        let listen = raw.address();
         let socket = match (raw.socket, environment.var("RUNTIME_DIRECTORY")) {
             (Some(path), _) => PathBuf::from(path),
             // systemd joins several directories by colons; the first is ours.
@@ -74,7 +83,7 @@ impl Api {
             (None, None) if state_dir == Path::new(SYSTEM_STATE) => PathBuf::from(SYSTEM_SOCKET),
             (None, None) => state_dir.join("api.sock"),
         };
-        Api { socket, group: raw.group.map(Arc::from) }
+        Api { socket, listen, group: raw.group.map(Arc::from) }
     }
 }
 

@@ -19,7 +19,6 @@ macro_rules! shape {
 }
 
 shape!(Verify { allowed_signers: String });
-shape!(Webhook { r#type: String, secret: SecretPlace });
 shape!(Window {
     deny: Option<String>,
     allow: Option<String>,
@@ -33,7 +32,6 @@ shape!(Report {
     url: Option<String>,
     token: SecretPlace
 });
-shape!(Token { name: String, role: String, hash: SecretPlace });
 shape!(Notify { name: String, r#type: String, url: SecretPlace, on: Option<Vec<String>> });
 shape!(Audit { keep: Option<Period>, export: Option<String> });
 shape!(Backup { dir: String, every: Option<Period>, keep: Option<u32> });
@@ -50,19 +48,14 @@ fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<
 /// Keys of the whole file.
 const OF_CONFIG: &[(&str, Check)] = &[
     ("commands", commands),
-    ("tokens", check::<Vec<Token>>),
     ("notify", check::<Vec<Notify>>),
     ("audit", check::<Audit>),
     ("backup", check::<Backup>),
 ];
 
 /// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] = &[
-    ("verify", check::<Verify>),
-    ("webhook", check::<Webhook>),
-    ("windows", check::<Vec<Window>>),
-    ("report", check::<Report>),
-];
+const OF_SOURCE: &[(&str, Check)] =
+    &[("verify", check::<Verify>), ("windows", check::<Vec<Window>>), ("report", check::<Report>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];
@@ -112,10 +105,8 @@ pub(super) fn has_no_effect(key: &str) -> Problem {
 /// Checks the keys of the whole file.
 pub(super) fn in_config(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
     look(root, OF_CONFIG, file, problems);
-    for (section, word) in [("telemetry", "otlp"), ("api", "listen")] {
-        if let Some((key, _)) = root.get(section).and_then(|node| node.entry(word)) {
-            problems.push(has_no_effect(&format!("{section}.{word}")).at(file, key.span));
-        }
+    if let Some((key, _)) = root.get("telemetry").and_then(|node| node.entry("otlp")) {
+        problems.push(has_no_effect("telemetry.otlp").at(file, key.span));
     }
 }
 

@@ -10,6 +10,7 @@ mod guard;
 mod later;
 mod locate;
 mod provider;
+mod reach;
 mod secrets;
 mod source;
 mod values;
@@ -19,6 +20,7 @@ pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use locate::{LocateError, locate, state_dir};
 pub use provider::{EntryPolicy, ProviderEntry};
+pub use reach::{Forge, Role, Token, Webhook};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use values::{Percent, Period, Rate, Size, ValueError};
@@ -61,6 +63,8 @@ pub struct Config {
     pub log: LogFormat,
     /// Where the daemon can be reached.
     pub api: Api,
+    /// Who may ask over TCP.
+    pub tokens: Vec<Token>,
     /// What a push is told.
     pub hook: Hook,
 }
@@ -196,11 +200,14 @@ fn whole(
         .filter_map(|node| provider::read(node, file, &guard, problems))
         .collect();
     let secrets = declared_secrets(root, file, problems);
+    let tokens = reach::tokens(root, file, problems);
     check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
     check_names("provider", providers.iter().map(|p| (&*p.name, p.span)), file, problems);
     check_secrets(root, &secrets, &sources, file, problems);
     check_allow(root, &sources, &providers, file, problems);
     let raw = raw?;
+    let listen = raw.api.as_ref().and_then(RawApi::address);
+    reach::check(root, listen, &sources, file, problems);
     let hostname: Arc<str> = environment.hostname.as_str().into();
     let host = raw.host.map_or_else(
         || Host { name: hostname.clone(), ..Host::default() },
@@ -215,6 +222,7 @@ fn whole(
         instance: raw.instance.map_or(hostname, Arc::from),
         api: Api::of(raw.api.unwrap_or_default(), &state_dir, environment),
         hook: raw.hook.unwrap_or_default().into(),
+        tokens,
         state_dir,
         host,
         secrets,

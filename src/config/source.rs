@@ -3,6 +3,7 @@
 use super::{
     decode_all,
     later::{self, Elsewhere},
+    reach::{RawWebhook, Webhook},
     secrets::SecretPlace,
     values::{Period, Size, from_text},
 };
@@ -11,6 +12,7 @@ use reconciled_provider::{
     address::AddressError,
     yaml::{NodeValue, ScalarKind},
 };
+use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{SeqAccess, Visitor},
@@ -56,6 +58,8 @@ pub struct SourceConfig {
     pub ssh_passphrase: Option<SecretRef>,
     /// Host keys that are accepted; by default the user's `known_hosts`.
     pub known_hosts: Option<PathBuf>,
+    /// What wakes it, besides time and pushes.
+    pub webhook: Option<Webhook>,
     /// Largest accepted file.
     pub max_file: Size,
     /// Largest accepted tree.
@@ -65,7 +69,7 @@ pub struct SourceConfig {
 }
 
 /// What of a repository is followed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GitRef {
     /// The head of a branch.
@@ -203,8 +207,7 @@ struct RawSource {
     max_tree: Option<Size>,
     #[serde(rename = "verify")]
     _verify: Elsewhere,
-    #[serde(rename = "webhook")]
-    _webhook: Elsewhere,
+    webhook: Option<RawWebhook>,
     #[serde(rename = "windows")]
     _windows: Elsewhere,
     #[serde(rename = "report")]
@@ -379,6 +382,7 @@ pub(super) fn read(
         ssh_passphrase: ssh.passphrase.map(|place| place.0),
         ssh_key: ssh.key,
         known_hosts: ssh.known_hosts,
+        webhook: raw.webhook.map(Webhook::from),
         max_file: raw.max_file.unwrap_or(Size(16 << 20)),
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
         span: node.span,

@@ -133,21 +133,17 @@ fn all_problems_are_found_at_once_with_place_and_remedy() {
 #[test]
 fn keys_of_features_to_come_are_checked_and_have_no_effect() {
     assert_snapshot!(problems(
-        "sources:\n- {name: a, url: /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: \"* * * * *\", duration: 2}]}\n\
+        "sources:\n- {name: a, url: /a, windows: [{deny: \"* * * * *\", duration: 2}]}\n\
          backup: {dir: /b, every: 6h, kep: 8}\ntelemetry: {log: json, otlp: \"http://x\"}\n"
     ), @r#"
-    warning: `webhook` is not supported by this version and has no effect
-      --> config.yaml:2:22
-    2 | - {name: a, url: /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *",
-      |                      ^
     warning: `windows` is not supported by this version and has no effect
-      --> config.yaml:2:72
-    2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}
-      |                                                         ^
+      --> config.yaml:2:22
+    2 | - {name: a, url: /a, windows: [{deny: "* * * * *", duration: 2}]}
+      |                      ^
     error: `2` is not a duration: write a number and a unit, as in 90s or 1h30m
-      --> config.yaml:2:112
-    2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}
-      |                                                                                                 ^
+      --> config.yaml:2:62
+    2 | - {name: a, url: /a, windows: [{deny: "* * * * *", duration: 2}]}
+      |                                                              ^
     warning: `backup` is not supported by this version and has no effect
       --> config.yaml:3:1
     3 | backup: {dir: /b, every: 6h, kep: 8}
@@ -214,4 +210,53 @@ fn a_secret_has_one_place_and_known_sources() {
 fn two_sources_must_say_what_they_may_touch() {
     let text = problems("sources: [{name: a, url: /a, allow: all}, {name: b, url: /b}]\n");
     assert!(text.contains("source `b` does not say what it may touch"), "{text}");
+}
+
+#[test]
+fn the_address_tokens_and_webhooks_are_read() {
+    let config = good(
+        "api: {listen: \"127.0.0.1:9440\"}\ntokens: [{name: ci, role: read, hash: {file: /h}}, {name: ops, role: operator, hash: {env: H}}]\n\
+         sources: [{name: a, url: /a, webhook: {type: forgejo, secret: {credential: hook}}}]\n",
+    );
+    assert_eq!(config.api.listen, "127.0.0.1:9440".parse().ok());
+    let ops = Token { name: "ops".into(), role: Role::Operator, hash: SecretRef::Env("H".into()) };
+    assert_eq!(config.tokens[1], ops);
+    let webhook = Webhook { forge: Forge::Gitea, secret: SecretRef::Credential("hook".into()) };
+    assert_eq!(config.sources[0].webhook, Some(webhook));
+}
+
+#[test]
+fn what_cannot_be_reached_or_can_be_overheard_is_pointed_out() {
+    assert_snapshot!(problems(
+        "sources: [{name: a, url: /a, webhook: {type: github, secret: {credential: h}}}]\n\
+         tokens: [{name: ci, role: read, hash: {file: /h}}]\n"
+    ), @r#"
+    warning: `webhook` of source `a` has no effect without `api.listen`
+      --> config.yaml:1:11
+    1 | sources: [{name: a, url: /a, webhook: {type: github, secret: {credential: h}}}]
+      |           ^
+    hint: write where to listen: api: {listen: "127.0.0.1:9440"}
+    warning: `tokens` have no effect without `api.listen`
+      --> config.yaml:2:1
+    2 | tokens: [{name: ci, role: read, hash: {file: /h}}]
+      | ^
+    hint: write where to listen: api: {listen: "127.0.0.1:9440"}
+    "#);
+    assert_snapshot!(problems("api: {listen: \"[::]:9440\"}\ntokens: [{name: A, role: raed, hash: {file: /h}}]\n"), @r#"
+    warning: `[::]:9440` can be reached from elsewhere, and what is said there is plain HTTP
+      --> config.yaml:1:15
+    1 | api: {listen: "[::]:9440"}
+      |               ^
+    hint: listen at 127.0.0.1 and let a reverse proxy on this host speak TLS
+    error: unknown value `raed`, expected one of: read, operator (did you mean `read`?)
+      --> config.yaml:2:26
+    2 | tokens: [{name: A, role: raed, hash: {file: /h}}]
+      |                          ^
+    "#);
+    assert_snapshot!(problems("api: {listen: 9440}\n"), @r#"
+    error: `9440` is no address to listen at: write ADDRESS:PORT, as in 127.0.0.1:9440
+      --> config.yaml:1:15
+    1 | api: {listen: 9440}
+      |               ^
+    "#);
 }

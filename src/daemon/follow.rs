@@ -1,7 +1,8 @@
 //! The sources, followed: polled in time or when somebody pushed, loaded when one moved.
 //!
 //! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
-//! the question, and after what it found came into force. Beginning needs no remote: what is in force is taken
+//! the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
+//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning needs no remote: what is in force is taken
 //! from the mirrors.
 
 use super::changes::changed;
@@ -17,16 +18,17 @@ use reconciled_engine::{
     store::Event,
 };
 use reconciled_provider::{Hash, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// How a source stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Following {
     /// Full commit id that is in force; empty while there is none.
@@ -43,6 +45,9 @@ pub struct Following {
 
 /// Until sources are polled again after their revisions could not come into force.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// At least so much lies between the beginnings of polls that hints lead to.
+const HINTS: Duration = Duration::from_secs(1);
 
 /// What a question brought to light.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +76,15 @@ struct Question {
 /// The way to the loop.
 pub struct Follower {
     questions: mpsc::UnboundedSender<Question>,
+    hints: Arc<Hints>,
     shown: Arc<Mutex<Shown>>,
+}
+
+/// Sources that somebody says have moved. A set, so that saying it again costs nothing.
+#[derive(Default)]
+struct Hints {
+    sources: Mutex<BTreeSet<Arc<str>>>,
+    heard: Notify,
 }
 
 /// What others may look at while the loop runs.
@@ -104,6 +117,12 @@ impl Follower {
         let question =
             Question { source, accept_rewind: None, pushed: None, is_about_pins: false, answer: None };
         let _ = self.questions.send(question);
+    }
+
+    /// Has a source looked at soon: somebody who is not believed says that it moved.
+    pub fn hint(&self, source: Arc<str>) {
+        self.hints.sources.lock().unwrap_or_else(PoisonError::into_inner).insert(source);
+        self.hints.heard.notify_one();
     }
 
     /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
@@ -161,6 +180,10 @@ struct Source {
     is_polling: bool,
     /// Asked for while it was polled: that poll may have begun too early.
     again: bool,
+    /// Hinted at while it was polled.
+    is_hinted: bool,
+    /// When the last poll began, since the epoch.
+    began: Duration,
     accept_rewind: Option<(Arc<str>, Arc<str>)>,
     /// The consent that the poll under way was given.
     rewinding: Option<(Arc<str>, Arc<str>)>,
@@ -176,6 +199,7 @@ pub(super) struct Loop {
     scheduler: Arc<Scheduler>,
     shown: Arc<Mutex<Shown>>,
     questions: mpsc::UnboundedReceiver<Question>,
+    hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
     polls: FuturesUnordered<BoxFuture<'static, Polled>>,
     askers: Vec<Asker>,
@@ -217,13 +241,16 @@ pub(super) fn follow(
         due: Duration::ZERO,
         is_polling: false,
         again: false,
+        is_hinted: false,
+        began: Duration::ZERO,
         accept_rewind: None,
         rewinding: None,
         pushes: Vec::new(),
         polls: 0,
     };
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
-    let follower = Follower { questions: send, shown: shown.clone() };
+    let hints = Arc::<Hints>::default();
+    let follower = Follower { questions: send, hints: hints.clone(), shown: shown.clone() };
     let polls = FuturesUnordered::new();
     let (askers, outlook) = (Vec::new(), Standing::default());
     let following = Loop {
@@ -232,6 +259,7 @@ pub(super) fn follow(
         scheduler,
         shown,
         questions,
+        hints,
         sources,
         polls,
         askers,
@@ -250,6 +278,7 @@ impl Loop {
         while !cx.stop.is_set() {
             let now = cx.clock.now();
             for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
+                source.began = now;
                 let poll = poll(&self.session, &self.writing, source);
                 self.polls.push(poll);
             }
@@ -265,6 +294,7 @@ impl Loop {
                     true => self.repin(question.answer).await,
                     false => self.hear(question),
                 },
+                () = self.hints.heard.notified() => self.take_hints(cx.clock.now()),
                 Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
                 Some(event) = progress.next() => match event {
                     Progress::PassEnded { scope, .. } if self.is_referred_to(&scope) => self.renew().await,
@@ -315,6 +345,16 @@ impl Loop {
         }
     }
 
+    /// Has what was hinted at polled, but not at once after a poll: a flood of hints is one.
+    fn take_hints(&mut self, now: Duration) {
+        let hinted = std::mem::take(&mut *self.hints.sources.lock().unwrap_or_else(PoisonError::into_inner));
+        for name in hinted {
+            let Some(source) = self.sources.get_mut(&name) else { continue };
+            source.is_hinted = source.is_polling;
+            source.due = source.due.min(after_hint(source, now));
+        }
+    }
+
     /// A poll came back: loads when anything moved, and answers.
     async fn take(&mut self, (name, polled): Polled) {
         let now = self.session.surveyor.cx.clock.now();
@@ -322,6 +362,9 @@ impl Loop {
         source.is_polling = false;
         let is_final = !std::mem::take(&mut source.again);
         source.due = if is_final { now + spread(source) } else { Duration::ZERO };
+        if std::mem::take(&mut source.is_hinted) {
+            source.due = source.due.min(after_hint(source, now));
+        }
         let moved = match polled {
             Ok(snapshot) => {
                 let behind = snapshot.behind.clone();
@@ -584,6 +627,7 @@ impl Loop {
 fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> BoxFuture<'static, Polled> {
     source.is_polling = true;
     source.polls += 1;
+    tracing::debug!(source = &*source.config.name, "poll");
     let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
     source.rewinding = source.accept_rewind.take();
     let accept_rewind = source.rewinding.as_ref().map(|(commit, _)| commit.clone());
@@ -617,6 +661,11 @@ fn event(source: &str, pushed: &Pushed, in_force: &str, at: Duration) -> Event {
         )
         .into(),
     }
+}
+
+/// When a source that was hinted at is polled. A clock that went back is no reason to wait.
+fn after_hint(source: &Source, now: Duration) -> Duration {
+    (source.began + HINTS).clamp(now, now + HINTS)
 }
 
 /// Until the next poll: the interval ±10 %, so that sources of one server do not ask at once.

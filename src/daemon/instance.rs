@@ -6,6 +6,7 @@ use super::{
     tracked,
 };
 use crate::{
+    api::{Hooks, Tokens},
     session::{Failure, Session, Writing},
     store::Db,
 };
@@ -37,6 +38,10 @@ pub struct Instance {
     pub scheduler: Arc<Scheduler>,
     /// The loop over the sources.
     pub follower: Follower,
+    /// Who may ask over TCP.
+    pub tokens: Tokens,
+    /// What forges may wake.
+    pub hooks: Hooks,
     tasks: TaskTracker,
     was_ready: AtomicBool,
 }
@@ -74,6 +79,8 @@ impl Instance {
         let tasks = TaskTracker::new();
         let scheduler = Scheduler::new(writing.engine.clone(), Arc::new(Tasks(tasks.clone())), settings);
         let (session, writing) = (Arc::new(session), Arc::new(writing));
+        let tokens = Tokens::of(&session.config.tokens, &*session.secrets);
+        let hooks = Hooks::of(&session.config.sources, &*session.secrets);
         let (follower, following) = follow::follow(session.clone(), writing.clone(), scheduler.clone());
         let looping = scheduler.clone();
         tracked(&tasks, async move { looping.run().await });
@@ -83,6 +90,8 @@ impl Instance {
             writing,
             scheduler,
             follower,
+            tokens,
+            hooks,
             tasks,
             was_ready: AtomicBool::new(false),
         });
@@ -105,20 +114,28 @@ impl Instance {
 
     /// True once everything that is desired was looked at, or there is no source to be had.
     pub fn is_ready(&self) -> bool {
+        self.waits_for().is_none()
+    }
+
+    /// What it waits for before it [is ready](Instance::is_ready); names nothing that is managed.
+    pub fn waits_for(&self) -> Option<String> {
         if self.was_ready.load(Ordering::Relaxed) {
-            return true;
+            return None;
         }
         let desired = self.follower.desired();
         let standing = self.scheduler.standing();
-        let looked = |scope| standing.get(scope).is_some_and(|s| s.ended_at.is_some());
+        let looked = |scope: &&_| standing.get(*scope).is_some_and(|s| s.ended_at.is_some());
         let nothing = self.session.config.sources.is_empty()
             || self.follower.sources().values().any(|source| source.behind.is_some());
-        let ready = match desired.sources.is_empty() {
-            true => nothing,
-            false => desired.scopes.keys().all(looked),
+        let (all, seen) = (desired.scopes.len(), desired.scopes.keys().filter(looked).count());
+        let why = match desired.sources.is_empty() {
+            true if nothing => None,
+            true => Some("no source was read yet".to_string()),
+            false if seen == all => None,
+            false => Some(format!("the first pass has not ended: {seen} of {all} scopes were looked at")),
         };
-        self.was_ready.fetch_or(ready, Ordering::Relaxed);
-        ready
+        self.was_ready.fetch_or(why.is_none(), Ordering::Relaxed);
+        why
     }
 
     /// One line for the service manager.

@@ -80,7 +80,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
     // Before anything is at work: a daemon that cannot be reached shall not begin.
-    let socket = api::Socket::bind(&session.config.api)?;
+    let socket = api::Socket::bind(&session.config.api).await?;
     let first = Instance::start(session, None, &options, &tasks).await?;
     let daemon = Arc::new(Daemon { current: RwLock::new(first), stop: Stop::default() });
     tracked(&tasks, api::serve(socket, daemon.clone()));

@@ -11,6 +11,7 @@ use reconciled_engine::{
     survey::{Survey, SurveyOptions},
 };
 use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown, Spec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 const RESOLVES: [&str; 2] = ["Conflict", "ManagementConflict"];
 
 /// What can be taken over?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdoptAsk {
     /// What to take over.
@@ -28,7 +29,7 @@ pub struct AdoptAsk {
 }
 
 /// One resource that can be taken over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Adoptable {
     /// `PROVIDER/NAME`.
     pub scope: String,
@@ -45,7 +46,7 @@ pub struct Adoptable {
 }
 
 /// What was found on the way to an answer.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Adoption {
     /// What can be taken over.
     pub found: Vec<Adoptable>,

@@ -6,6 +6,7 @@ use reconciled_engine::{
     store::{Approval, Event, Hold},
 };
 use reconciled_provider::Hash;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 pub(super) const FEWEST: usize = 6;
 
 /// Consent to this.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ApproveAsk {
     /// Digest of the held plan, or its first six digits or more.
     pub digest: String,
@@ -22,7 +23,7 @@ pub struct ApproveAsk {
 }
 
 /// What was consented to.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Approved {
     /// The guard domain, or the plan where it was not held here.
     pub domain: String,

@@ -17,6 +17,7 @@ use reconciled_engine::{
     survey::{SurveyOptions, View},
 };
 use reconciled_provider::{Address, Hash, Observer, Pattern, Resource, ResourceId, Scope, Spec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -24,14 +25,14 @@ use std::collections::BTreeSet;
 const RECENT: usize = 5;
 
 /// Why is it so?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainAsk {
     /// What is meant.
     pub address: String,
 }
 
 /// Why it is so.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// What keeps it from being in sync, as the last pass found it.
@@ -51,7 +52,7 @@ pub struct Explanation {
 }
 
 /// One resource as it is now.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Now {
     /// Address for people.
@@ -69,7 +70,7 @@ pub struct Now {
 }
 
 /// Who wants something.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wanted {
     /// File in the repository.

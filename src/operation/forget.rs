@@ -12,6 +12,7 @@ use reconciled_engine::{
     store::{Consent, Event},
 };
 use reconciled_provider::{ManifestKey, ResourceId, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use std::{
 };
 
 /// What may be let go of?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ForgetAsk {
     /// What is tracked at this address.
     pub address: Option<String>,
@@ -28,7 +29,7 @@ pub struct ForgetAsk {
 }
 
 /// What was let go of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Forgotten {
     /// How many.
     pub count: usize,

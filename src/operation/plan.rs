@@ -11,11 +11,12 @@ use reconciled_engine::{
     survey::{Ahead, Glance, Survey, SurveyOptions},
 };
 use reconciled_provider::Problem;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What would change?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanAsk {
     /// What is meant.
@@ -29,7 +30,7 @@ pub struct PlanAsk {
 }
 
 /// How much of a plan is told.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Form {
     /// List what nobody declared.
@@ -46,7 +47,7 @@ pub struct Form {
 }
 
 /// What would change.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanAnswer {
     /// The plan.

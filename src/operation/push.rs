@@ -19,11 +19,12 @@ use crate::{
 };
 use reconciled_engine::{Store, store::Hold, survey::SurveyOptions};
 use reconciled_provider::Hash;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// Who follows this repository?
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PushTargetAsk {
     /// Its path, without links.
@@ -31,7 +32,7 @@ pub struct PushTargetAsk {
 }
 
 /// What a hook must know to check a push. `init` leaves a copy in the repository for when nobody answers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushTarget {
     /// The sources that follow the repository.
@@ -45,7 +46,7 @@ pub struct PushTarget {
 }
 
 /// One source of a repository.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushSource {
     /// Its name.
@@ -106,7 +107,7 @@ pub(crate) fn is_line(follows: &GitRef) -> bool {
 }
 
 /// What would this tree change?
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PushAsk {
     /// Path of the repository, without links.
@@ -126,7 +127,7 @@ pub struct PushAsk {
 }
 
 /// What it would change.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PushAnswer {
     /// The plan.
@@ -143,7 +144,7 @@ pub struct PushAnswer {
 }
 
 /// How does it go? Answered by the lines of a sync.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PushFollow {
     /// Path of the repository, without links.

@@ -10,17 +10,18 @@ use crate::{
 };
 use reconciled_engine::{Store, Suspension};
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How does it stand?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StatusAsk {
     /// What is tracked at this address; none for the whole.
     pub address: Option<String>,
 }
 
 /// How it stands.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusAnswer {
     /// Name of the instance.
@@ -85,7 +86,7 @@ pub(super) fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[Tr
 }
 
 /// What happened?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryAsk {
     /// Only what concerns this address.
     pub address: Option<String>,
@@ -103,7 +104,7 @@ pub async fn history(reader: &Reader, ask: &HistoryAsk) -> Result<Vec<HistoryEnt
 }
 
 /// Which events?
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EventsAsk {
     /// Those with a higher number.
     #[serde(default)]

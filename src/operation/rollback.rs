@@ -10,6 +10,7 @@ use crate::{
 };
 use reconciled_engine::{Desired, Extent, Pin, Store, Write, store::Event};
 use reconciled_provider::{Address, Hash, ManifestKey, Pattern, Policy, Resource, ResourceId, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +19,7 @@ use std::{
 };
 
 /// Keep it as it was then.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RollbackAsk {
     /// The revision: a commit of a source, or what names one.
@@ -35,7 +36,7 @@ pub struct RollbackAsk {
 }
 
 /// What is kept.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolledBack {
     /// The source.

@@ -8,11 +8,12 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use reconciled_engine::plan::Selection;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
 
 /// What is meant, as typed.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Selected {
     /// Only this source.
     pub source: Option<String>,
@@ -56,7 +57,7 @@ impl Selected {
 }
 
 /// Files that come with a question, for a daemon that cannot read them itself.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Upload {
     /// The files.
     pub files: Vec<UploadFile>,
@@ -66,7 +67,7 @@ pub struct Upload {
 }
 
 /// One file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct UploadFile {
     /// Relative to the root, with `/`.
     pub path: String,

@@ -8,6 +8,7 @@ use crate::{
 };
 use reconciled_engine::{Extent, Store, Suspension, Write, store::Event};
 use reconciled_provider::{Hash, ManifestKey, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 const DIGITS: usize = 8;
 
 /// What is meant: exactly one of these.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Meant {
     /// What has such an address; for `resume` also what the suspension is called.
@@ -33,7 +34,7 @@ pub struct Meant {
 }
 
 /// Write nothing there.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspendAsk {
     /// What is meant.
@@ -48,7 +49,7 @@ pub struct SuspendAsk {
 }
 
 /// What was suspended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suspended {
     /// How it is known from now on.
@@ -61,7 +62,7 @@ pub struct Suspended {
 }
 
 /// Write there again.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeAsk {
     /// What was meant, or what the suspension is called.
@@ -71,7 +72,7 @@ pub struct ResumeAsk {
 }
 
 /// What goes on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resumed {
     /// The suspension that is over.

@@ -1,10 +1,11 @@
 //! Having it done now, and following it: what `sync`, `apply` and a push ask a daemon, and what they are told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Look and act now.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SyncAsk {
     /// Only the scopes in which these addresses are declared or tracked.
@@ -29,7 +30,7 @@ pub struct SyncAsk {
 }
 
 /// One line of the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SyncLine {
     /// A source is in force at a commit.
@@ -87,7 +88,7 @@ pub enum SyncLine {
 }
 
 /// How following ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum SyncOutcome {
     /// Everything is in sync.

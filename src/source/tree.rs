@@ -81,7 +81,7 @@ pub(super) fn find<'a>(entries: &'a [Entry], path: &str) -> Option<&'a Entry> {
 }
 
 /// How much of a tree is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Limits {
     /// Bytes of one file; a larger one is refused.
     pub file: u64,

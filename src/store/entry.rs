@@ -2,8 +2,9 @@
 
 use reconciled_engine::{Pin, Suspension};
 use reconciled_provider::Pattern;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// A time since the epoch; RFC 3339 in UTC when serialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +38,20 @@ impl<'de> Deserialize<'de> for Stamp {
     }
 }
 
+impl JsonSchema for Stamp {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Stamp".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
 /// What is known as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Sources with a revision in force, by name.
@@ -62,7 +75,7 @@ pub struct Status {
 }
 
 /// A source and its revision in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
     /// Its name.
@@ -84,7 +97,7 @@ pub struct SourceStatus {
 }
 
 /// A scope and what is tracked in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScopeStatus {
     /// `PROVIDER/NAME`.
@@ -100,7 +113,7 @@ pub struct ScopeStatus {
 }
 
 /// Something that is not in sync.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionEntry {
     /// `PROVIDER/NAME`.
@@ -124,7 +137,7 @@ pub struct ConditionEntry {
 }
 
 /// A plan that waits for consent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldEntry {
     /// Guard domain.
@@ -148,7 +161,7 @@ pub struct HoldEntry {
 }
 
 /// What a person stopped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionEntry {
     /// What `resume` names; the path of the file where a file suspends.
@@ -185,7 +198,7 @@ impl From<&Suspension> for SuspensionEntry {
 }
 
 /// What a person keeps at an earlier revision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinEntry {
     /// What people call it.
@@ -225,7 +238,7 @@ impl From<&Pin> for PinEntry {
 }
 
 /// A consent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalEntry {
     /// What was consented to.
@@ -243,7 +256,7 @@ pub struct ApprovalEntry {
 }
 
 /// Holds, and consents from the newest on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approvals {
     /// What waits for consent.
@@ -253,7 +266,7 @@ pub struct Approvals {
 }
 
 /// One tracked resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackedEntry {
     /// Address for people.
@@ -289,7 +302,7 @@ pub struct TrackedEntry {
 }
 
 /// One line of the audit trail.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventEntry {
     /// Its number.
@@ -315,7 +328,7 @@ pub struct EventEntry {
 }
 
 /// One thing that happened: a revision, an action or another event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     /// When.

@@ -9,6 +9,7 @@ use super::{
 };
 use futures_util::TryStreamExt as _;
 use reconciled_engine::store::Event;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
@@ -72,7 +73,7 @@ pub(super) async fn append(conn: &mut SqliteConnection, event: &Event) -> Result
 }
 
 /// What a check of the audit trail found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Rows that were checked and are in order.
     pub checked: u64,
@@ -81,7 +82,7 @@ pub struct Verification {
 }
 
 /// The first row at which the audit trail does not hold together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Broken {
     /// Its number.
     pub number: i64,
