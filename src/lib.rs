@@ -15,3 +15,4 @@ pub mod render;
 pub mod session;
 pub mod source;
 pub mod store;
+pub mod window;

@@ -12,7 +12,7 @@ use crate::{
         ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget,
         PushTargetAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
-    session::{Failure, Folder, by_file, suspending_file},
+    session::{Failure, Folder, outside},
     source::Limits,
     store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
@@ -138,9 +138,9 @@ async fn instance(State(daemon): Host) -> Json<Identity> {
 async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAnswer> {
     let (instance, ask) = (daemon.instance(), asked(query)?);
     let config = &instance.session.config;
-    let file = by_file(&suspending_file(config));
+    let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
-    let mut answer = operation::status(&config.instance, reader, file.as_ref(), &ask).await?;
+    let mut answer = operation::status(&config.instance, reader, &outside, &ask).await?;
     for (name, following) in instance.follower.sources() {
         if let Some((error, hint)) = following.behind {
             let force = match following.label.as_str() {
@@ -228,10 +228,10 @@ async fn forget(
 
 async fn explain(State(daemon): Host, query: Asked<ExplainAsk>) -> Answer<Explanation> {
     let (instance, ask) = (daemon.instance(), asked(query)?);
-    let file = by_file(&suspending_file(&instance.session.config));
+    let outside = outside(&instance.session.config, instance.session.clock.now());
     let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
     let look = Some((&*instance.session, &*desired));
-    Ok(Json(operation::explain(reader, look, file.as_ref(), &ask).await?))
+    Ok(Json(operation::explain(reader, look, &outside, &ask).await?))
 }
 
 /// What is suspended is durable before anything that runs is asked to stop.

@@ -193,8 +193,9 @@ fn report(
     let mut lines = Vec::new();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
-            // What a person stopped, a person lets go on.
-            if condition.kind == ConditionKind::Stalled || &*condition.reason == "SuspendedByPerson" {
+            // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
+            let is_stopped = matches!(&*condition.reason, "SuspendedByPerson" | "WindowClosed");
+            if condition.kind == ConditionKind::Stalled || is_stopped {
                 exit = exit.worst(Exit::Person);
             }
             // What the plan said above is not said again.

@@ -20,12 +20,6 @@ macro_rules! shape {
 
 shape!(Verify { allowed_signers: String });
 shape!(Webhook { r#type: String, secret: SecretPlace });
-shape!(Window {
-    deny: Option<String>,
-    allow: Option<String>,
-    duration: Period,
-    time_zone: Option<String>
-});
 shape!(Report {
     github: Option<String>,
     gitlab: Option<String>,
@@ -57,12 +51,8 @@ const OF_CONFIG: &[(&str, Check)] = &[
 ];
 
 /// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] = &[
-    ("verify", check::<Verify>),
-    ("webhook", check::<Webhook>),
-    ("windows", check::<Vec<Window>>),
-    ("report", check::<Report>),
-];
+const OF_SOURCE: &[(&str, Check)] =
+    &[("verify", check::<Verify>), ("webhook", check::<Webhook>), ("report", check::<Report>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];

@@ -13,6 +13,7 @@ mod provider;
 mod secrets;
 mod source;
 mod values;
+mod windows;
 
 pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;

@@ -5,7 +5,9 @@ use super::{
     later::{self, Elsewhere},
     secrets::SecretPlace,
     values::{Period, Size, from_text},
+    windows,
 };
+use crate::window::Windows;
 use reconciled_provider::{
     Drift, Node, Pattern, Problem, SecretRef, SourceFile, Span,
     address::AddressError,
@@ -60,6 +62,8 @@ pub struct SourceConfig {
     pub max_file: Size,
     /// Largest accepted tree.
     pub max_tree: Size,
+    /// When it may write; always without.
+    pub windows: Windows,
     /// Where the entry begins in the configuration.
     pub span: Span,
 }
@@ -381,6 +385,7 @@ pub(super) fn read(
         known_hosts: ssh.known_hosts,
         max_file: raw.max_file.unwrap_or(Size(16 << 20)),
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
+        windows: windows::read(node, file, problems),
         span: node.span,
     })
 }

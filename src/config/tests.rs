@@ -28,13 +28,18 @@ fn every_key_of_a_source_is_read() {
     let config = good(
         "instance: dns1\nstateDir: /s\nhost: {name: h, labels: {role: dns}}\nsources:\n- name: infra\n  was: old\n  url: [/a, \"https://b\"]\n  \
          ref: {tag: v1}\n  path: [common, \"env/${host.labels.env}\"]\n  vars: {ttl: 60, v: 1.10}\n  ignore: [\"compose*.yaml\"]\n  interval: 5m\n  \
-         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
+         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
          providers:\n- {name: pdns, type: powerdns}\n",
     );
     let source = &config.sources[0];
     assert_eq!((source.urls.len(), source.paths.len(), source.interval.as_secs()), (2, 2, 300));
     assert_eq!(source.reference, GitRef::Tag("v1".into()));
     assert_eq!((source.on_invalid, source.apply), (OnInvalid::Hold, ApplyMode::Approve));
+    let [window] = &*source.windows.0 else { panic!() };
+    assert_eq!(
+        (window.denies, window.duration.as_secs(), window.zone.name()),
+        (false, 10_800, "Europe/Berlin")
+    );
     let Vars::Inline(vars) = &source.vars else { panic!() };
     assert_eq!(vars.get("v").unwrap().as_str(), Some("1.10"));
     let Allow::Rules(rules) = &source.allow else { panic!() };
@@ -140,10 +145,6 @@ fn keys_of_features_to_come_are_checked_and_have_no_effect() {
       --> config.yaml:2:22
     2 | - {name: a, url: /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *",
       |                      ^
-    warning: `windows` is not supported by this version and has no effect
-      --> config.yaml:2:72
-    2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}
-      |                                                         ^
     error: `2` is not a duration: write a number and a unit, as in 90s or 1h30m
       --> config.yaml:2:112
     2 | : /a, webhook: {type: github, secret: {credential: h}}, windows: [{deny: "* * * * *", duration: 2}]}

@@ -6,7 +6,7 @@ use crate::{
     session::Failure,
     store::{Db, SuspensionEntry},
 };
-use reconciled_engine::{Extent, Store, Suspension, Write, store::Event};
+use reconciled_engine::{Extent, StoppedBy, Store, Suspension, Write, store::Event};
 use reconciled_provider::{Hash, ManifestKey, Scope};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -111,6 +111,7 @@ pub async fn suspend(
         actor: actor.into(),
         since: now,
         until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+        stopped_by: StoppedBy::Person,
         scopes: BTreeSet::new(),
     };
     let mut tracked = 0;

@@ -911,6 +911,7 @@ fn suspension(id: &str, until: Option<Duration>) -> Suspension {
         actor: "ada".into(),
         since: NOW,
         until,
+        stopped_by: Default::default(),
         scopes: [zone(), Scope::new("pdns", "other.example")].into(),
     }
 }

@@ -22,3 +22,4 @@ mod tidy;
 mod trust;
 mod unit;
 mod watch;
+mod windows;

@@ -19,4 +19,4 @@ pub mod suspension;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use store::{Row, RowState, Store, Write};
-pub use suspension::{Extent, Suspension};
+pub use suspension::{Extent, Heals, StoppedBy, Suspension};
