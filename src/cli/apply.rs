@@ -60,6 +60,7 @@ pub(super) async fn run(
         limit: planfile.is_none().then_some(200),
         ..Form::default()
     };
+    outlook.consent(&mut survey, session.clock.now());
     let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;

@@ -18,7 +18,6 @@ macro_rules! shape {
     };
 }
 
-shape!(Verify { allowed_signers: String });
 shape!(Webhook { r#type: String, secret: SecretPlace });
 shape!(Report {
     github: Option<String>,
@@ -51,8 +50,7 @@ const OF_CONFIG: &[(&str, Check)] = &[
 ];
 
 /// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] =
-    &[("verify", check::<Verify>), ("webhook", check::<Webhook>), ("report", check::<Report>)];
+const OF_SOURCE: &[(&str, Check)] = &[("webhook", check::<Webhook>), ("report", check::<Report>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];

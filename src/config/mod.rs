@@ -12,6 +12,7 @@ mod locate;
 mod provider;
 mod secrets;
 mod source;
+mod trust;
 mod values;
 mod windows;
 
@@ -22,6 +23,7 @@ pub use locate::{LocateError, locate, state_dir};
 pub use provider::{EntryPolicy, ProviderEntry};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
+pub use trust::{History, Verify};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 
 use daemon::{RawApi, RawHook};

@@ -28,13 +28,15 @@ fn every_key_of_a_source_is_read() {
     let config = good(
         "instance: dns1\nstateDir: /s\nhost: {name: h, labels: {role: dns}}\nsources:\n- name: infra\n  was: old\n  url: [/a, \"https://b\"]\n  \
          ref: {tag: v1}\n  path: [common, \"env/${host.labels.env}\"]\n  vars: {ttl: 60, v: 1.10}\n  ignore: [\"compose*.yaml\"]\n  interval: 5m\n  \
-         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
+         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  verify: {gpgKeys: /k, history: head}\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
          providers:\n- {name: pdns, type: powerdns}\n",
     );
     let source = &config.sources[0];
     assert_eq!((source.urls.len(), source.paths.len(), source.interval.as_secs()), (2, 2, 300));
     assert_eq!(source.reference, GitRef::Tag("v1".into()));
     assert_eq!((source.on_invalid, source.apply), (OnInvalid::Hold, ApplyMode::Approve));
+    let verify = source.verify.as_ref().unwrap();
+    assert_eq!((verify.keys.gpg_keys.as_deref(), verify.history), (Some(Path::new("/k")), History::Head));
     let [window] = &*source.windows.0 else { panic!() };
     assert_eq!(
         (window.denies, window.duration.as_secs(), window.zone.name()),
@@ -215,4 +217,57 @@ fn a_secret_has_one_place_and_known_sources() {
 fn two_sources_must_say_what_they_may_touch() {
     let text = problems("sources: [{name: a, url: /a, allow: all}, {name: b, url: /b}]\n");
     assert!(text.contains("source `b` does not say what it may touch"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
+    assert_snapshot!(problems(
+        "sources:\n- name: infra\n  url: /a\n  approve: [trailer]\n  verify: {history: all}\n  windows:\n  - {deny: \"0 18 * * FRI\", duration: 62h, timeZone: Europe/Berln}\n  \
+         - {deny: \"0 18 13 * FRI\", duration: 1h}\n  - {duration: 1h}\n  - {allow: \"0 2 * * *\", duration: 0s, manual: true}\n"
+    ), @r#"
+    warning: whoever may push can write a trailer that approves: commits are not verified
+      --> config.yaml:4:3
+    4 |   approve: [trailer]
+      |   ^
+    hint: add verify: {allowedSigners: PATH}, or take `trailer` out
+    error: `verify` names no allowed keys
+      --> config.yaml:5:3
+    5 |   verify: {history: all}
+      |   ^
+    hint: write verify: {allowedSigners: /etc/reconciled/allowed_signers} or {gpgKeys: PATH}
+    error: `Europe/Berln` is no time zone
+      --> config.yaml:7:53
+    7 |   - {deny: "0 18 * * FRI", duration: 62h, timeZone: Europe/Berln}
+      |                                                     ^
+    hint: did you mean `Europe/Berlin`?
+    error: `0 18 13 * FRI` restricts day and weekday, which cron joins with "or": write one window for each
+      --> config.yaml:8:12
+    8 |   - {deny: "0 18 13 * FRI", duration: 1h}
+      |            ^
+    hint: see crontab(5)
+    error: a window has either `deny` or `allow`
+      --> config.yaml:9:5
+    9 |   - {duration: 1h}
+      |     ^
+    hint: write one of them: deny: "0 18 * * FRI"
+    error: a window of 0s is none
+      --> config.yaml:10:36
+    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+       |                                    ^
+    hint: write how long it lasts, up to 366d: 62h
+    error: unknown field `manual`
+      --> config.yaml:10:40
+    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+       |                                        ^
+    hint: known fields: deny, allow, duration, timeZone, heal
+    "#);
+    assert_snapshot!(problems(
+        "sources:\n- name: infra\n  url: /a\n  approve: [socket, trailer]\n"
+    ), @"
+    warning: whoever may push can write a trailer that approves: commits are not verified
+      --> config.yaml:4:3
+    4 |   approve: [socket, trailer]
+      |   ^
+    hint: add verify: {allowedSigners: PATH}, or take `trailer` out
+    ");
 }

@@ -16,7 +16,7 @@ mod writer;
 pub use desired::{Ask, Folder, Outlook, SourceAsk};
 pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
-pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits};
+pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
 pub use state::HostState;
 pub use suspended::{by_file, by_windows, file as suspending_file, outside};
 pub use writer::Writing;

@@ -17,6 +17,7 @@ mod proxy;
 mod push;
 mod remote;
 mod secrets;
+mod signed;
 mod ssh;
 mod tidy;
 mod trust;
