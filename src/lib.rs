@@ -15,3 +15,5 @@ pub mod render;
 pub mod session;
 pub mod source;
 pub mod store;
+pub mod trust;
+pub mod window;

@@ -16,7 +16,7 @@ use crate::{
         PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk,
         Suspended, SyncAsk, SyncLine,
     },
-    session::{Failure, Folder, by_file, suspending_file},
+    session::{Failure, Folder, outside},
     source::Limits,
     store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
@@ -126,9 +126,9 @@ async fn instance(asking: Asking, _: All) -> Answer<Identity> {
 
 async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<StatusAnswer> {
     let config = &instance.session.config;
-    let file = by_file(&suspending_file(config));
+    let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
-    let mut answer = operation::status(&config.instance, reader, file.as_ref(), &ask).await?;
+    let mut answer = operation::status(&config.instance, reader, &outside, &ask).await?;
     for (name, following) in instance.follower.sources() {
         if let Some((error, hint)) = following.behind {
             let force = match following.label.as_str() {
@@ -198,10 +198,10 @@ async fn forget(Asking { instance, actor }: Asking, shown: Vec<TrackedEntry>) ->
 }
 
 async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Explanation> {
-    let file = by_file(&suspending_file(&instance.session.config));
+    let outside = outside(&instance.session.config, instance.session.clock.now());
     let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
     let look = Some((&*instance.session, &*desired));
-    Ok(operation::explain(reader, look, file.as_ref(), &ask).await?)
+    Ok(operation::explain(reader, look, &outside, &ask).await?)
 }
 
 /// What is suspended is durable before anything that runs is asked to stop.

@@ -60,6 +60,7 @@ pub(super) async fn run(
         limit: planfile.is_none().then_some(200),
         ..Form::default()
     };
+    outlook.consent(&mut survey, session.clock.now());
     let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;
@@ -205,8 +206,9 @@ fn report(
     let mut lines = Vec::new();
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
-            // What a person stopped, a person lets go on.
-            if condition.kind == ConditionKind::Stalled || &*condition.reason == "SuspendedByPerson" {
+            // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
+            let is_stopped = matches!(&*condition.reason, "SuspendedByPerson" | "WindowClosed");
+            if condition.kind == ConditionKind::Stalled || is_stopped {
                 exit = exit.worst(Exit::Person);
             }
             // What the plan said above is not said again.

@@ -6,8 +6,9 @@ use crate::{
     api,
     config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
     render::counted,
-    session::{Ask, Failure, Session},
+    session::{self, Ask, Failure, Session},
     store::{Holder, Reader, StoreError, holder},
+    trust::Keys,
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::{Clock, Problem, SecretRef, Secrets};
@@ -94,6 +95,7 @@ pub(super) async fn run(
     writable_by_others(&path, &mut report);
     credentials(&config, &environment, &mut report);
     reach(&config, &environment, &mut report);
+    signatures(&config, &mut report);
     let clock = crate::clock::SystemClock;
     state(&config.state_dir, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
@@ -144,6 +146,22 @@ fn credentials(config: &Config, environment: &Environment, report: &mut Report<'
                 None => report.ok(&what, &format!("{place} can be read")),
             },
         }
+    }
+}
+
+/// Whether the keys can be used that may sign, and whether anybody could add one.
+fn signatures(config: &Config, report: &mut Report<'_>) {
+    for source in &config.sources {
+        let Some(verify) = &source.verify else { continue };
+        let what = format!("source {} signatures", source.name);
+        match Keys::read(&verify.keys) {
+            Ok(keys) => report.ok(&what, &format!("{} may sign", counted(keys.count(), "key"))),
+            Err(error) => {
+                report.say(Verdict::Fail, &what, &session::chain(&error), Some(&error.hint()));
+            }
+        }
+        let files = [&verify.keys.allowed_signers, &verify.keys.gpg_keys];
+        files.into_iter().flatten().for_each(|path| writable_by_others(path, report));
     }
 }
 

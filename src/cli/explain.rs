@@ -12,7 +12,7 @@ use crate::{
     operation::{self, ExplainAsk, Explanation, Wanted},
     registry,
     render::plan::Document,
-    session::{Ask, Failure, HostState, Session, by_file, suspending_file},
+    session::{Ask, Failure, HostState, Session, outside},
     store::Reader,
 };
 use clap::{Args as ClapArgs, ValueEnum};
@@ -149,7 +149,7 @@ async fn alone(
         Some(reader) => reader,
         None => Reader::empty(state.clock.clone()).await?,
     };
-    let file = by_file(&suspending_file(&state.config));
+    let outside = outside(&state.config, state.clock.now());
     let looked = async {
         let session = Session::open(args.config.as_deref(), environment).await?;
         let outlook = session.outlook(&Ask::default(), &reader).await?;
@@ -158,11 +158,11 @@ async fn alone(
     match looked.await {
         Ok((session, outlook)) => {
             outlook.messages().iter().for_each(|message| out.talk(message));
-            operation::explain(&reader, Some((&session, &outlook.desired)), file.as_ref(), ask).await
+            operation::explain(&reader, Some((&session, &outlook.desired)), &outside, ask).await
         }
         Err(failure) => {
             out.talk(&format!("what is declared cannot be had: {failure}"));
-            operation::explain(&reader, None, file.as_ref(), ask).await
+            operation::explain(&reader, None, &outside, ask).await
         }
     }
 }
@@ -267,11 +267,13 @@ fn troubles(found: &Explanation, text: &mut String) {
     let is_told = |hint: &String| found.conditions.iter().any(|c| c.hint.as_ref() == Some(hint));
     for one in found.suspensions.iter().filter(|one| !is_told(&one.hint)) {
         let until = one.until.map(|until| format!(" until {until}")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{} suspended since {}{until} by {}: {}",
-            one.what, one.since, one.actor, one.reason
-        );
+        let _ = match one.is_window {
+            true => writeln!(text, "{}: {}", one.actor, one.reason),
+            false => {
+                let (what, since, actor) = (&one.what, one.since, &one.actor);
+                writeln!(text, "{what} suspended since {since}{until} by {actor}: {}", one.reason)
+            }
+        };
         let _ = writeln!(text, "  hint: {}", one.hint);
     }
 }
@@ -314,7 +316,7 @@ mod tests {
             let reader = db.reader().clone();
             async move {
                 let ask = ExplainAsk { address: what.into() };
-                operation::explain(&reader, None, None, &ask).await.unwrap()
+                operation::explain(&reader, None, &[], &ask).await.unwrap()
             }
         };
         let text = text("", &ask("Zone/example.com#www/A").await);

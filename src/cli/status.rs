@@ -9,7 +9,7 @@ use crate::{
     config::Environment,
     operation::{self, StatusAnswer, StatusAsk},
     render,
-    session::{Failure, by_file, suspending_file},
+    session::{Failure, outside},
     store::{ConditionEntry, Status, TrackedEntry},
 };
 use clap::Args as ClapArgs;
@@ -81,8 +81,8 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
         Host::Daemon(client) => client.get("/v1/status", &ask).await?,
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
-                let file = by_file(&suspending_file(&state.config));
-                operation::status(&state.config.instance, &reader, file.as_ref(), &ask).await?
+                let outside = outside(&state.config, state.clock.now());
+                operation::status(&state.config.instance, &reader, &outside, &ask).await?
             }
             None => {
                 let dir = state.config.state_dir.display();

@@ -18,13 +18,6 @@ macro_rules! shape {
     };
 }
 
-shape!(Verify { allowed_signers: String });
-shape!(Window {
-    deny: Option<String>,
-    allow: Option<String>,
-    duration: Period,
-    time_zone: Option<String>
-});
 shape!(Report {
     github: Option<String>,
     gitlab: Option<String>,
@@ -54,8 +47,7 @@ const OF_CONFIG: &[(&str, Check)] = &[
 ];
 
 /// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] =
-    &[("verify", check::<Verify>), ("windows", check::<Vec<Window>>), ("report", check::<Report>)];
+const OF_SOURCE: &[(&str, Check)] = &[("report", check::<Report>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];

@@ -13,7 +13,9 @@ mod provider;
 mod reach;
 mod secrets;
 mod source;
+mod trust;
 mod values;
+mod windows;
 
 pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
@@ -23,6 +25,7 @@ pub use provider::{EntryPolicy, ProviderEntry};
 pub use reach::{Forge, Role, Token, Webhook};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
+pub use trust::{History, Verify};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 
 use daemon::{RawApi, RawHook};

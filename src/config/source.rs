@@ -5,8 +5,11 @@ use super::{
     later::{self, Elsewhere},
     reach::{RawWebhook, Webhook},
     secrets::SecretPlace,
+    trust::{self, Verify},
     values::{Period, Size, from_text},
+    windows,
 };
+use crate::window::Windows;
 use reconciled_provider::{
     Drift, Node, Pattern, Problem, SecretRef, SourceFile, Span,
     address::AddressError,
@@ -64,6 +67,10 @@ pub struct SourceConfig {
     pub max_file: Size,
     /// Largest accepted tree.
     pub max_tree: Size,
+    /// What has to be signed, and by whom; nothing without.
+    pub verify: Option<Verify>,
+    /// When it may write; always without.
+    pub windows: Windows,
     /// Where the entry begins in the configuration.
     pub span: Span,
 }
@@ -205,8 +212,7 @@ struct RawSource {
     ssh: Option<RawSsh>,
     max_file: Option<Size>,
     max_tree: Option<Size>,
-    #[serde(rename = "verify")]
-    _verify: Elsewhere,
+    verify: Option<trust::RawVerify>,
     webhook: Option<RawWebhook>,
     #[serde(rename = "windows")]
     _windows: Elsewhere,
@@ -362,6 +368,22 @@ pub(super) fn read(
             Allow::All
         }
     };
+    let verify = raw.verify.and_then(|raw| {
+        let verify = raw.read(file);
+        if verify.is_none() {
+            let hint = "write verify: {allowedSigners: /etc/reconciled/allowed_signers} or {gpgKeys: PATH}";
+            error("verify", "`verify` names no allowed keys".into(), hint);
+        }
+        verify
+    });
+    let approve = raw.approve.unwrap_or_else(|| vec![Approver::Socket, Approver::PushOption]);
+    if approve.contains(&Approver::Trailer) && verify.is_none() {
+        let span = node.entry("approve").map_or(node.span, |(key, _)| key.span);
+        let problem =
+            Problem::warning("whoever may push can write a trailer that approves: commits are not verified");
+        problems
+            .push(problem.at(file, span).hint("add verify: {allowedSigners: PATH}, or take `trailer` out"));
+    }
     let ssh = raw.ssh.unwrap_or(RawSsh { key: None, passphrase: None, known_hosts: None });
     Some(SourceConfig {
         name: raw.name.into(),
@@ -374,7 +396,7 @@ pub(super) fn read(
         interval,
         on_invalid: raw.on_invalid,
         apply: raw.apply,
-        approve: raw.approve.unwrap_or_else(|| vec![Approver::Socket, Approver::PushOption]),
+        approve,
         drift: raw.drift.unwrap_or(Drift::Heal),
         allow,
         username: raw.username.map(Arc::from),
@@ -385,6 +407,8 @@ pub(super) fn read(
         webhook: raw.webhook.map(Webhook::from),
         max_file: raw.max_file.unwrap_or(Size(16 << 20)),
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
+        verify,
+        windows: windows::read(node, file, problems),
         span: node.span,
     })
 }

@@ -28,13 +28,20 @@ fn every_key_of_a_source_is_read() {
     let config = good(
         "instance: dns1\nstateDir: /s\nhost: {name: h, labels: {role: dns}}\nsources:\n- name: infra\n  was: old\n  url: [/a, \"https://b\"]\n  \
          ref: {tag: v1}\n  path: [common, \"env/${host.labels.env}\"]\n  vars: {ttl: 60, v: 1.10}\n  ignore: [\"compose*.yaml\"]\n  interval: 5m\n  \
-         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
+         onInvalid: hold\n  apply: approve\n  approve: [trailer]\n  verify: {gpgKeys: /k, history: head}\n  windows: [{allow: \"0 2 * * 1-5\", duration: 3h, timeZone: Europe/Berlin, heal: all}]\n  drift: warn\n  allow: [{provider: pdns, scopes: [\"*.a\"], kinds: [\"dns/*\"], deny: [\"#@/NS\"]}]\n\
          providers:\n- {name: pdns, type: powerdns}\n",
     );
     let source = &config.sources[0];
     assert_eq!((source.urls.len(), source.paths.len(), source.interval.as_secs()), (2, 2, 300));
     assert_eq!(source.reference, GitRef::Tag("v1".into()));
     assert_eq!((source.on_invalid, source.apply), (OnInvalid::Hold, ApplyMode::Approve));
+    let verify = source.verify.as_ref().unwrap();
+    assert_eq!((verify.keys.gpg_keys.as_deref(), verify.history), (Some(Path::new("/k")), History::Head));
+    let [window] = &*source.windows.0 else { panic!() };
+    assert_eq!(
+        (window.denies, window.duration.as_secs(), window.zone.name()),
+        (false, 10_800, "Europe/Berlin")
+    );
     let Vars::Inline(vars) = &source.vars else { panic!() };
     assert_eq!(vars.get("v").unwrap().as_str(), Some("1.10"));
     let Allow::Rules(rules) = &source.allow else { panic!() };
@@ -133,29 +140,20 @@ fn all_problems_are_found_at_once_with_place_and_remedy() {
 #[test]
 fn keys_of_features_to_come_are_checked_and_have_no_effect() {
     assert_snapshot!(problems(
-        "sources:\n- {name: a, url: /a, windows: [{deny: \"* * * * *\", duration: 2}]}\n\
-         backup: {dir: /b, every: 6h, kep: 8}\ntelemetry: {log: json, otlp: \"http://x\"}\n"
+        "backup: {dir: /b, every: 6h, kep: 8}\ntelemetry: {log: json, otlp: \"http://x\"}\n"
     ), @r#"
-    warning: `windows` is not supported by this version and has no effect
-      --> config.yaml:2:22
-    2 | - {name: a, url: /a, windows: [{deny: "* * * * *", duration: 2}]}
-      |                      ^
-    error: `2` is not a duration: write a number and a unit, as in 90s or 1h30m
-      --> config.yaml:2:62
-    2 | - {name: a, url: /a, windows: [{deny: "* * * * *", duration: 2}]}
-      |                                                              ^
     warning: `backup` is not supported by this version and has no effect
-      --> config.yaml:3:1
-    3 | backup: {dir: /b, every: 6h, kep: 8}
+      --> config.yaml:1:1
+    1 | backup: {dir: /b, every: 6h, kep: 8}
       | ^
     error: unknown field `kep`
-      --> config.yaml:3:30
-    3 | backup: {dir: /b, every: 6h, kep: 8}
+      --> config.yaml:1:30
+    1 | backup: {dir: /b, every: 6h, kep: 8}
       |                              ^
     hint: did you mean `keep`?
     warning: `telemetry.otlp` is not supported by this version and has no effect
-      --> config.yaml:4:24
-    4 | telemetry: {log: json, otlp: "http://x"}
+      --> config.yaml:2:24
+    2 | telemetry: {log: json, otlp: "http://x"}
       |                        ^
     "#);
 }
@@ -259,4 +257,57 @@ fn what_cannot_be_reached_or_can_be_overheard_is_pointed_out() {
     1 | api: {listen: 9440}
       |               ^
     "#);
+}
+
+#[test]
+fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
+    assert_snapshot!(problems(
+        "sources:\n- name: infra\n  url: /a\n  approve: [trailer]\n  verify: {history: all}\n  windows:\n  - {deny: \"0 18 * * FRI\", duration: 62h, timeZone: Europe/Berln}\n  \
+         - {deny: \"0 18 13 * FRI\", duration: 1h}\n  - {duration: 1h}\n  - {allow: \"0 2 * * *\", duration: 0s, manual: true}\n"
+    ), @r#"
+    warning: whoever may push can write a trailer that approves: commits are not verified
+      --> config.yaml:4:3
+    4 |   approve: [trailer]
+      |   ^
+    hint: add verify: {allowedSigners: PATH}, or take `trailer` out
+    error: `verify` names no allowed keys
+      --> config.yaml:5:3
+    5 |   verify: {history: all}
+      |   ^
+    hint: write verify: {allowedSigners: /etc/reconciled/allowed_signers} or {gpgKeys: PATH}
+    error: `Europe/Berln` is no time zone
+      --> config.yaml:7:53
+    7 |   - {deny: "0 18 * * FRI", duration: 62h, timeZone: Europe/Berln}
+      |                                                     ^
+    hint: did you mean `Europe/Berlin`?
+    error: `0 18 13 * FRI` restricts day and weekday, which cron joins with "or": write one window for each
+      --> config.yaml:8:12
+    8 |   - {deny: "0 18 13 * FRI", duration: 1h}
+      |            ^
+    hint: see crontab(5)
+    error: a window has either `deny` or `allow`
+      --> config.yaml:9:5
+    9 |   - {duration: 1h}
+      |     ^
+    hint: write one of them: deny: "0 18 * * FRI"
+    error: a window of 0s is none
+      --> config.yaml:10:36
+    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+       |                                    ^
+    hint: write how long it lasts, up to 366d: 62h
+    error: unknown field `manual`
+      --> config.yaml:10:40
+    10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
+       |                                        ^
+    hint: known fields: deny, allow, duration, timeZone, heal
+    "#);
+    assert_snapshot!(problems(
+        "sources:\n- name: infra\n  url: /a\n  approve: [socket, trailer]\n"
+    ), @"
+    warning: whoever may push can write a trailer that approves: commits are not verified
+      --> config.yaml:4:3
+    4 |   approve: [socket, trailer]
+      |   ^
+    hint: add verify: {allowedSigners: PATH}, or take `trailer` out
+    ");
 }

@@ -1,10 +1,10 @@
-//! Suspending and resuming while passes run, and what follows from time and from the file that suspends.
+//! Suspending and resuming while passes run, and what follows from time, from windows and from the file that suspends.
 //!
 //! Guarantees: a suspension is durable before anything is asked to stop, so that whatever begins afterwards knows
 //! of it; the answer says whether anything that began before still writes.
 
 use super::Instance;
-use crate::session::{Failure, by_file, suspending_file};
+use crate::session::{Failure, by_file, by_windows, suspending_file};
 use reconciled_engine::{
     Store, Write,
     scheduler::{Priority, Stance},
@@ -36,13 +36,15 @@ pub(crate) fn resumed(instance: &Instance) {
 
 /// Watches, until the instance stops: who makes the file that suspends has passes that run stopped, who removes it
 /// has everything looked at; and where the time of a suspension is over, its scopes are looked at once, so that
-/// what is changed by hand from then on is drift like any other.
+/// what is changed by hand from then on is drift like any other. A window that closes stops passes as a suspension
+/// does; one that opens has looked at what waited for it.
 pub(super) async fn watch(instance: Arc<Instance>) {
     let cx = &instance.session.surveyor.cx;
     let path = suspending_file(&instance.session.config);
     let mut before = None;
     let mut is_first = true;
     let mut told = BTreeSet::new();
+    let mut closed = BTreeSet::new();
     while !cx.stop.is_set() {
         let now = by_file(&path);
         if now.is_some() != before.is_some() {
@@ -60,6 +62,7 @@ pub(super) async fn watch(instance: Arc<Instance>) {
                 false => resumed(&instance),
             }
         }
+        closed = windows(&instance, closed, is_first).await;
         (before, is_first) = (now, false);
         wake_what_is_over(&instance, &mut told).await;
         tokio::select! {
@@ -67,6 +70,24 @@ pub(super) async fn watch(instance: Arc<Instance>) {
             () = cx.clock.sleep(LOOK) => {}
         }
     }
+}
+
+/// Follows the windows from those that were `closed` before to those that are now.
+async fn windows(instance: &Instance, before: BTreeSet<Arc<str>>, is_first: bool) -> BTreeSet<Arc<str>> {
+    let found = by_windows(&instance.session.config, instance.session.clock.now());
+    for one in found.iter().filter(|one| !before.contains(&one.id)) {
+        tracing::info!(source = &*one.actor, why = &*one.reason, "window closes");
+    }
+    let now: BTreeSet<Arc<str>> = found.into_iter().map(|one| one.id).collect();
+    // Whatever runs at the start has looked at the clock itself.
+    if !is_first && now.difference(&before).next().is_some() {
+        halt(instance).await;
+    }
+    if before.difference(&now).next().is_some() {
+        tracing::info!("window opens");
+        resumed(instance);
+    }
+    now
 }
 
 /// `told` has the suspensions whose scopes were woken, by id and beginning.

@@ -93,12 +93,12 @@ impl Explanation {
     }
 }
 
-/// Answers [`ExplainAsk`]. `look` is what a look needs, where there is something to look with; `file` is the
-/// suspension by file.
+/// Answers [`ExplainAsk`]. `look` is what a look needs, where there is something to look with; `outside`
+/// has what suspends besides the state: the file, windows that are closed.
 pub async fn explain(
     reader: &Reader,
     look: Option<(&Session, &Desired)>,
-    file: Option<&Suspension>,
+    outside: &[Suspension],
     ask: &ExplainAsk,
 ) -> Result<Explanation, Failure> {
     let meant = pattern(&ask.address)?;
@@ -121,7 +121,7 @@ pub async fn explain(
     });
     let known = reader.suspensions().await.map_err(Failure::Remote)?;
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
-    let suspensions = known.iter().chain(file).filter(suspends).map(SuspensionEntry::from).collect();
+    let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
     let mut answer = Explanation {
         conditions: status.conditions,
         holds: status.holds,

@@ -21,7 +21,9 @@ pub use approve::{ApproveAsk, Approved, approve};
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
-pub use push::{PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, push};
+pub use push::{
+    PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects, push,
+};
 pub(crate) use push::{followed, is_line};
 pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
 

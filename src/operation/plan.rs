@@ -2,6 +2,7 @@
 
 use super::{Selected, Upload};
 use crate::{
+    config::Approver,
     render::plan::{Details, Document, Options},
     session::{Ask, Failure, Outlook, Session, Snapshot},
     store::Reader,
@@ -86,7 +87,8 @@ pub(super) async fn plan_of(
     form: &Form,
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
-    let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    let mut survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    outlook.consent(&mut survey, session.clock.now());
     let document = document(session, &survey, &outlook.desired, &outlook.problems(), form);
     Ok((outlook, document))
 }
@@ -118,5 +120,6 @@ pub fn document(
     let details = form.limit.map_or(Details::All, Details::First);
     let problems = if form.problems { problems } else { &[] };
     let options = Options { problems, show_foreign: form.show_foreign, details };
-    Document::of(survey, desired, &|entry| session.observer(entry), &options)
+    let trailers = session.config.sources.iter().any(|source| source.approve.contains(&Approver::Trailer));
+    Document { trailers, ..Document::of(survey, desired, &|entry| session.observer(entry), &options) }
 }

@@ -14,9 +14,10 @@ use crate::{
     manifest,
     render::plan::{Document, GuardDomain, State},
     session::{self, Failure, Session},
-    source::Limits,
+    source::{Limits, Oid, RawObjects, SourceError},
     store::Db,
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reconciled_engine::{Store, store::Hold, survey::SurveyOptions};
 use reconciled_provider::Hash;
 use schemars::JsonSchema;
@@ -61,6 +62,12 @@ pub struct PushSource {
     pub limits: Limits,
     /// Whoever pushes may consent to what is held.
     pub consents: bool,
+    /// A trailer of the commit may consent too.
+    #[serde(default)]
+    pub trailers: bool,
+    /// Commits have to be signed; only the daemon knows by whom.
+    #[serde(default)]
+    pub verifies: bool,
     /// The commit that is in force, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<String>,
@@ -77,6 +84,8 @@ impl PushTarget {
             ignore: source.ignore.clone(),
             limits: session::tree_limits(source),
             consents: source.approve.contains(&Approver::PushOption),
+            trailers: source.approve.contains(&Approver::Trailer),
+            verifies: source.verify.is_some(),
             in_force: None,
         };
         let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -121,9 +130,54 @@ pub struct PushAsk {
     /// Digests of held plans that the pusher consents to, or their first six digits or more.
     #[serde(default)]
     pub approve: Vec<String>,
+    /// What the trailers of the commit approve.
+    #[serde(default)]
+    pub trailers: Vec<String>,
     /// In which form.
     #[serde(default)]
     pub form: Form,
+    /// What of it may be signed, where a source wants that.
+    #[serde(default)]
+    pub signed: Option<SignedObjects>,
+}
+
+/// Commits and the tag of a push as Git stores them, in base64.
+///
+/// They come from whoever pushes, so the answer about them is a courtesy: what is fetched is judged again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedObjects {
+    /// The annotated tag and its name.
+    #[serde(default)]
+    pub tag: Option<(String, String)>,
+    /// Names and contents, the oldest first and the pushed one last.
+    pub commits: Vec<(String, String)>,
+}
+
+impl SignedObjects {
+    /// For sending.
+    pub fn of(raw: &RawObjects) -> SignedObjects {
+        let commit = |(oid, raw): &(Oid, Vec<u8>)| (oid.to_string(), STANDARD.encode(raw));
+        SignedObjects {
+            tag: raw.tag.as_ref().map(|(name, raw)| (name.clone(), STANDARD.encode(raw))),
+            commits: raw.commits.iter().map(commit).collect(),
+        }
+    }
+
+    fn raw(&self) -> Result<RawObjects, Failure> {
+        let bytes = |text: &String| {
+            STANDARD.decode(text).map_err(|error| Failure::plain(format!("a commit is no base64: {error}")))
+        };
+        let commit = |(oid, raw): &(String, String)| Ok((oid.parse()?, bytes(raw)?));
+        Ok(RawObjects {
+            tag: self
+                .tag
+                .as_ref()
+                .map(|(name, raw)| Ok::<_, Failure>((name.clone(), bytes(raw)?)))
+                .transpose()?,
+            commits: self.commits.iter().map(commit).collect::<Result<_, Failure>>()?,
+        })
+    }
 }
 
 /// What it would change.
@@ -141,6 +195,12 @@ pub struct PushAnswer {
     pub approved: Vec<String>,
     /// Digests that this push would have held, and that were not held before.
     pub held: Vec<Arc<str>>,
+    /// What it would have held too, and its trailers consent to: that counts once it comes into force.
+    #[serde(default)]
+    pub consented: Vec<Arc<str>>,
+    /// Why it would not come into force: whose signature is missing, and what to do.
+    #[serde(default)]
+    pub unverified: Vec<(String, String)>,
 }
 
 /// How does it go? Answered by the lines of a sync.
@@ -225,16 +285,42 @@ pub async fn push(
         plan_of(session, db.reader(), snapshots, &SurveyOptions::default(), &ask.form).await
     };
     let (mut outlook, mut document) = plan().await?;
-    let approved = approve(db, &tracked, &document, ask, actor, now).await?;
-    if !approved.is_empty() {
+    let unverified = unverified(&tracked, ask)?;
+    // Nobody consents to what does not come into force.
+    let approved = match unverified.is_empty() {
+        true => approve(db, &tracked, &document, ask, actor, now).await?,
+        false => ask.approve.clone(),
+    };
+    if !approved.is_empty() && unverified.is_empty() {
         (outlook, document) = plan().await?;
     }
     let before = db.holds().await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
     let held = document.domains.iter().filter(|domain| domain.state == State::Held);
-    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new).collect();
+    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new);
+    let by_trailer = !tracked.is_empty() && tracked.iter().all(|s| s.approve.contains(&Approver::Trailer));
+    let is_consented =
+        |digest: &Arc<str>| by_trailer && ask.trailers.iter().any(|t| t.eq_ignore_ascii_case(digest));
+    let (consented, held) = held.partition(is_consented);
     let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
-    Ok(PushAnswer { messages: outlook.messages(), is_broken, approved, held, document })
+    Ok(PushAnswer {
+        messages: outlook.messages(),
+        is_broken,
+        approved,
+        held,
+        consented,
+        unverified,
+        document,
+    })
+}
+
+/// What each source that wants signatures would say about the push.
+fn unverified(tracked: &[SourceConfig], ask: &PushAsk) -> Result<Vec<(String, String)>, Failure> {
+    let Some(signed) = &ask.signed else { return Ok(Vec::new()) };
+    let raw = signed.raw()?;
+    let judge = |source: &SourceConfig| session::verify(source)?.judge(&source.name, &raw).err();
+    let said = |error: SourceError| (session::chain(&error), error.hint());
+    Ok(tracked.iter().filter_map(judge).map(said).collect())
 }
 
 /// Puts the consent of `actor` down, bound to the plan that was just made; returns what of it was asked for.

@@ -40,15 +40,15 @@ pub struct StatusAnswer {
 
 /// Answers [`StatusAsk`].
 ///
-/// `file` is the suspension by file, if there is one.
+/// `outside` has what suspends besides the state: the file, windows that are closed.
 pub async fn status(
     instance: &str,
     reader: &Reader,
-    file: Option<&Suspension>,
+    outside: &[Suspension],
     ask: &StatusAsk,
 ) -> Result<StatusAnswer, Failure> {
     let mut status = reader.status().await?;
-    status.suspensions.extend(file.map(SuspensionEntry::from));
+    status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
     let mut resources = Vec::new();
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
@@ -56,8 +56,10 @@ pub async fn status(
         status.conditions.retain(|condition| concerns(&pattern, condition, &resources));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
-        let mine =
-            known.iter().chain(file).filter(|suspension| resources.iter().any(|row| means(suspension, row)));
+        let mine = known
+            .iter()
+            .chain(outside)
+            .filter(|suspension| resources.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
         let pins = reader.pins().await.map_err(Failure::Remote)?;
         let pins = pins.iter().filter(|pin| super::rollback::concerns(&pattern, pin));

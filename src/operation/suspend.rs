@@ -6,7 +6,7 @@ use crate::{
     session::Failure,
     store::{Db, PinEntry, SuspensionEntry},
 };
-use reconciled_engine::{Extent, Store, Suspension, Write, store::Event};
+use reconciled_engine::{Extent, StoppedBy, Store, Suspension, Write, store::Event};
 use reconciled_provider::{Hash, ManifestKey, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,7 @@ pub async fn suspend(
         actor: actor.into(),
         since: now,
         until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+        stopped_by: StoppedBy::Person,
         scopes: BTreeSet::new(),
     };
     let mut tracked = 0;

@@ -111,6 +111,9 @@ fn condition(condition: &ConditionEntry, now: Duration) -> String {
 
 /// One suspension: who, why, until when, and how much waits for it.
 fn suspension(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
+    if one.is_window {
+        return window(one, waiting, now);
+    }
     let until = match one.until.map(|until| until.0.checked_sub(now).filter(|left| !left.is_zero())) {
         None => String::new(),
         Some(Some(left)) => format!(", {} to go", span(left)),
@@ -163,6 +166,19 @@ fn rolled_back(pins: &[PinEntry], now: Duration) -> Vec<String> {
         )
     };
     pins.chunk_by(same).map(entry).collect()
+}
+
+/// A window that is closed: until when, and how much waits for it.
+fn window(one: &SuspensionEntry, waiting: usize, now: Duration) -> String {
+    let left = one.until.and_then(|until| until.0.checked_sub(now));
+    let left = left.map(|left| format!("  opens in {}", span(left))).unwrap_or_default();
+    let mut out = format!("  {}{left}\n    {}\n", clean(&one.actor), clean(&one.reason));
+    if waiting > 0 {
+        let what = if waiting == 1 { "change waits" } else { "changes wait" };
+        let _ = writeln!(out, "    {waiting} {what} for it");
+    }
+    let _ = writeln!(out, "    hint: {}", clean(&one.hint));
+    out
 }
 
 /// One hold with its digest, reasons and the line that consents.
@@ -316,6 +332,7 @@ mod tests {
                 since: before(600),
                 until: Some(Stamp(NOW + Duration::from_secs(3_000))),
                 hint: "to resume: reconciled resume 4f2a9c11".into(),
+                is_window: false,
             }],
             pins: ["www", "mail"].map(pin).into(),
             well: 10,

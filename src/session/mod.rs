@@ -20,9 +20,9 @@ pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
 pub use pins::Pins;
-pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits};
+pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
 pub use state::HostState;
-pub use suspended::{by_file, file as suspending_file};
+pub use suspended::{by_file, by_windows, file as suspending_file, outside};
 pub use writer::Writing;
 
 use sources::Mirrors;
@@ -146,8 +146,8 @@ impl Session {
         if !problems.is_empty() {
             return Err(Failure::Problems(problems));
         }
-        let surveyor = Surveyor { entries, cx, outside: Some(suspended::outside(&config)) };
         let config = Arc::new(config);
+        let surveyor = Surveyor { entries, cx, outside: Some(suspended::at_each_survey(&config, &clock)) };
         Ok(Session {
             config,
             config_path,

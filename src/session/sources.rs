@@ -2,21 +2,25 @@
 
 use super::{Failure, desired::Folder};
 use crate::{
-    config::{Config, FOLDER, GitRef, HostSecrets, SourceConfig},
+    clock::SystemClock,
+    config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
-        CommitInfo, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec, RemoteUrl,
-        SecretSource, SourceError, SshKey, Tree,
+        APPROVE, CommitInfo, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
+        RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
     },
+    trust::Signer,
 };
 use bytes::Bytes;
-use reconciled_provider::{Problem, SecretRef, Secrets};
+use reconciled_engine::store::Approval;
+use reconciled_provider::{Hash, Problem, SecretRef, Secrets};
 use std::{
     collections::BTreeMap,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use zeroize::Zeroizing;
 
@@ -36,6 +40,10 @@ pub struct Snapshot {
     pub prunes: bool,
     /// How its manifests are read.
     pub rules: SourceRules,
+    /// Held plans that its commit consents to once it comes into force, where the source lets a commit do that.
+    pub approves: Vec<Hash>,
+    /// Who signed it, where that was asked for and it is new.
+    pub signer: Option<Signer>,
     /// Why a newer revision could not be had; the one in force is looked at instead.
     pub behind: Option<Arc<SourceError>>,
 }
@@ -44,6 +52,24 @@ impl Snapshot {
     /// `path` as it is remembered with the revision in force.
     pub fn path(&self) -> String {
         self.rules.paths.join(",")
+    }
+}
+
+impl Snapshot {
+    /// What its commit consents to at `at`.
+    pub fn approvals(&self, at: Duration) -> Vec<Approval> {
+        let Some(commit) = &self.commit else { return Vec::new() };
+        let signer = self.signer.as_ref().map(|signer| format!(", signed by {signer}"));
+        let actor: Arc<str> = format!("{}{}", commit.author, signer.unwrap_or_default()).into();
+        let reason: Arc<str> = commit.subject.as_str().into();
+        let approval = |digest: &Hash| Approval {
+            digest: *digest,
+            reason: reason.clone(),
+            actor: actor.clone(),
+            at,
+            used_at: None,
+        };
+        self.approves.iter().map(approval).collect()
     }
 }
 
@@ -96,6 +122,7 @@ fn mirror(config: &Config, source: &SourceConfig, secrets: &Arc<HostSecrets>) ->
     spec.credentials = credentials(source, secrets);
     spec.known_hosts = source.known_hosts.clone();
     spec.limits = tree_limits(source);
+    spec.verify = verify(source);
     Ok(Mirror::open(&config.state_dir, spec)?)
 }
 
@@ -129,6 +156,16 @@ pub fn is_at(config: &Config, source: &SourceConfig, directory: &Path) -> bool {
 /// How much of a source's tree is read.
 pub fn tree_limits(source: &SourceConfig) -> Limits {
     Limits { file: source.max_file.0, tree: source.max_tree.0, ..Limits::default() }
+}
+
+/// What of the source has to be signed.
+pub fn verify(source: &SourceConfig) -> Option<Verify> {
+    let verify = source.verify.as_ref()?;
+    Some(Verify {
+        keys: verify.keys.clone(),
+        whole_history: verify.history == History::All,
+        clock: Arc::new(SystemClock),
+    })
 }
 
 /// What the source may show to its server; secrets are read anew for each connection.
@@ -186,14 +223,22 @@ pub(super) fn poll(
         Some(in_force) if known.is_local => mirror.commit(in_force).map(Polled::Unchanged),
         _ => mirror.poll(in_force, accept),
     };
-    let (commit, behind) = match (polled, in_force) {
-        (Ok(Polled::Unchanged(commit) | Polled::Changed { to: commit, .. }), _) => (commit, None),
-        (Err(error), Some(in_force)) => (mirror.commit(in_force)?, Some(Arc::new(error))),
+    let (mut commit, mut signer, behind) = match (polled, in_force) {
+        (Ok(Polled::Unchanged(commit)), _) => (commit, None, None),
+        (Ok(Polled::Changed { to, signer, .. }), _) => (to, signer, None),
+        (Err(error), Some(in_force)) => (mirror.commit(in_force)?, None, Some(Arc::new(error))),
         (Err(error), None) => return Err(error.into()),
     };
-    let commit = match &known.rev {
-        Some(rev) => mirror.resolve(rev)?,
-        None => commit,
+    if let Some(rev) = &known.rev {
+        commit = mirror.resolve(rev)?;
+        // What is taken from the mirror alone was judged when it was polled.
+        signer = if known.is_local { None } else { mirror.judge(in_force, commit.oid)? };
+    }
+    // A commit consents when it comes into force, not for as long as it is.
+    let is_new = in_force != Some(commit.oid) && behind.is_none();
+    let approves = match is_new && source.approve.contains(&Approver::Trailer) {
+        true => approves(&source.name, &commit),
+        false => Vec::new(),
     };
     // Other files of the repository may be read by name (variables), so the whole tree is listed.
     let tree = mirror.tree_at(commit.oid, &Paths::all())?;
@@ -205,8 +250,27 @@ pub(super) fn poll(
         tree: Box::new(tree),
         prunes: true,
         rules: SourceRules::from(source),
+        approves,
+        signer,
         behind,
     })
+}
+
+/// The digests that the trailers of `commit` name. Only a whole one is bound to one plan: there may be no hold yet
+/// that a few digits could mean.
+fn approves(source: &str, commit: &CommitInfo) -> Vec<Hash> {
+    let mut digests = Vec::new();
+    for said in &commit.approves {
+        match Hash::from_hex(&said.to_lowercase()) {
+            Some(digest) => digests.push(digest),
+            None => tracing::warn!(
+                source,
+                commit = commit.short(),
+                "trailer {APPROVE} has no whole digest and approves nothing"
+            ),
+        }
+    }
+    digests
 }
 
 /// Whether `commit` is `ancestor` or descends from it. Blocks.
@@ -238,6 +302,8 @@ pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Sna
         tree,
         prunes: name.is_some(),
         rules,
+        approves: Vec::new(),
+        signer: None,
         behind: None,
     })
 }

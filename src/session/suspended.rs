@@ -1,11 +1,18 @@
-//! The file that suspends everything while it exists: `suspended` beside the host configuration. It works with a
-//! dead daemon, a lost state and an editor that is all one has.
+//! What suspends besides the store.
 //!
-//! Guarantees: what keeps the file from being looked for counts as the file. It deliberately has no end of its own:
-//! who removes it resumes, and what was changed by hand meanwhile is healed.
+//! The file that suspends everything while it exists: `suspended` beside the host configuration. It works with a
+//! dead daemon, a lost state and an editor that is all one has. What keeps the file from being looked for counts as
+//! the file. It deliberately has no end of its own: who removes it resumes, and what was changed by hand meanwhile
+//! is healed.
+//!
+//! And the windows of each source that are closed: as a suspension of the source, from the clock alone.
 
-use crate::config::Config;
-use reconciled_engine::{Extent, Suspension, survey::Outside};
+use crate::{
+    config::{Config, SourceConfig},
+    window::Closed,
+};
+use reconciled_engine::{Extent, StoppedBy, Suspension, survey::Outside};
+use reconciled_provider::Clock;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -39,14 +46,41 @@ pub fn by_file(path: &Path) -> Option<Suspension> {
         actor: format!("file {}", path.display()).into(),
         since: changed.unwrap_or(Duration::ZERO),
         until: None,
+        stopped_by: StoppedBy::Person,
         scopes: Default::default(),
     })
 }
 
-/// Asks for the file at each survey.
-pub(super) fn outside(config: &Config) -> Outside {
-    let path = file(config);
-    Arc::new(move || by_file(&path))
+/// The windows that are closed at `now`.
+pub fn by_windows(config: &Config, now: Duration) -> Vec<Suspension> {
+    let closed = config.sources.iter().filter_map(|source| Some((source, source.windows.closed(now)?)));
+    closed.map(|(source, closed)| by_window(source, closed, now)).collect()
+}
+
+fn by_window(source: &SourceConfig, closed: Closed, now: Duration) -> Suspension {
+    Suspension {
+        id: format!("window:{}", source.name).into(),
+        extent: Extent::Source(source.name.clone()),
+        except: Vec::new(),
+        reason: closed.why.into(),
+        actor: format!("source {}", source.name).into(),
+        since: now,
+        until: closed.until,
+        stopped_by: StoppedBy::Window(closed.heals),
+        // Nobody works by hand because a window is closed: what differs when it opens is drift like any other.
+        scopes: Default::default(),
+    }
+}
+
+/// Everything that suspends at `now` besides the store.
+pub fn outside(config: &Config, now: Duration) -> Vec<Suspension> {
+    by_file(&file(config)).into_iter().chain(by_windows(config, now)).collect()
+}
+
+/// Asks for it at each survey.
+pub(super) fn at_each_survey(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Outside {
+    let (config, clock) = (config.clone(), clock.clone());
+    Arc::new(move || outside(&config, clock.now()))
 }
 
 #[cfg(test)]

@@ -2,9 +2,13 @@
 
 use super::{Failure, Pins, Session, Snapshot};
 use crate::store::{Db, OpenOptions};
-use reconciled_engine::{Desired, Store, Write, pass::Engine, store::Revision};
+use reconciled_engine::{
+    Desired, Store, Write,
+    pass::Engine,
+    store::{Approval, Event, Revision},
+};
 use reconciled_provider::{ManifestKey, ResourceId, Scope};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A session that may write.
 pub struct Writing {
@@ -63,7 +67,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Brings the revisions of `snapshots` into force: from here on an older plan writes nothing.
+    /// Brings the revisions of `snapshots` into force, and what their commits consent to: from here on an older plan
+    /// writes nothing.
     ///
     /// `confirm_path` takes a changed `path` as consented to.
     pub async fn bring_into_force(
@@ -107,13 +112,37 @@ impl Writing {
                 subject: commit.map_or_else(String::new, |c| c.subject.clone()).into(),
                 path: path.into(),
             };
-            writes.push(Write::InForce { revision, manifests, at: self.engine.surveyor.cx.clock.now() });
+            let at = self.engine.surveyor.cx.clock.now();
+            // Once for each time a commit comes into force, and not again when the same one is loaded anew.
+            if known.is_none_or(|r| r.commit != revision.commit) {
+                writes.extend(consents(snapshot, at));
+            }
+            writes.push(Write::InForce { revision, manifests, at });
         }
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }
         Ok(())
     }
+}
+
+/// What the commit of `snapshot` consents to, and that it did.
+fn consents(snapshot: &Snapshot, at: Duration) -> Vec<Write> {
+    let consent = |approval: Approval| {
+        let event = Event {
+            at,
+            kind: "approve".into(),
+            scope: None,
+            address: None,
+            revision: snapshot.label.clone(),
+            actor: approval.actor.clone(),
+            reason: approval.reason.clone(),
+            message: format!("plan {} approved by a trailer of source {}", approval.digest, snapshot.name)
+                .into(),
+        };
+        [Write::Approve(approval), Write::Event(event)]
+    };
+    snapshot.approvals(at).into_iter().flat_map(consent).collect()
 }
 
 fn lifted(

@@ -22,7 +22,12 @@ pub struct CommitInfo {
     /// The first line of the message.
     pub subject: String,
     pub parents: Vec<Oid>,
+    /// What its trailers `Reconciled-Approve:` say (git-interpret-trailers(1)).
+    pub approves: Vec<String>,
 }
+
+/// The trailer that consents to a held plan.
+pub const APPROVE: &str = "Reconciled-Approve";
 
 impl CommitInfo {
     /// Returns the first seven digits of the name.
@@ -41,8 +46,15 @@ impl CommitInfo {
             time: commit.time().seconds(),
             subject: String::from_utf8_lossy(subject.unwrap_or_default()).trim().to_owned(),
             parents: commit.parent_ids().map(Oid::from).collect(),
+            approves: approves(commit.message_bytes()),
         }
     }
+}
+
+fn approves(message: &[u8]) -> Vec<String> {
+    let Ok(trailers) = git2::message_trailers_bytes(message) else { return Vec::new() };
+    let said = trailers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(APPROVE.as_bytes()));
+    said.map(|(_, value)| String::from_utf8_lossy(value).trim().to_owned()).collect()
 }
 
 /// The files of one commit.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Oid;
+use crate::trust::{Doubt, KeyFiles, KeysError};
 
 /// What libgit2 said, without secrets.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -128,6 +129,23 @@ pub enum SourceError {
         "{reference} of source {name} was rewound: {offered} does not descend from {in_force}, which is in force"
     )]
     Rewound { name: String, reference: String, in_force: Oid, offered: Oid },
+    #[error("commit {commit} of source {name} does not come into force{}", and_others(*others))]
+    Unverified {
+        name: String,
+        /// The oldest that is not proven, abbreviated.
+        commit: String,
+        /// How many after it are not proven either.
+        others: usize,
+        keys: Box<KeyFiles>,
+        #[source]
+        cause: Box<Doubt>,
+    },
+    #[error("nothing new of source {name} can be verified")]
+    Keys {
+        name: String,
+        #[source]
+        cause: KeysError,
+    },
     #[error("the mirror {path} is damaged", path = path.display())]
     Corrupt {
         path: PathBuf,
@@ -249,6 +267,8 @@ impl SourceError {
             Self::Rewound { name, offered, .. } => format!(
                 "if the history was rewritten on purpose: reconciled sync --source {name} --accept-rewind {offered}"
             ),
+            Self::Unverified { commit, keys, cause, .. } => unverified_hint(commit, keys, cause),
+            Self::Keys { cause, .. } => cause.hint(),
             Self::Corrupt { .. } => "nothing: the next poll clones it again".into(),
             Self::PathNotFound { .. } => {
                 "correct the source's `path`; to empty a directory on purpose keep a file in it".into()
@@ -285,6 +305,30 @@ fn list(attempts: &[SourceError]) -> String {
         None => attempt.to_string(),
     });
     said.collect::<Vec<_>>().join("; ")
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(", and neither do {n} after it"),
+    }
+}
+
+/// What to do about a commit that is not proven: the committer signs it, or the operator allows the key.
+fn unverified_hint(commit: &str, keys: &KeyFiles, cause: &Doubt) -> String {
+    let files = [&keys.allowed_signers, &keys.gpg_keys];
+    let files: Vec<String> = files.into_iter().flatten().map(|path| path.display().to_string()).collect();
+    let sign =
+        format!("sign it anew and push: git rebase --exec 'git commit --amend --no-edit -S' {commit}~1");
+    match cause {
+        Doubt::NotAllowed { .. } => {
+            format!("if the key may sign, add it to {} on the daemon's host; else {sign}", files.join(" or "))
+        }
+        Doubt::NotValid { .. } => {
+            format!("{sign} with a key that counts, or correct {} on the daemon's host", files.join(" or "))
+        }
+        _ => format!("{sign} with a key that {} allows", files.join(" or ")),
+    }
 }
 
 /// How many names of branches or tags a message lists.

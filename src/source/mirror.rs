@@ -5,6 +5,7 @@
 //! - Whatever a poll returns, the revision in force stays readable: nothing is deleted from a mirror that works.
 //! - A branch or tag that moved to a commit that does not descend from the one in force is refused, unless the
 //!   caller consents to exactly that commit.
+//! - Where signatures are asked for, nothing is offered to the caller that is not proven.
 //! - Locks that a killed process left are removed, once nobody can hold them any more.
 //! - A damaged mirror is cloned again beside itself and replaced by a rename, once per poll.
 //!
@@ -23,12 +24,14 @@ use super::commit::{broken, find_commit};
 use super::compact::compact;
 use super::credentials::Credentials;
 use super::error::{Cause, io_error};
-use super::reference::Reference;
+use super::reference::{Offer, Reference};
 use super::remote::{self, FetchLimits, Peer};
 use super::stale::unlock;
 use super::tree::{Limits, Paths};
 use super::url::RemoteUrl;
+use super::verify::{self, Verify};
 use super::{CommitInfo, CommitTree, Oid, SourceError, process};
+use crate::trust::Signer;
 
 /// What to mirror.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ pub struct RemoteSpec {
     pub known_hosts: Option<PathBuf>,
     pub limits: Limits,
     pub fetch: FetchLimits,
+    /// What has to be signed; nothing without.
+    pub verify: Option<Verify>,
 }
 
 impl RemoteSpec {
@@ -56,6 +61,7 @@ impl RemoteSpec {
             known_hosts: None,
             limits: Limits::default(),
             fetch: FetchLimits::default(),
+            verify: None,
         }
     }
 }
@@ -66,7 +72,12 @@ pub enum Polled {
     /// The remote offers what is in force.
     Unchanged(CommitInfo),
     /// The remote offers another commit, which is now in the mirror.
-    Changed { from: Option<Oid>, to: CommitInfo },
+    Changed {
+        from: Option<Oid>,
+        to: CommitInfo,
+        /// Who signed it, where that was asked for.
+        signer: Option<Signer>,
+    },
 }
 
 /// A bare mirror.
@@ -231,11 +242,12 @@ impl Mirror {
         let repository = open(directory)?;
         let damaged = |error| broken(directory, error);
         let is_here = |oid| repository.odb().map(|odb| odb.exists(oid)).map_err(damaged);
-        let offered = match &self.spec.reference {
+        let offer = match &self.spec.reference {
             // A commit that is here already cannot change.
-            Reference::Commit(oid) if is_here((*oid).into())? => (*oid).into(),
+            Reference::Commit(oid) if is_here((*oid).into())? => Offer::commit((*oid).into()),
             _ => self.pull(&repository)?,
         };
+        let offered = offer.commit;
         let to = self.look_at(&repository, offered)?;
         keep(&repository, OFFERED, offered)?;
         if let Some(in_force) = in_force
@@ -261,13 +273,42 @@ impl Mirror {
                 offered: to.oid,
             });
         }
+        let signer = self.verify(&repository, in_force, to.oid, offer.tag)?;
         self.publish(&repository, offered)?;
         compact(&repository);
-        Ok(Polled::Changed { from: in_force, to })
+        Ok(Polled::Changed { from: in_force, to, signer })
     }
 
-    /// Asks the urls in order; returns the commit offered, which is then in `repository`.
-    fn pull(&self, repository: &Repository) -> Result<GitOid, SourceError> {
+    /// Judges a commit that is in the mirror, as a poll judges what is offered.
+    ///
+    /// # Errors
+    /// [`SourceError::Unverified`], [`SourceError::Keys`], [`SourceError::Corrupt`].
+    pub fn judge(&self, in_force: Option<Oid>, commit: Oid) -> Result<Option<Signer>, SourceError> {
+        let repository = self.repository()?;
+        // What is in force, and what led to it, was judged when it came.
+        if let Some(in_force) = in_force
+            && descends(&repository, commit, in_force)?
+        {
+            return Ok(None);
+        }
+        self.verify(&repository, in_force, commit, None)
+    }
+
+    fn verify(
+        &self,
+        repository: &Repository,
+        in_force: Option<Oid>,
+        tip: Oid,
+        tag: Option<(String, GitOid)>,
+    ) -> Result<Option<Signer>, SourceError> {
+        let Some(verify) = &self.spec.verify else { return Ok(None) };
+        let tag = tag.filter(|_| matches!(self.spec.reference, Reference::Tag(_) | Reference::Semver(_)));
+        let objects = verify::objects(repository, in_force, tip, tag, verify.whole_history)?;
+        verify.judge(&self.spec.name, &objects).map(Some)
+    }
+
+    /// Asks the urls in order; what is offered is then in `repository`.
+    fn pull(&self, repository: &Repository) -> Result<Offer, SourceError> {
         let mut attempts = Vec::new();
         for url in &self.spec.urls {
             let peer = Peer {
@@ -282,7 +323,7 @@ impl Mirror {
                     for error in attempts {
                         tracing::warn!(source = self.spec.name, %error, %url, "url cannot be read, another one answered");
                     }
-                    return Ok(offer.commit);
+                    return Ok(offer);
                 }
                 Err(error) if remote::is_of_remote(&error) => attempts.push(error),
                 Err(error) => return Err(error),
@@ -344,7 +385,8 @@ impl Mirror {
                 url: self.spec.urls.first().map_or_else(String::new, ToString::to_string),
                 cause,
             }),
-            Ok(_) | Err(SourceError::Rewound { .. }) => {
+            Ok(_)
+            | Err(SourceError::Rewound { .. } | SourceError::Unverified { .. } | SourceError::Keys { .. }) => {
                 self.replace_by(&new)?;
                 polled
             }

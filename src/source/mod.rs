@@ -10,7 +10,7 @@
 //! - What cannot be read leaves the revision in force readable.
 //!
 //! # Not here
-//! No polling clock, no decision about what to ignore or parse, no verification of signatures.
+//! No polling clock, no decision about what to ignore or parse; what a signature proves is `trust`'s.
 
 mod bare;
 mod commit;
@@ -30,13 +30,16 @@ mod stale;
 mod target;
 mod tree;
 mod url;
+mod verify;
 
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod tests;
 
-pub use commit::{CommitInfo, CommitTree};
+pub use commit::{APPROVE, CommitInfo, CommitTree};
 pub use credentials::{Credentials, SecretResult, SecretSource, SshKey};
 pub use error::{Cause, HostPort, SourceError};
 pub use folder::{FolderTree, STDIN};
@@ -49,3 +52,4 @@ pub use remote::FetchLimits;
 pub use target::{Found, Target, Work};
 pub use tree::{Entry, Limits, Paths, Reason, Refused, Tree};
 pub use url::RemoteUrl;
+pub use verify::{RawObjects, Verify};

@@ -13,7 +13,7 @@ use git2::{ErrorCode, Repository};
 
 use super::commit::broken;
 use super::tree::{Limits, Paths};
-use super::{CommitInfo, CommitTree, Oid, SourceError, bare, process};
+use super::{CommitInfo, CommitTree, Oid, RawObjects, SourceError, bare, process, verify};
 
 /// A repository with what a push has brought and not yet handed over.
 #[derive(Debug)]
@@ -69,6 +69,25 @@ impl Received {
             Err(error) if matches!(error.code(), ErrorCode::Peel | ErrorCode::InvalidSpec) => Ok(None),
             Err(error) => Err(broken(&self.directory, error)),
         }
+    }
+
+    /// Reads what of a push may be signed: the commits that `pushed` leads to and `base` has not, at most `most` of
+    /// the newest, and the annotated tag `pushed` itself, if it is one, found as `tag`.
+    ///
+    /// # Errors
+    /// [`SourceError::Corrupt`].
+    pub fn objects(
+        &self,
+        base: Option<Oid>,
+        commit: Oid,
+        pushed: Oid,
+        tag: Option<&str>,
+        most: usize,
+    ) -> Result<RawObjects, SourceError> {
+        let tag = tag.map(|name| (name.to_owned(), pushed.into()));
+        let mut found = verify::objects(&self.repository()?, base, commit, tag, true)?;
+        found.commits.drain(..found.commits.len().saturating_sub(most));
+        Ok(found)
     }
 
     /// Says whether `commit` is `ancestor` or descends from it.

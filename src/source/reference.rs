@@ -84,6 +84,15 @@ pub(super) struct Offer {
     pub(super) commit: GitOid,
     /// The one ref that leads there; none where only fetching everything can tell.
     pub(super) name: Option<String>,
+    /// The annotated tag that leads there, without `refs/tags/`.
+    pub(super) tag: Option<(String, GitOid)>,
+}
+
+impl Offer {
+    /// A commit by itself.
+    pub(super) fn commit(commit: GitOid) -> Self {
+        Self { commit, name: None, tag: None }
+    }
 }
 
 const HEADS: &str = "refs/heads/";
@@ -126,7 +135,8 @@ pub(super) fn select(reference: &Reference, refs: &[Advertised], url: &str) -> R
         Reference::Commit(oid) => {
             let commit = GitOid::from(*oid);
             let tip = refs.iter().find(|tip| tip.oid == commit && tip.name.starts_with("refs/"));
-            Ok(Offer { commit, name: tip.map(|tip| tip.name.trim_end_matches("^{}").to_owned()) })
+            let name = tip.map(|tip| tip.name.trim_end_matches("^{}").to_owned());
+            Ok(Offer { name, ..Offer::commit(commit) })
         }
     }
 }
@@ -135,8 +145,11 @@ fn find(refs: &[Advertised], prefix: &str, name: &str) -> Option<Offer> {
     let name = format!("{prefix}{name}");
     let peeled = format!("{name}^{{}}");
     let oid = |name: &str| refs.iter().find(|line| line.name == name).map(|line| line.oid);
-    let commit = oid(&peeled).or_else(|| oid(&name))?;
-    Some(Offer { commit, name: Some(name) })
+    let itself = oid(&name);
+    let commit = oid(&peeled).or(itself)?;
+    let tag = itself.filter(|itself| *itself != commit);
+    let tag = tag.and_then(|tag| Some((name.strip_prefix(TAGS)?.to_owned(), tag)));
+    Some(Offer { commit, name: Some(name), tag })
 }
 
 /// Returns the short names below `prefix`, sorted.

@@ -79,7 +79,7 @@ pub(super) fn pull(
     let heads = heads.iter().map(|head| Advertised { name: head.name().to_owned(), oid: head.oid() });
     let offer = select(reference, &heads.collect::<Vec<_>>(), &peer.url.to_string())?;
     let odb = repository.odb().map_err(|error| fail(Stage::Download, error))?;
-    if odb.exists(offer.commit) {
+    if odb.exists(offer.commit) && offer.tag.as_ref().is_none_or(|(_, tag)| odb.exists(*tag)) {
         return Ok(offer);
     }
 

@@ -10,7 +10,7 @@ use super::*;
 /// Polls for the first time and returns the commit.
 fn first(mirror: &Mirror) -> Oid {
     match mirror.poll(None, None).unwrap() {
-        Polled::Changed { from: None, to } => to.oid,
+        Polled::Changed { from: None, to, .. } => to.oid,
         other => panic!("{other:?}"),
     }
 }
@@ -194,7 +194,7 @@ mod polls {
             assert_eq!(first(&mirror), one);
             let two = upstream.commit("main", &[("a", "2")]);
             match mirror.poll(Some(one), None).unwrap() {
-                Polled::Changed { from, to } => {
+                Polled::Changed { from, to, .. } => {
                     assert_eq!((from, to.oid, to.parents), (Some(one), two, vec![one]));
                 }
                 other => panic!("{other:?}"),

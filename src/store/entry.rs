@@ -1,6 +1,6 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
-use reconciled_engine::{Pin, Suspension};
+use reconciled_engine::{Pin, StoppedBy, Suspension};
 use reconciled_provider::Pattern;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -180,6 +180,9 @@ pub struct SuspensionEntry {
     pub until: Option<Stamp>,
     /// What ends it.
     pub hint: String,
+    /// It is a window in time, and no person's word.
+    #[serde(default)]
+    pub is_window: bool,
 }
 
 impl From<&Suspension> for SuspensionEntry {
@@ -193,6 +196,7 @@ impl From<&Suspension> for SuspensionEntry {
             since: Stamp(suspension.since),
             until: suspension.until.map(Stamp),
             hint: suspension.remedy(),
+            is_window: matches!(suspension.stopped_by, StoppedBy::Window(_)),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     error::{Result, StoreError},
     rows::{self, at, json, ms, parse_json},
 };
-use reconciled_engine::{Extent, Suspension};
+use reconciled_engine::{Extent, StoppedBy, Suspension};
 use reconciled_provider::{Pattern, Scope};
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
@@ -107,6 +107,7 @@ fn read(row: &SqliteRow, scopes: &mut BTreeMap<String, BTreeSet<Scope>>) -> Resu
         actor: text(5)?,
         since: at(row.try_get(6)?),
         until: row.try_get::<Option<i64>, _>(7)?.map(at),
+        stopped_by: StoppedBy::Person,
         scopes: scopes.remove(row.try_get::<&str, _>(0)?).unwrap_or_default(),
     })
 }

@@ -912,6 +912,7 @@ fn suspension(id: &str, until: Option<Duration>) -> Suspension {
         actor: "ada".into(),
         since: NOW,
         until,
+        stopped_by: Default::default(),
         scopes: [zone(), Scope::new("pdns", "other.example")].into(),
     }
 }

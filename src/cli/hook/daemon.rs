@@ -68,6 +68,8 @@ fn guess(received: &Received) -> PushTarget {
         ignore: Vec::new(),
         limits: Limits::default(),
         consents: false,
+        trailers: false,
+        verifies: false,
         in_force: None,
     });
     PushTarget { sources: source.into_iter().collect(), ..PushTarget::default() }

@@ -10,13 +10,13 @@ use crate::{
     client::Client,
     config::{Environment, OnHold},
     manifest::SourceRules,
-    operation::{Form, PushAnswer, PushAsk, PushSource, Upload},
+    operation::{Form, PushAnswer, PushAsk, PushSource, SignedObjects, Upload},
     render::{
         plan::{TextOptions, text},
         problems,
     },
     session::Failure,
-    source::{CommitInfo, CommitTree, Limits, Oid, Received},
+    source::{APPROVE, CommitInfo, CommitTree, Limits, Oid, Received},
 };
 use reconciled_provider::Problem;
 use std::{path::Path, sync::Arc};
@@ -25,6 +25,8 @@ use std::{path::Path, sync::Arc};
 const WIDTH: usize = 72;
 /// Most branches of one push that are planned although nobody follows them: each plan takes its time.
 const PLANNED: usize = 3;
+/// Most commits whose signatures the daemon is asked about; it judges all of them once they are pushed.
+const JUDGED: usize = 1_000;
 /// Most changes of a scope that a pusher is shown.
 const SHOWN: usize = 40;
 
@@ -47,6 +49,8 @@ struct Push<'a> {
     unknown: Option<Vec<String>>,
     /// Digests that the pusher may consent to.
     wanted: Vec<Arc<str>>,
+    /// Digests that a trailer of the commit may consent to.
+    unsaid: Vec<Arc<str>>,
 }
 
 /// Runs the hook.
@@ -59,7 +63,16 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received).await;
-    let mut push = Push { received, daemon, options, out, planned: 0, unknown: None, wanted: Vec::new() };
+    let mut push = Push {
+        received,
+        daemon,
+        options,
+        out,
+        planned: 0,
+        unknown: None,
+        wanted: Vec::new(),
+        unsaid: Vec::new(),
+    };
     let mut verdict = Verdict::Taken;
     for update in updates {
         if push.judge(update).await? == Verdict::Refused {
@@ -74,6 +87,11 @@ pub(super) async fn run(
     if !push.wanted.is_empty() && (options.plan || verdict == Verdict::Refused) {
         let line = line(&push.wanted, options);
         push.out.talk(&format!("hint: if it is meant: {line}"));
+    }
+    if !push.unsaid.is_empty() && (options.plan || verdict == Verdict::Refused) {
+        let trailers = push.unsaid.iter().map(|digest| format!(" --trailer '{APPROVE}: {digest}'"));
+        let line = format!("git commit --amend --no-edit{}", trailers.collect::<String>());
+        push.out.talk(&format!("hint: or let the commit say so, then push again: {line}"));
     }
     if options.plan && verdict == Verdict::Taken {
         push.out.talk("nothing was taken: -o reconciled.plan only shows the plan");
@@ -129,9 +147,18 @@ impl Push<'_> {
             self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
             return Ok(Verdict::Taken);
         }
-        let Some(answer) = self.plan(update, commit, &tree, &self.options.approve).await? else {
+        let signed = self.signed(update, commit, tracked)?;
+        let Some(answer) = self.plan(update, commit, &tree, &self.options.approve, signed).await? else {
             return Ok(Verdict::Taken);
         };
+        if !answer.unverified.is_empty() {
+            for (error, hint) in &answer.unverified {
+                self.out.talk(&format!("error: {error}"));
+                self.out.talk(&format!("hint: {hint}"));
+            }
+            self.unknown = Some(Vec::new());
+            return Ok(Verdict::Refused);
+        }
         self.unknown.get_or_insert_with(|| self.options.approve.clone());
         self.unknown.iter_mut().for_each(|all| all.retain(|digest| !answer.approved.contains(digest)));
         if answer.is_broken {
@@ -154,7 +181,7 @@ impl Push<'_> {
         match self.received.tree(commit.oid, limits(sources)) {
             Ok(tree) if self.is_broken(&tree, sources) => {}
             Ok(tree) => {
-                if let Ok(Some(answer)) = self.plan(update, commit, &tree, &[]).await {
+                if let Ok(Some(answer)) = self.plan(update, commit, &tree, &[], None).await {
                     // Warnings were shown already.
                     if answer.is_broken {
                         answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
@@ -243,6 +270,24 @@ impl Push<'_> {
         found.iter().any(Problem::is_error)
     }
 
+    /// What the daemon has to see to judge signatures; none where no source wants any.
+    fn signed(
+        &self,
+        update: &Update,
+        commit: &CommitInfo,
+        tracked: &[PushSource],
+    ) -> Result<Option<SignedObjects>, Failure> {
+        let mut wanting = tracked.iter().filter(|source| source.verifies);
+        let (Some(first), Some(pushed)) = (wanting.next(), update.new) else { return Ok(None) };
+        // Sources that stand differently: the tip is all that is new to every one of them.
+        let in_force =
+            first.in_force.as_ref().filter(|one| wanting.all(|s| s.in_force.as_ref() == Some(one)));
+        let base = in_force.and_then(|commit| commit.parse::<Oid>().ok());
+        let tag = update.reference.strip_prefix("refs/tags/");
+        let objects = self.received.objects(base, commit.oid, pushed, tag, JUDGED)?;
+        Ok(Some(SignedObjects::of(&objects)))
+    }
+
     /// The daemon's plan; none, and a line about it, where it cannot be had.
     async fn plan(
         &mut self,
@@ -250,6 +295,7 @@ impl Push<'_> {
         commit: &CommitInfo,
         tree: &CommitTree,
         approve: &[String],
+        signed: Option<SignedObjects>,
     ) -> Result<Option<PushAnswer>, Failure> {
         let client = match &self.daemon.client {
             Ok(client) => client,
@@ -270,7 +316,9 @@ impl Push<'_> {
             commit: commit.oid.to_string(),
             upload: Upload::of(tree)?,
             approve: approve.to_vec(),
+            trailers: commit.approves.clone(),
             form: Form { limit: Some(SHOWN), ..Form::default() },
+            signed,
         };
         match within(self.daemon.plan_timeout(), asked(client, &ask)).await {
             Ok(answer) => Ok(Some(answer)),
@@ -300,6 +348,9 @@ impl Push<'_> {
 
     /// What a held plan means for the push.
     fn held(&mut self, answer: &PushAnswer, meant: &[PushSource]) -> Verdict {
+        for digest in &answer.consented {
+            self.out.talk(&format!("{} is consented to by a trailer of the commit", short(digest)));
+        }
         if answer.held.is_empty() {
             return Verdict::Taken;
         }
@@ -308,12 +359,18 @@ impl Push<'_> {
         if consents {
             self.wanted.extend(answer.held.iter().cloned());
         }
+        if meant.iter().all(|source| source.trailers) {
+            self.unsaid.extend(answer.held.iter().cloned());
+        }
         if self.options.plan {
             return Verdict::Taken;
         }
         self.out.talk("");
         match (is_refused, consents) {
             (true, true) => self.out.talk("error: refused: what is HELD above needs consent"),
+            (true, false) if meant.iter().all(|source| source.trailers) => {
+                self.out.talk("error: refused: what is HELD above needs consent");
+            }
             (true, false) => {
                 self.out.talk("error: refused: what is HELD above needs consent, and not the pusher's");
                 for digest in &answer.held {
@@ -332,9 +389,13 @@ impl Push<'_> {
 fn line(wanted: &[Arc<str>], options: &Options) -> String {
     let rewind = options.accept_rewind.iter();
     let rewind = rewind.map(|commit| format!(" --force -o reconciled.accept-rewind={commit}"));
-    let short = |digest: &Arc<str>| digest.get(..8).unwrap_or(digest).to_owned();
     let approve = wanted.iter().map(|digest| format!(" -o reconciled.approve={}", short(digest)));
     format!("git push{}", rewind.chain(approve).collect::<String>())
+}
+
+/// The part of a digest that people type.
+fn short(digest: &Arc<str>) -> &str {
+    digest.get(..8).unwrap_or(digest)
 }
 
 async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {

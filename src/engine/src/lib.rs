@@ -21,4 +21,4 @@ pub mod suspension;
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use pin::Pin;
 pub use store::{Row, RowState, Store, Write};
-pub use suspension::{Extent, Suspension};
+pub use suspension::{Extent, Heals, StoppedBy, Suspension};

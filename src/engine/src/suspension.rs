@@ -1,4 +1,4 @@
-//! What a person stopped: nothing of it is written until it is resumed or its time is over.
+//! What a person stopped, or the time of the week: nothing of it is written until it is resumed or its time is over.
 //!
 //! Guarantees: pure; whatever cannot be told apart counts as meant: what has no manifest any more has no labels
 //! to look at, and a claim has no source of its own.
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// A person's word that nothing shall be written.
+/// A word that nothing shall be written: a person's, or a closed window's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspension {
     /// What `resume` names; the path of the file where a file suspends.
@@ -30,9 +30,33 @@ pub struct Suspension {
     pub since: Duration,
     /// Until when, since the epoch; none until somebody resumes.
     pub until: Option<Duration>,
+    /// Who or what stops it.
+    pub stopped_by: StoppedBy,
     /// Scopes in which something was tracked when it began, and that were not looked at since it was over: what
     /// was changed by hand in them needs consent.
     pub scopes: BTreeSet<Scope>,
+}
+
+/// Who or what stops it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoppedBy {
+    /// A person.
+    #[default]
+    Person,
+    /// A window in time that is closed; what heals is written all the same.
+    Window(Heals),
+}
+
+/// What is made again as it was declared while a window is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heals {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What is protected.
+    Protected,
+    /// Everything.
+    Everything,
 }
 
 /// What a suspension means.
@@ -99,6 +123,12 @@ impl Suspension {
 
     /// What ends it.
     pub fn remedy(&self) -> String {
+        if let StoppedBy::Window(_) = self.stopped_by {
+            return format!(
+                "it goes on by itself; `windows` of {} are in the daemon's configuration",
+                self.actor
+            );
+        }
         match self.id.starts_with('/') {
             true => format!("to resume: rm {}", self.id),
             false => format!("to resume: reconciled resume {}", self.id),
@@ -119,6 +149,7 @@ mod tests {
             actor: "".into(),
             since: Duration::ZERO,
             until: None,
+            stopped_by: StoppedBy::Person,
             scopes: BTreeSet::new(),
         };
         let web: Labels = [("team".into(), "web".into())].into();

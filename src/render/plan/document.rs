@@ -49,6 +49,9 @@ pub struct Document {
     pub problems: Vec<Problem>,
     /// Scopes that could not be read.
     pub failures: Vec<Failure>,
+    /// A trailer of a commit may consent to what is held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trailers: bool,
 }
 
 /// How a plan, a domain or a change stands.

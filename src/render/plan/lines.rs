@@ -133,6 +133,13 @@ pub(super) fn short(digest: &str) -> &str {
     digest.get(..8).unwrap_or(digest)
 }
 
+/// The line of a commit's message that consents to a held domain, where a source lets it: with the whole digest,
+/// because the plan may not be known yet where the commit is read.
+pub(super) fn trailer(document: &Document, domain: &GuardDomain) -> Option<String> {
+    let digest = domain.digest.as_ref().filter(|_| document.trailers)?;
+    Some(format!("{}: {digest}", crate::source::APPROVE))
+}
+
 /// How many of each, in the order of the summary.
 pub(super) fn tally<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Summary {
     let mut summary = Summary::default();

@@ -96,6 +96,9 @@ fn held(document: &Document) -> Vec<String> {
             let _ = writeln!(text, "  {}", cut(&clean(reason), LINE));
         }
         let _ = writeln!(text, "  hint: to consent: reconciled approve {digest} --reason \"…\"");
+        if let Some(trailer) = lines::trailer(document, domain) {
+            let _ = writeln!(text, "  hint: or with a line at the end of a commit's message: {trailer}");
+        }
         text
     })
     .collect()

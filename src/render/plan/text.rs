@@ -191,6 +191,11 @@ impl Text {
                 }
                 if !self.options.is_push {
                     self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
+                    if let Some(trailer) = lines::trailer(document, domain) {
+                        self.line(&format!(
+                            "  hint: or with a line at the end of a commit's message: {trailer}"
+                        ));
+                    }
                 }
                 self.out.push('\n');
             } else if let Some(approval) = &domain.approval {

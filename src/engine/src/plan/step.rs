@@ -3,7 +3,7 @@
 use super::{EntryPolicy, PROTECTED, Reason, suspended::BY_HAND};
 use crate::{
     store::{Condition, ConditionKind, Row},
-    suspension::Suspension,
+    suspension::{StoppedBy, Suspension},
 };
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
@@ -115,6 +115,9 @@ impl Blocked {
             }
             Blocked::Suspended(None) => {
                 (ConditionKind::Suspended, "Suspended", "its manifest says `suspend`".to_string(), None)
+            }
+            Blocked::Suspended(Some(by)) if matches!(by.stopped_by, StoppedBy::Window(_)) => {
+                (ConditionKind::Suspended, "WindowClosed", by.reason.to_string(), Some(by.remedy()))
             }
             Blocked::Suspended(Some(by)) => {
                 let message = format!("suspended by {}: {}", by.actor, by.reason);

@@ -4,8 +4,8 @@
 //! Invariant: every step that writes passes here, whatever made it, so that no kind of change can be forgotten.
 
 use super::{Blocked, CLAIMS, Planner, Reason, ScopePlan, Step};
-use crate::suspension::Suspension;
-use reconciled_provider::Focus;
+use crate::suspension::{Heals, StoppedBy, Suspension};
+use reconciled_provider::{Deletion, Focus};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Guard word of what was changed by hand while it was suspended.
@@ -22,7 +22,9 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     for step in out.steps.iter_mut().filter(|step| step.change.writes() && step.can_happen()) {
         let mine: Vec<&Arc<Suspension>> =
             input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();
-        if let Some(suspension) = mine.iter().find(|suspension| !suspension.is_over(input.now)) {
+        let stops =
+            |suspension: &&&Arc<Suspension>| !suspension.is_over(input.now) && !lets(suspension, step);
+        if let Some(suspension) = mine.iter().find(stops) {
             // Whatever else it waits for says so already.
             if step.blocked.is_none() {
                 let blocked = Blocked::Suspended(Some((*suspension).clone()));
@@ -52,6 +54,17 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     let manifest = row.map(|row| &row.manifest).filter(|key| key.source() != CLAIMS);
     let labels = || manifest.and_then(|key| planner.declared(key)).map(|manifest| &manifest.labels);
     suspension.means(planner.input.scope, &step.address, manifest, labels)
+}
+
+/// True for what is made again as it was, where a closed window lets that through.
+fn lets(suspension: &Suspension, step: &Step) -> bool {
+    let is_heal = matches!(step.reason, Reason::Drift | Reason::Restore);
+    let is_protected = || step.work.was.as_ref().is_some_and(|row| row.deletion == Deletion::Protect);
+    match suspension.stopped_by {
+        StoppedBy::Person | StoppedBy::Window(Heals::Nothing) => false,
+        StoppedBy::Window(Heals::Protected) => is_heal && is_protected(),
+        StoppedBy::Window(Heals::Everything) => is_heal,
+    }
 }
 
 /// True when what is there is not what we left there.

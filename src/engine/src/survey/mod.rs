@@ -52,8 +52,8 @@ pub struct Surveyor {
     pub outside: Option<Outside>,
 }
 
-/// Says whether something outside of the store suspends, such as a file.
-pub type Outside = Arc<dyn Fn() -> Option<Suspension> + Send + Sync>;
+/// Says what suspends besides the store: a file, a window that is closed.
+pub type Outside = Arc<dyn Fn() -> Vec<Suspension> + Send + Sync>;
 
 /// How a survey is made.
 #[derive(Clone, Debug, Default)]
@@ -217,7 +217,7 @@ impl Surveyor {
     /// What is suspended now, or was and is still in doubt.
     async fn suspensions(&self, store: &dyn Store) -> Result<Vec<Arc<Suspension>>, Error> {
         let known = store.suspensions().await?;
-        let outside = self.outside.as_ref().and_then(|outside| outside());
+        let outside = self.outside.as_ref().map(|outside| outside()).unwrap_or_default();
         Ok(known.into_iter().chain(outside).map(Arc::new).collect())
     }
 

@@ -30,7 +30,7 @@ use reconciled_engine::{
         plan,
     },
     store::{Consent, Intent, OpenIntent, ScopeMemory},
-    suspension::{Extent, Suspension},
+    suspension::{Extent, StoppedBy, Suspension},
 };
 use reconciled_provider::{
     ActionId, Address, Adopt, Deletion, Drift, Focus, Hash, ManifestKey, Marking, Observation, Observed,
@@ -352,6 +352,7 @@ impl Case {
             actor: "ada".into(),
             since: Duration::ZERO,
             until: line.seconds("until"),
+            stopped_by: StoppedBy::Person,
             scopes: BTreeSet::from([scope.clone()]),
         }));
     }

@@ -435,6 +435,7 @@ impl House {
             actor: "ada".into(),
             since: self.sim.now(),
             until,
+            stopped_by: Default::default(),
             scopes,
         };
         self.store.commit(vec![Write::Suspend(suspension)]).now_or_never().unwrap().unwrap();

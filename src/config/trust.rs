@@ -1,0 +1,50 @@
+//! `verify:` of a source: whose signature puts a commit into force.
+
+use crate::trust::KeyFiles;
+use reconciled_provider::SourceFile;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// What has to be signed, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verify {
+    /// Where the allowed keys are.
+    pub keys: KeyFiles,
+    /// Which commits.
+    pub history: History,
+}
+
+/// Which commits have to be signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum History {
+    /// Each that the revision in force does not have.
+    #[default]
+    All,
+    /// The one that comes into force: who signs it vouches for what it brings along.
+    Head,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawVerify {
+    allowed_signers: Option<PathBuf>,
+    gpg_keys: Option<PathBuf>,
+    #[serde(default)]
+    history: History,
+}
+
+impl RawVerify {
+    /// None where it names no keys. A relative path is relative to the configuration file.
+    pub(super) fn read(self, file: &SourceFile) -> Option<Verify> {
+        let beside = |path: PathBuf| match Path::new(&*file.path).parent() {
+            Some(folder) if path.is_relative() => folder.join(path),
+            _ => path,
+        };
+        let keys = KeyFiles {
+            allowed_signers: self.allowed_signers.map(beside),
+            gpg_keys: self.gpg_keys.map(beside),
+        };
+        (keys != KeyFiles::default()).then_some(Verify { keys, history: self.history })
+    }
+}

@@ -1,0 +1,282 @@
+//! Signed commits as an operator meets them: polled, pushed, refused, and consented to by a commit itself.
+
+use crate::{
+    daemon::{Daemon, wait_for},
+    env::{Env, Output, WIDE_GUARD, rrsets, zone},
+};
+use std::{fs, process::Command};
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+const API: &str = "{name: api, type: A, values: [192.0.2.3]}";
+
+/// A desk whose source has these further keys; the key `ada` may sign.
+fn desk(source: &str) -> Env {
+    desk_with(source, WIDE_GUARD)
+}
+
+fn desk_with(source: &str, guard: &str) -> Env {
+    let env = Env::zonefile();
+    key(&env, "ada");
+    key(&env, "eve");
+    let public = fs::read_to_string(env.path("ada.pub")).unwrap();
+    env.write("allowed", &format!("ada@example.com {public}"));
+    let zones = env.path("zones");
+    let entry = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {guard}}}",
+        zones.display()
+    );
+    env.config_with("it", &entry, source);
+    env
+}
+
+const VERIFY: &str = ", verify: {allowedSigners: allowed}";
+
+fn key(env: &Env, name: &str) {
+    let path = env.path(name);
+    let args = ["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path.to_str().unwrap()];
+    let made = Command::new("ssh-keygen").args(args).status();
+    assert!(made.expect("the tests need ssh-keygen (Debian: openssh-client)").success());
+}
+
+/// Commits the records of the zone, signed with this key; unsigned without one.
+fn commit(env: &Env, key: Option<&str>, message: &str, records: &[&str]) -> String {
+    env.write("work/zone.yaml", &zone(ZONE, "zones", records));
+    env.git(&["add", "-A"]);
+    let signing = key.map(|key| format!("user.signingkey={}", env.path(key).display()));
+    let mut args = vec!["-c", "gpg.format=ssh"];
+    args.extend(signing.iter().flat_map(|signing| ["-c", signing.as_str()]));
+    args.extend(["commit", "-q", "--allow-empty", "-m", message]);
+    args.extend(key.map(|_| "-S"));
+    env.git(&args);
+    env.git(&["rev-parse", "HEAD"])
+}
+
+fn push(env: &Env) -> String {
+    env.git(&["push", "-q", "origin", "HEAD:main"])
+}
+
+/// Pushes, whatever comes of it.
+fn try_push(env: &Env, options: &[&str]) -> Output {
+    let mut command = Command::new("git");
+    command
+        .args([&["push"], options, &["origin", "HEAD:main"]].concat())
+        .current_dir(env.path("work"))
+        .env("HOME", env.dir.path())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    env.finish(command)
+}
+
+/// Makes the repository a push target.
+fn push_target(env: &Env) {
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["init", "repo.git"]).exits(0);
+}
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+#[test]
+fn what_is_not_signed_stays_out_of_force_and_status_says_why() {
+    let env = desk(VERIFY);
+    let good = commit(&env, Some("ada"), "first", &[WWW]);
+    push(&env);
+    env.apply();
+    env.run(&["check"]).exits(0).says(&["source infra signatures", "1 key may sign"]);
+
+    let bad = commit(&env, None, "more", &[WWW, MAIL]);
+    push(&env);
+    let said = format!("commit {} of source infra does not come into force: it is not signed", &bad[..7]);
+    let stays = format!("{} stays in force", &good[..7]);
+    env.run(&["plan"]).exits(1).says(&[&said, "hint: sign it anew and push", &stays]);
+    env.run(&["apply", "--yes"]).exits(1).says(&[&said, &stays]);
+    env.run(&["plan", "--rev", &bad]).exits(1).says(&[&said]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+
+    // The daemon: the same, and it says so whenever it is asked.
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(1).says(&[&said]);
+    env.run(&["status"]).says(&[&said, &stays]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    // A signed commit on top does not make up for it; signing both anew does.
+    commit(&env, Some("ada"), "again", &[WWW, MAIL]);
+    push(&env);
+    sync(&env).exits(1).says(&[&said]);
+    env.git(&["reset", "-q", "--soft", &good]);
+    commit(&env, Some("ada"), "both", &[WWW, MAIL]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    sync(&env).exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+
+    // A key that is taken out of the file counts no more from the next poll on; what is in force stays.
+    env.write("allowed", "# nobody\n");
+    commit(&env, Some("ada"), "late", &[WWW]);
+    push(&env);
+    sync(&env).exits(1).says(&["it is signed by ssh-ed25519 SHA256:", "which is not among the allowed keys"]);
+    assert!(env.zone_rrsets(ZONE).contains_key("mail A"));
+    daemon.stop();
+}
+
+#[test]
+fn a_push_that_is_not_signed_is_refused_by_the_hook_or_by_the_daemon_later() {
+    let env = desk(VERIFY);
+    push_target(&env);
+    let daemon = Daemon::start(&env);
+    let unsigned = commit(&env, None, "first", &[WWW]);
+    let said =
+        format!("commit {} of source infra does not come into force: it is not signed", &unsigned[..7]);
+    try_push(&env, &[]).exits(1).says(&[
+        &format!("error: {said}"),
+        "hint: sign it anew",
+        "pre-receive hook declined",
+    ]);
+    env.git(&["commit", "-q", "--amend", "-m", "first"]);
+    let signing = format!("user.signingkey={}", env.path("eve").display());
+    env.git(&["-c", "gpg.format=ssh", "-c", &signing, "commit", "-q", "--amend", "--no-edit", "-S"]);
+    try_push(&env, &[])
+        .exits(1)
+        .says(&["which is not among the allowed keys", "if the key may sign, add it to"]);
+    let signing = format!("user.signingkey={}", env.path("ada").display());
+    env.git(&["-c", "gpg.format=ssh", "-c", &signing, "commit", "-q", "--amend", "--no-edit", "-S"]);
+    try_push(&env, &[]).exits(0).says(&["infra is in sync at"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+
+    // Nobody answers: the push is taken, and comes to nothing once the daemon looks.
+    daemon.stop();
+    commit(&env, None, "behind its back", &[WWW, MAIL]);
+    try_push(&env, &[]).exits(0).says(&["note: no plan"]);
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(1).says(&["it is not signed"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
+}
+
+#[test]
+fn keys_that_cannot_be_read_are_found_by_check_and_let_nobody_in() {
+    let env = desk(VERIFY);
+    commit(&env, Some("ada"), "first", &[WWW]);
+    push(&env);
+    env.write("allowed", "ada@example.com\n");
+    env.run(&["check"]).exits(1).says(&[
+        "source infra signatures",
+        "allowed:1: it has no key",
+        "ALLOWED SIGNERS",
+    ]);
+    env.run(&["apply", "--yes"]).exits(1).says(&["nothing new of source infra can be verified"]);
+    fs::remove_file(env.path("allowed")).unwrap();
+    env.run(&["apply", "--yes"])
+        .exits(1)
+        .says(&["cannot read the allowed keys", "hint: let the service's user read it"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
+}
+
+/// A guard that holds every deletion.
+const STRICT: &str = "guard: {maxDeletes: 0, maxDeletePercent: 100}";
+
+/// The digest in a line `Reconciled-Approve: DIGEST`.
+fn digest(said: &str) -> String {
+    let (_, rest) = said.split_once("Reconciled-Approve: ").unwrap_or_else(|| panic!("{said}"));
+    rest.chars().take_while(char::is_ascii_hexdigit).collect()
+}
+
+#[test]
+fn a_trailer_of_a_signed_commit_approves_what_a_push_would_have_held() {
+    let env = desk_with(", approve: [trailer], verify: {allowedSigners: allowed}", STRICT);
+    push_target(&env);
+    let daemon = Daemon::start(&env);
+    commit(&env, Some("ada"), "first", &[WWW, MAIL, API]);
+    try_push(&env, &[]).exits(0);
+    commit(&env, Some("ada"), "less", &[WWW]);
+    let refused = try_push(&env, &[]).exits(1);
+    refused.says(&[
+        "error: refused: what is HELD above needs consent",
+        "hint: or let the commit say so, then push again: git commit --amend --no-edit --trailer 'Reconciled-Approve: ",
+    ]);
+    let refused = try_push(&env, &[]).exits(1);
+    let digest = digest(&refused.all());
+    assert_eq!(digest.len(), 32, "{}", refused.all());
+
+    // A digest of something else is no consent.
+    let signing = format!("user.signingkey={}", env.path("ada").display());
+    let amend = |trailer: &str| {
+        let sign = ["-c", "gpg.format=ssh", "-c", &signing, "commit", "-q", "--amend", "-S", "-m", "less"];
+        env.git(&[&sign[..], &["--trailer", trailer]].concat());
+    };
+    amend(&format!("Reconciled-Approve: {}", "0".repeat(32)));
+    try_push(&env, &[]).exits(1).says(&["needs consent"]);
+    assert!(env.zone_rrsets(ZONE).contains_key("mail A"));
+
+    // Another message is the same plan.
+    amend(&format!("Reconciled-Approve: {digest}"));
+    try_push(&env, &[]).exits(0).says(&[
+        &format!("{} is consented to by a trailer of the commit", &digest[..8]),
+        "infra is in sync at",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.run(&["approvals", "-o", "json"]).exits(0).says(&[&digest, "signed by ada@example.com", "less"]);
+    env.run(&["history"]).exits(0).says(&["approved by a trailer of source infra"]);
+
+    // Used once: the same again is held again.
+    commit(&env, Some("ada"), "more", &[WWW, MAIL, API]);
+    try_push(&env, &[]).exits(0);
+    commit(&env, Some("ada"), "less", &[WWW]);
+    try_push(&env, &[]).exits(1).says(&[&digest]);
+    daemon.stop();
+}
+
+#[test]
+fn a_trailer_approves_what_a_polled_source_holds_where_the_source_lets_it() {
+    let env = desk_with(", approve: [trailer]", STRICT);
+    commit(&env, None, "first", &[WWW, MAIL, API]);
+    push(&env);
+    env.run(&["apply", "--yes"]).exits(0).says(&["whoever may push can write a trailer that approves"]);
+    env.run(&["check"]).exits(0).says(&["commits are not verified", "add verify:"]);
+    let daemon = Daemon::start(&env);
+    commit(&env, None, "less", &[WWW]);
+    push(&env);
+    sync(&env).exits(3);
+    let plan = env
+        .run(&["plan"])
+        .exits(3)
+        .says(&["with a line at the end of a commit's message: Reconciled-Approve: "]);
+    let digest = digest(&plan.stdout);
+    commit(&env, None, &format!("it is meant\n\nReconciled-Approve: {}", &digest[..8]), &[WWW]);
+    push(&env);
+    sync(&env).exits(3);
+    assert!(env.zone_rrsets(ZONE).contains_key("mail A"), "a few digits approved");
+    commit(&env, None, &format!("it is meant\n\nReviewed-by: Bob\nreconciled-approve: {digest}"), &[WWW]);
+    push(&env);
+    sync(&env).exits(0);
+    wait_for("it is deleted", || env.zone_rrsets(ZONE) == rrsets(&[("www A", "300 192.0.2.1")]));
+    env.run(&["approvals", "-o", "json"]).exits(0).says(&["A <a@example.com>", "it is meant"]);
+    daemon.stop();
+
+    // Elsewhere a trailer is a word among others, also without a daemon.
+    let env = desk_with("", STRICT);
+    commit(&env, None, "first", &[WWW, MAIL, API]);
+    push(&env);
+    env.apply();
+    commit(&env, None, &format!("less\n\nReconciled-Approve: {digest}"), &[WWW]);
+    push(&env);
+    env.run(&["apply", "--yes"]).exits(3).hides(&["commit's message"]);
+    assert!(env.zone_rrsets(ZONE).contains_key("mail A"));
+}
+
+#[test]
+fn a_trailer_approves_also_without_a_daemon() {
+    let env = desk_with(", approve: [socket, trailer], verify: {allowedSigners: allowed}", STRICT);
+    commit(&env, Some("ada"), "first", &[WWW, MAIL, API]);
+    push(&env);
+    env.apply();
+    commit(&env, Some("ada"), "less", &[WWW]);
+    push(&env);
+    let held = env.run(&["apply", "--yes"]).exits(3);
+    let digest = digest(&held.all());
+    commit(&env, Some("ada"), &format!("less\n\nReconciled-Approve: {digest}"), &[WWW]);
+    push(&env);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}

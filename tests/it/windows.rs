@@ -1,0 +1,108 @@
+//! Windows as an operator meets them: closed now, open now, and opening while the daemon runs.
+
+use crate::{
+    daemon::{Daemon, wait_for},
+    env::{Env, Output, rrsets, zone},
+    pdns::Pdns,
+};
+use std::{process::Command, time::Duration};
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1], protect: true}";
+const OTHER: &str = "{name: www, type: A, values: [192.0.2.7], protect: true}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+
+/// A desk whose source has these windows.
+fn desk(server: &Pdns, windows: &str) -> Env {
+    let env = Env::pdns(server);
+    configure(&env, server, windows);
+    env
+}
+
+fn configure(env: &Env, server: &Pdns, windows: &str) {
+    let entry = env.pdns_entry(&server.url, crate::env::WIDE_GUARD);
+    env.config_with("it", &entry, &format!(", windows: [{windows}]"));
+}
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+/// The clock in UTC: `(seconds since 1970, minute, hour)`.
+fn clock() -> (u64, String, String) {
+    let output = Command::new("date").args(["-u", "+%s %-M %-H"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (words[0].parse().unwrap(), words[1].into(), words[2].into())
+}
+
+#[test]
+fn while_the_window_is_closed_everything_is_planned_and_nothing_written() {
+    let server = Pdns::start();
+    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.run(&["status"]).exits(0).hides(&["SUSPENDED"]);
+    let first = rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]);
+    assert_eq!(server.rrsets(ZONE), first, "an open window stops nothing");
+    daemon.stop();
+
+    // Closed all day long; at no time is nothing denied, so no opening is told.
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, heal: protected}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER]));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(3).says(&["pdns/example.com is suspended"]);
+    assert_eq!(server.rrsets(ZONE), first, "it wrote while the window was closed");
+    env.run(&["plan"]).exits(0).says(&[
+        "Plan: 0 to create, 0 to update, 0 to delete; 2 suspended",
+        "window closed (deny \"* * * * *\")",
+    ]);
+    env.run(&["status"]).exits(0).says(&[
+        "SUSPENDED (1)",
+        "source infra",
+        "2 changes wait for it",
+        "it goes on by itself",
+    ]);
+    env.run(&["explain", "Zone/example.com#www/A"])
+        .exits(0)
+        .says(&["window closed (deny", "planned    update (commit"]);
+    env.run(&["plan", "-o", "json"]).exits(0).says(&["\"WindowClosed\""]);
+    daemon.stop();
+    env.run(&["apply", "--yes"]).exits(3).says(&["window closed"]);
+    assert_eq!(server.rrsets(ZONE), first, "alone it wrote");
+}
+
+#[test]
+fn what_is_protected_is_healed_while_the_window_is_closed_where_it_says_so() {
+    let server = Pdns::start();
+    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, heal: protected}");
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    server.set(ZONE, "mail", "A", "203.0.113.9");
+    env.run(&["apply", "--yes"]).exits(3);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 203.0.113.9")]));
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, heal: all}");
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+}
+
+#[test]
+fn what_waited_is_written_once_the_window_opens() {
+    let server = Pdns::start();
+    let (now, minute, hour) = clock();
+    // Begun with this minute, over in some seconds.
+    let lasts = now % 60 + 25;
+    let env = desk(&server, &format!("{{deny: \"{minute} {hour} * * *\", duration: {lasts}s}}"));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    env.run(&["status"]).exits(0).says(&["SUSPENDED (1)", "opens in", "window closed until"]);
+    wait_for("the window opens", || !server.rrsets(ZONE).is_empty());
+    assert!(clock().0 >= now - now % 60 + lasts, "it wrote before the window opened");
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    sync(&env).exits(0);
+    assert!(Duration::from_secs(clock().0 - now) < Duration::from_secs(90));
+    daemon.stop();
+}
