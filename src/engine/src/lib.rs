@@ -16,6 +16,7 @@ pub mod scheduler;
 pub mod store;
 pub mod survey;
 pub mod suspension;
+pub mod telemetry;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use store::{Row, RowState, Store, Write};
