@@ -5,6 +5,7 @@
 //! gives. It deliberately decides nothing.
 
 mod answer;
+mod metrics;
 mod peer;
 mod routes;
 mod socket;

@@ -9,8 +9,9 @@ use crate::{
     daemon::{self, Daemon, Following},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
-        ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget,
-        PushTargetAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk,
+        PushFollow, PushTarget, PushTargetAsk, ResumeAsk, Resumed, StatusAnswer, StatusAsk, SuspendAsk,
+        Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, by_file, suspending_file},
     source::Limits,
@@ -61,12 +62,14 @@ pub(super) fn router(daemon: Arc<Daemon>, door: Door) -> Router {
         .route("/v1/explain", get(explain))
         .route("/v1/suspend", post(suspend))
         .route("/v1/resume", post(resume))
+        .route("/v1/notify/test", post(notify_test))
         .route("/v1/plan", post(plan).layer(large()))
         .route("/v1/sync", post(sync))
         .route("/v1/push/target", post(push_target))
         .route("/v1/push/plan", post(push_plan).layer(large()))
         .route("/v1/push/follow", post(push_follow))
         .route("/v1/backup", get(backup))
+        .route("/metrics", get(super::metrics::metrics))
         .fallback(async || {
             Refused(Failure::hinted("there is no such path", "see docs/api.md"), StatusCode::NOT_FOUND)
         })
@@ -151,6 +154,7 @@ async fn status(State(daemon): Host, query: Asked<StatusAsk>) -> Answer<StatusAn
         }
     }
     answer.messages.extend(instance.follower.messages());
+    answer.messages.extend(crate::notify::report_troubles(&instance));
     Ok(Json(answer))
 }
 
@@ -316,6 +320,14 @@ async fn push_follow(
     let (send, receive) = mpsc::channel(64);
     let work = async move { daemon::pushed(&instance, &ask, &actor, &send).await };
     lines(work, receive, failed).await
+}
+
+/// Has a receiver of notifications told that it can be told something.
+async fn notify_test(State(daemon): Host, body: Said<NotifyTestAsk>) -> Answer<()> {
+    let (instance, ask) = (daemon.instance(), said(body)?);
+    let (session, now) = (&instance.session, instance.session.clock.now());
+    operation::notify_test(&session.config, &*session.secrets, &ask, now).await?;
+    Ok(Json(()))
 }
 
 /// The state as a file, without its key.

@@ -14,7 +14,7 @@ pub(super) enum Host {
     /// The daemon that has the state.
     Daemon(Client),
     /// Nobody has it: the verb works alone.
-    Alone(HostState),
+    Alone(Box<HostState>),
 }
 
 impl Host {
@@ -32,7 +32,7 @@ impl Host {
                 out.talk(&using(&client, &identity));
                 Ok(Host::Daemon(client))
             }
-            None => Ok(Host::Alone(state)),
+            None => Ok(Host::Alone(Box::new(state))),
         }
     }
 }

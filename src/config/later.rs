@@ -26,15 +26,7 @@ shape!(Window {
     duration: Period,
     time_zone: Option<String>
 });
-shape!(Report {
-    github: Option<String>,
-    gitlab: Option<String>,
-    gitea: Option<String>,
-    url: Option<String>,
-    token: SecretPlace
-});
 shape!(Token { name: String, role: String, hash: SecretPlace });
-shape!(Notify { name: String, r#type: String, url: SecretPlace, on: Option<Vec<String>> });
 shape!(Audit { keep: Option<Period>, export: Option<String> });
 shape!(Backup { dir: String, every: Option<Period>, keep: Option<u32> });
 
@@ -51,18 +43,13 @@ fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<
 const OF_CONFIG: &[(&str, Check)] = &[
     ("commands", commands),
     ("tokens", check::<Vec<Token>>),
-    ("notify", check::<Vec<Notify>>),
     ("audit", check::<Audit>),
     ("backup", check::<Backup>),
 ];
 
 /// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] = &[
-    ("verify", check::<Verify>),
-    ("webhook", check::<Webhook>),
-    ("windows", check::<Vec<Window>>),
-    ("report", check::<Report>),
-];
+const OF_SOURCE: &[(&str, Check)] =
+    &[("verify", check::<Verify>), ("webhook", check::<Webhook>), ("windows", check::<Vec<Window>>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];
@@ -112,7 +99,7 @@ pub(super) fn has_no_effect(key: &str) -> Problem {
 /// Checks the keys of the whole file.
 pub(super) fn in_config(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
     look(root, OF_CONFIG, file, problems);
-    for (section, word) in [("telemetry", "otlp"), ("api", "listen")] {
+    for (section, word) in [("api", "listen")] {
         if let Some((key, _)) = root.get(section).and_then(|node| node.entry(word)) {
             problems.push(has_no_effect(&format!("{section}.{word}")).at(file, key.span));
         }

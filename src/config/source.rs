@@ -3,6 +3,7 @@
 use super::{
     decode_all,
     later::{self, Elsewhere},
+    report::{RawReport, Report},
     secrets::SecretPlace,
     values::{Period, Size, from_text},
 };
@@ -60,6 +61,8 @@ pub struct SourceConfig {
     pub max_file: Size,
     /// Largest accepted tree.
     pub max_tree: Size,
+    /// The forge that is told how its commits fare.
+    pub report: Option<Report>,
     /// Where the entry begins in the configuration.
     pub span: Span,
 }
@@ -150,7 +153,7 @@ pub struct AllowRule {
 }
 
 /// One value or a list of them.
-struct OneOrMore<T>(Vec<T>);
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<'de, T: Deserialize<'de> + From<String>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMore<T>, D::Error> {
@@ -207,8 +210,7 @@ struct RawSource {
     _webhook: Elsewhere,
     #[serde(rename = "windows")]
     _windows: Elsewhere,
-    #[serde(rename = "report")]
-    _report: Elsewhere,
+    report: Option<RawReport>,
 }
 
 #[derive(Deserialize)]
@@ -359,6 +361,7 @@ pub(super) fn read(
             Allow::All
         }
     };
+    let report = raw.report.and_then(|raw| raw.read(node.get("report").unwrap_or(node), file, problems));
     let ssh = raw.ssh.unwrap_or(RawSsh { key: None, passphrase: None, known_hosts: None });
     Some(SourceConfig {
         name: raw.name.into(),
@@ -381,6 +384,7 @@ pub(super) fn read(
         known_hosts: ssh.known_hosts,
         max_file: raw.max_file.unwrap_or(Size(16 << 20)),
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
+        report,
         span: node.span,
     })
 }

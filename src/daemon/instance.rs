@@ -2,22 +2,26 @@
 
 use super::{
     control,
+    fate::{self, Fates},
     follow::{self, Follower},
     tracked,
 };
 use crate::{
+    notify,
     session::{Failure, Session, Writing},
     store::Db,
 };
 use reconciled_engine::scheduler::{Scheduler, Settings, Spawner, Stance};
 use reconciled_provider::Hash;
 use std::{
+    collections::BTreeMap,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 /// How an instance is run.
@@ -37,6 +41,10 @@ pub struct Instance {
     pub scheduler: Arc<Scheduler>,
     /// The loop over the sources.
     pub follower: Follower,
+    /// How the commit of each source fares.
+    pub fates: watch::Receiver<Fates>,
+    /// Why a forge cannot be told how commits fare, by source.
+    unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
     was_ready: AtomicBool,
 }
@@ -78,15 +86,26 @@ impl Instance {
         let looping = scheduler.clone();
         tracked(&tasks, async move { looping.run().await });
         tracked(&tasks, following.run());
+        let (tell_fates, fates) = watch::channel(Fates::new());
         let instance = Arc::new(Instance {
             session,
             writing,
             scheduler,
             follower,
+            fates,
+            unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),
         });
         tracked(&instance.tasks, control::watch(instance.clone()));
+        tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
+        tracked(&instance.tasks, notify::watch(instance.clone()));
+        for source in &instance.session.config.sources {
+            if let Some(report) = &source.report {
+                let report = notify::report(instance.clone(), source.clone(), report.clone());
+                tracked(&instance.tasks, report);
+            }
+        }
         let ended = instance.clone();
         tracked(all, async move { ended.ended().await });
         Ok(instance)
@@ -119,6 +138,19 @@ impl Instance {
         };
         self.was_ready.fetch_or(ready, Ordering::Relaxed);
         ready
+    }
+
+    /// Why a forge cannot be told how commits fare, by source.
+    pub(crate) fn unreported(&self) -> BTreeMap<Arc<str>, String> {
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_unreported(&self, source: &Arc<str>, why: Option<String>) {
+        let mut unreported = self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => drop(unreported.insert(source.clone(), why)),
+            None => drop(unreported.remove(source)),
+        }
     }
 
     /// One line for the service manager.
