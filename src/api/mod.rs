@@ -13,6 +13,7 @@ mod answer;
 mod caller;
 mod connections;
 mod hook;
+mod metrics;
 mod open;
 mod openapi;
 mod peer;

@@ -3,7 +3,7 @@
 use super::{
     answer::{Answer, Refused},
     caller::{self, Gate},
-    open,
+    metrics, open,
     peer::Door,
     route::{All, Asking, Route, Telling, asked, bytes, said, told},
 };
@@ -12,9 +12,9 @@ use crate::{
     daemon::{self, Daemon, Following},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
-        ForgetAsk, Forgotten, HistoryAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget,
-        PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk,
-        Suspended, SyncAsk, SyncLine,
+        ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk,
+        PushFollow, PushTarget, PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer,
+        StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, outside},
     source::Limits,
@@ -61,6 +61,14 @@ pub(super) fn all() -> Vec<Route> {
         said("/v1/push/plan", "what a push would change", push_plan).large(),
         told("/v1/push/follow", "have a push followed, and tell how it goes", push_follow, failed),
         bytes("/v1/backup", "the state as a file, without its key", SQLITE, backup).acts(),
+        said("/v1/notify/test", "send a test message to a receiver", notify_test).acts(),
+        bytes(
+            "/metrics",
+            "what it counted and how it stands, for Prometheus",
+            metrics::TEXT,
+            metrics::metrics,
+        )
+        .reads(),
         bytes("/v1/openapi.json", "this description", JSON, openapi).reads(),
     ]
 }
@@ -139,6 +147,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
         }
     }
     answer.messages.extend(instance.follower.messages());
+    answer.messages.extend(crate::notify::report_troubles(&instance));
     Ok(answer)
 }
 
@@ -275,6 +284,13 @@ fn push_follow(
     lines: mpsc::Sender<SyncLine>,
 ) -> Telling {
     Box::pin(async move { daemon::pushed(&instance, &ask, &actor, &lines).await })
+}
+
+/// Has a receiver of notifications told that it can be told something.
+async fn notify_test(Asking { instance, .. }: Asking, ask: NotifyTestAsk) -> Answer<()> {
+    let (session, now) = (&instance.session, instance.session.clock.now());
+    operation::notify_test(&session.config, &*session.secrets, &ask, now).await?;
+    Ok(())
 }
 
 /// The state as a file, without its key.

@@ -70,6 +70,8 @@ pub enum Command {
     Init(super::init::InitArgs),
     /// Write the manual pages
     Man(super::man::ManArgs),
+    /// Try the ways of notifications
+    Notify(super::notify::NotifyArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
     /// Bring back a state from a backup

@@ -4,7 +4,7 @@
 //! in the zone file. It needs no root, no network, no server and no other program.
 
 use super::{Args, Exit, Out};
-use crate::{config::Environment, session::Failure, source::scratch};
+use crate::{config::Environment, session::Failure, source::scratch, telemetry::Telemetry};
 use clap::{Args as ClapArgs, Parser};
 use std::{
     fs,
@@ -197,8 +197,9 @@ impl Tour<'_> {
         let exit = match Args::try_parse_from(words) {
             Ok(args) => {
                 // The verb that runs may be any, this one included: its future has no size of its own.
-                let verb: Pin<Box<dyn Future<Output = Result<Exit, Failure>> + '_>> =
-                    Box::pin(super::dispatch(&args, self.environment.clone(), self.out));
+                let verb: Pin<Box<dyn Future<Output = Result<Exit, Failure>> + '_>> = Box::pin(
+                    super::dispatch(&args, self.environment.clone(), Telemetry::default(), self.out),
+                );
                 verb.await.unwrap_or_else(|failure| {
                     super::fail(&failure, self.out);
                     Exit::Error

@@ -20,6 +20,7 @@ mod import;
 mod init;
 mod list;
 mod man;
+mod notify;
 mod out;
 mod plan;
 mod progress;
@@ -37,10 +38,14 @@ pub use out::{Exit, Out};
 
 use host::Host;
 
-use crate::{config::Environment, session::Failure};
+use crate::{
+    config::Environment,
+    session::Failure,
+    telemetry::{self, Telemetry},
+};
 use clap::Parser;
 use std::ffi::OsString;
-use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+use tracing_subscriber::EnvFilter;
 
 /// Runs one invocation and returns its exit code.
 pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
@@ -54,16 +59,21 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let environment = Environment::of_process();
-    log(&args, &environment);
+    let telemetry = telemetry::start(filter(&args, &environment));
     let mut out = Out::new(&environment);
-    match dispatch(&args, environment, &mut out).await {
+    match dispatch(&args, environment, telemetry, &mut out).await {
         Ok(exit) => exit.code(),
         Err(failure) => fail(&failure, &mut out),
     }
 }
 
 /// Runs one verb.
-async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Result<Exit, Failure> {
+async fn dispatch(
+    args: &Args,
+    environment: Environment,
+    telemetry: Telemetry,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     args.only_here()?;
     match &args.command {
         Command::Adopt(adopt) => adopt::run(args, adopt, environment, out).await,
@@ -82,11 +92,12 @@ async fn dispatch(args: &Args, environment: Environment, out: &mut Out) -> Resul
         Command::Import(import) => import::run(args, import, environment, out).await,
         Command::Init(init) => init::run(args, init, environment, out).await,
         Command::Man(man) => man::run(man, out),
+        Command::Notify(notify) => notify::run(args, notify, environment, out).await,
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
         Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
         Command::Rollback(rollback) => rollback::run(args, rollback, environment, out).await,
-        Command::Run(run) => run::run(args, run, environment).await,
+        Command::Run(run) => run::run(args, run, environment, telemetry).await,
         Command::State(state) => backup::state(args, state, environment, out).await,
         Command::Status(status) => status::run(args, status, environment, out).await,
         Command::Suspend(suspend) => suspend::run(args, suspend, environment, out).await,
@@ -107,21 +118,14 @@ fn fail(failure: &Failure, out: &mut Out) -> u8 {
     }
 }
 
-/// Diagnostics on standard error: quiet unless asked for.
-fn log(args: &Args, environment: &Environment) {
+/// Diagnostics are quiet unless asked for.
+fn filter(args: &Args, environment: &Environment) -> EnvFilter {
     let level = match args.verbose {
         0 => "warn",
         1 => "info",
         2 => "reconciled=debug,reconciled_engine=debug,reconciled_dns=debug,info",
         _ => "debug",
     };
-    let filter = EnvFilter::try_new(environment.var("RECONCILED_LOG").unwrap_or(level))
-        .unwrap_or_else(|_| EnvFilter::new(level));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE)
-        .with_ansi(false)
-        .without_time()
-        .try_init();
+    EnvFilter::try_new(environment.var("RECONCILED_LOG").unwrap_or(level))
+        .unwrap_or_else(|_| EnvFilter::new(level))
 }

@@ -5,6 +5,7 @@ use crate::{
     config::Environment,
     daemon::{self, Run},
     session::Failure,
+    telemetry::Telemetry,
 };
 use clap::Args as ClapArgs;
 
@@ -17,7 +18,13 @@ pub struct RunArgs {
 }
 
 /// Runs the verb.
-pub(super) async fn run(args: &Args, run: &RunArgs, environment: Environment) -> Result<Exit, Failure> {
-    daemon::run(&Run { config: args.config.clone(), observe: run.observe }, environment).await?;
+pub(super) async fn run(
+    args: &Args,
+    run: &RunArgs,
+    environment: Environment,
+    telemetry: Telemetry,
+) -> Result<Exit, Failure> {
+    let run = Run { config: args.config.clone(), observe: run.observe, telemetry };
+    daemon::run(&run, environment).await?;
     Ok(Exit::Good)
 }

@@ -3,7 +3,7 @@
 //! Their shape is checked, so that a file written for a later version is checked here too, and each gives one
 //! warning, so that nobody believes in an effect that is not there.
 
-use super::{secrets::SecretPlace, values::Period};
+use super::values::Period;
 use reconciled_provider::{Node, Problem, SourceFile};
 use serde::{Deserialize, de::IgnoredAny};
 use std::collections::BTreeMap;
@@ -18,14 +18,6 @@ macro_rules! shape {
     };
 }
 
-shape!(Report {
-    github: Option<String>,
-    gitlab: Option<String>,
-    gitea: Option<String>,
-    url: Option<String>,
-    token: SecretPlace
-});
-shape!(Notify { name: String, r#type: String, url: SecretPlace, on: Option<Vec<String>> });
 shape!(Audit { keep: Option<Period>, export: Option<String> });
 shape!(Backup { dir: String, every: Option<Period>, keep: Option<u32> });
 
@@ -39,15 +31,8 @@ fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<
 }
 
 /// Keys of the whole file.
-const OF_CONFIG: &[(&str, Check)] = &[
-    ("commands", commands),
-    ("notify", check::<Vec<Notify>>),
-    ("audit", check::<Audit>),
-    ("backup", check::<Backup>),
-];
-
-/// Keys of one source.
-const OF_SOURCE: &[(&str, Check)] = &[("report", check::<Report>)];
+const OF_CONFIG: &[(&str, Check)] =
+    &[("commands", commands), ("audit", check::<Audit>), ("backup", check::<Backup>)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];
@@ -97,12 +82,4 @@ pub(super) fn has_no_effect(key: &str) -> Problem {
 /// Checks the keys of the whole file.
 pub(super) fn in_config(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
     look(root, OF_CONFIG, file, problems);
-    if let Some((key, _)) = root.get("telemetry").and_then(|node| node.entry("otlp")) {
-        problems.push(has_no_effect("telemetry.otlp").at(file, key.span));
-    }
-}
-
-/// Checks the keys of one source.
-pub(super) fn in_source(source: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
-    look(source, OF_SOURCE, file, problems);
 }

@@ -9,10 +9,13 @@ mod environment;
 mod guard;
 mod later;
 mod locate;
+mod notify;
 mod provider;
 mod reach;
+mod report;
 mod secrets;
 mod source;
+mod telemetry;
 mod trust;
 mod values;
 mod windows;
@@ -21,10 +24,13 @@ pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use locate::{LocateError, locate, state_dir};
+pub use notify::{Email, Place, Receiver, Tls, Topic, Way};
 pub use provider::{EntryPolicy, ProviderEntry};
 pub use reach::{Forge, Role, Token, Webhook};
+pub use report::{Forge as ReportForge, Report};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
+pub use telemetry::{LogFormat, TelemetryConfig};
 pub use trust::{History, Verify};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 
@@ -42,6 +48,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use telemetry::RawTelemetry;
 
 /// The host configuration, complete and consistent.
 #[derive(Clone, Debug)]
@@ -62,8 +69,10 @@ pub struct Config {
     pub providers: Vec<ProviderEntry>,
     /// Limits for entries without their own.
     pub guard: GuardLimits,
-    /// How it logs.
-    pub log: LogFormat,
+    /// What it tells of itself, and to whom.
+    pub telemetry: TelemetryConfig,
+    /// Who is told when something is not well.
+    pub notify: Vec<Receiver>,
     /// Where the daemon can be reached.
     pub api: Api,
     /// Who may ask over TCP.
@@ -79,19 +88,6 @@ pub struct Host {
     pub name: Arc<str>,
     /// Labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-}
-
-/// The form of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-    /// Fields for the journal.
-    Journald,
 }
 
 #[derive(Deserialize)]
@@ -127,14 +123,6 @@ struct RawHost {
     name: Option<String>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct RawTelemetry {
-    #[serde(default)]
-    log: LogFormat,
-    #[serde(rename = "otlp")]
-    _otlp: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -202,13 +190,19 @@ fn whole(
         .iter()
         .filter_map(|node| provider::read(node, file, &guard, problems))
         .collect();
+    let notify: Vec<_> = list(root, "notify", file, problems)
+        .iter()
+        .filter_map(|node| notify::read(node, file, problems))
+        .collect();
+    check_names("receiver", notify.iter().map(|r| (&*r.name, r.span)), file, problems);
     let secrets = declared_secrets(root, file, problems);
     let tokens = reach::tokens(root, file, problems);
     check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
     check_names("provider", providers.iter().map(|p| (&*p.name, p.span)), file, problems);
     check_secrets(root, &secrets, &sources, file, problems);
     check_allow(root, &sources, &providers, file, problems);
-    let raw = raw?;
+    let mut raw = raw?;
+    let telemetry = raw.telemetry.take().unwrap_or_default().read(root, file, problems);
     let listen = raw.api.as_ref().and_then(RawApi::address);
     reach::check(root, listen, &sources, file, problems);
     let hostname: Arc<str> = environment.hostname.as_str().into();
@@ -232,7 +226,8 @@ fn whole(
         sources,
         providers,
         guard,
-        log: raw.telemetry.map_or_else(LogFormat::default, |telemetry| telemetry.log),
+        telemetry,
+        notify,
         file: file.clone(),
     })
 }
@@ -369,6 +364,16 @@ fn check_allow(
                 problems.push(unknown_name("provider", &rule.provider, &known).at(file, place));
             }
         }
+    }
+}
+
+/// What to write instead of the name of a receiver that is not there.
+pub fn did_you_mean_receiver(config: &Config, name: &str) -> String {
+    let known: Vec<&str> = config.notify.iter().map(|receiver| &*receiver.name).collect();
+    match did_you_mean(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "write one under `notify` of the configuration".to_owned(),
+        None => format!("known: {}", known.join(", ")),
     }
 }
 

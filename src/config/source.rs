@@ -2,8 +2,9 @@
 
 use super::{
     decode_all,
-    later::{self, Elsewhere},
+    later::Elsewhere,
     reach::{RawWebhook, Webhook},
+    report::{RawReport, Report},
     secrets::SecretPlace,
     trust::{self, Verify},
     values::{Period, Size, from_text},
@@ -71,6 +72,8 @@ pub struct SourceConfig {
     pub verify: Option<Verify>,
     /// When it may write; always without.
     pub windows: Windows,
+    /// The forge that is told how its commits fare.
+    pub report: Option<Report>,
     /// Where the entry begins in the configuration.
     pub span: Span,
 }
@@ -161,7 +164,7 @@ pub struct AllowRule {
 }
 
 /// One value or a list of them.
-struct OneOrMore<T>(Vec<T>);
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<'de, T: Deserialize<'de> + From<String>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMore<T>, D::Error> {
@@ -216,8 +219,7 @@ struct RawSource {
     webhook: Option<RawWebhook>,
     #[serde(rename = "windows")]
     _windows: Elsewhere,
-    #[serde(rename = "report")]
-    _report: Elsewhere,
+    report: Option<RawReport>,
 }
 
 #[derive(Deserialize)]
@@ -319,7 +321,6 @@ pub(super) fn read(
     problems: &mut Vec<Problem>,
 ) -> Option<SourceConfig> {
     let raw = decode_all::<RawSource>(node, file, problems);
-    later::in_source(node, file, problems);
     let raw = raw?;
     let mut error = |key: &str, message: String, hint: &str| {
         let span = node.entry(key).map_or(node.span, |(key, _)| key.span);
@@ -384,6 +385,7 @@ pub(super) fn read(
         problems
             .push(problem.at(file, span).hint("add verify: {allowedSigners: PATH}, or take `trailer` out"));
     }
+    let report = raw.report.and_then(|raw| raw.read(node.get("report").unwrap_or(node), file, problems));
     let ssh = raw.ssh.unwrap_or(RawSsh { key: None, passphrase: None, known_hosts: None });
     Some(SourceConfig {
         name: raw.name.into(),
@@ -409,6 +411,7 @@ pub(super) fn read(
         max_tree: raw.max_tree.unwrap_or(Size(64 << 20)),
         verify,
         windows: windows::read(node, file, problems),
+        report,
         span: node.span,
     })
 }

@@ -140,7 +140,7 @@ fn all_problems_are_found_at_once_with_place_and_remedy() {
 #[test]
 fn keys_of_features_to_come_are_checked_and_have_no_effect() {
     assert_snapshot!(problems(
-        "backup: {dir: /b, every: 6h, kep: 8}\ntelemetry: {log: json, otlp: \"http://x\"}\n"
+        "backup: {dir: /b, every: 6h, kep: 8}\n"
     ), @r#"
     warning: `backup` is not supported by this version and has no effect
       --> config.yaml:1:1
@@ -151,10 +151,113 @@ fn keys_of_features_to_come_are_checked_and_have_no_effect() {
     1 | backup: {dir: /b, every: 6h, kep: 8}
       |                              ^
     hint: did you mean `keep`?
-    warning: `telemetry.otlp` is not supported by this version and has no effect
-      --> config.yaml:2:24
-    2 | telemetry: {log: json, otlp: "http://x"}
-      |                        ^
+    "#);
+}
+
+#[test]
+fn a_collector_has_an_address_of_http() {
+    let config = good("telemetry: {log: journald, otlp: \"http://127.0.0.1:4318\"}\n");
+    assert_eq!(config.telemetry.log, LogFormat::Journald);
+    assert_eq!(config.telemetry.otlp.unwrap().as_str(), "http://127.0.0.1:4318/");
+    assert_snapshot!(problems("telemetry: {log: xml}\n"), @"
+    error: unknown value `xml`, expected one of: text, json, journald
+      --> config.yaml:1:18
+    1 | telemetry: {log: xml}
+      |                  ^
+    ");
+    assert_snapshot!(problems("telemetry: {otlp: \"collector:4318\"}\n"), @r#"
+    error: `otlp` is not the address of a collector
+      --> config.yaml:1:19
+    1 | telemetry: {otlp: "collector:4318"}
+      |                   ^
+    hint: write http://HOST:4318 or https://HOST:4318
+    "#);
+}
+
+#[test]
+fn a_receiver_has_the_keys_of_its_type() {
+    let config = good(
+        "notify:\n\
+         - {name: ops, type: slack, url: {credential: slack}, on: [held], for: 5m}\n\
+         - {name: mail, type: email, server: mail.example, from: a@example.com, to: b@example.com, tls: tls}\n\
+         - {name: am, type: alertmanager, url: \"http://127.0.0.1:9093\"}\n",
+    );
+    assert_eq!(config.notify[0].settle.as_secs(), 300);
+    assert_eq!(config.notify[0].on.iter().copied().collect::<Vec<_>>(), [Topic::Held]);
+    assert!(matches!(&config.notify[1].way, Way::Email(mail) if mail.port == 465 && mail.login.is_none()));
+    assert_eq!(config.notify[2].settle.as_secs(), 30);
+    assert_snapshot!(problems(
+        "notify:\n- {name: a, type: slack, url: \"https://hooks.example/x\"}\n- {name: b, type: ntfy, on: [helt]}\n\
+         - {name: c, type: webhook, url: \"http://u:p@x\"}\n- {name: c, type: webhook, url: \"http://x\", template: \"{{\", server: x}\n\
+         - {name: d, type: email, server: x, tls: none, username: u, password: {env: P}}\n- {name: e, type: slack}\n"
+    ), @r#"
+    error: whoever knows this address can write to the channel: it is a secret
+      --> config.yaml:2:26
+    2 | - {name: a, type: slack, url: "https://hooks.example/x"}
+      |                          ^
+    hint: keep it in a file or a credential: url: {credential: NAME}
+    error: receiver `b` has no `url`
+      --> config.yaml:3:4
+    3 | - {name: b, type: ntfy, on: [helt]}
+      |    ^
+    hint: write url: "https://…", or url: {credential: NAME} where it is a secret
+    error: unknown value `helt`, expected one of: degraded, held, suspended, expiring, recovered (did you mean `held`?)
+      --> config.yaml:3:30
+    3 | - {name: b, type: ntfy, on: [helt]}
+      |                              ^
+    error: not an address of http or https, or one with a password in it
+      --> config.yaml:4:33
+    4 | - {name: c, type: webhook, url: "http://***@x"}
+      |                                 ^
+    error: the template cannot be read: syntax error, line 1
+      --> config.yaml:5:45
+    5 | - {name: c, type: webhook, url: "http://x", template: "{{", server: x}
+      |                                             ^
+    hint: see docs/notifications.md for what a template is given
+    error: `server` is not for this type of receiver
+      --> config.yaml:5:61
+    5 | - {name: c, type: webhook, url: "http://x", template: "{{", server: x}
+      |                                                             ^
+    hint: keys of this type: url, secret, template, contentType
+    error: a password is not sent in clear
+      --> config.yaml:6:37
+    6 | - {name: d, type: email, server: x, tls: none, username: u, password: {env: P}}
+      |                                     ^
+    hint: write tls: starttls or tls: tls
+    error: receiver `e` has no `url`
+      --> config.yaml:7:4
+    7 | - {name: e, type: slack}
+      |    ^
+    hint: write url: "https://…", or url: {credential: NAME} where it is a secret
+    "#);
+}
+
+#[test]
+fn a_report_names_one_forge_and_one_project() {
+    let config =
+        good("sources: [{name: a, url: /a, report: {github: acme/infra, token: {credential: gh}}}]\n");
+    let report = config.sources[0].report.clone().unwrap();
+    assert_eq!((report.forge, report.api.as_str()), (ReportForge::Github, "https://api.github.com/"));
+    assert_snapshot!(problems(
+        "sources:\n- {name: a, url: /a, allow: all, report: {github: acme, token: {env: T}}}\n\
+         - {name: b, url: /b, allow: all, report: {gitea: a/b, token: {env: T}}}\n\
+         - {name: c, url: /c, allow: all, report: {github: a/b, gitlab: a/b, token: {env: T}}}\n"
+    ), @r#"
+    error: `acme` is not a project
+      --> config.yaml:2:42
+    2 | - {name: a, url: /a, allow: all, report: {github: acme, token: {env: T}}}
+      |                                          ^
+    hint: write OWNER/REPOSITORY
+    error: `report` to gitea needs a `url`
+      --> config.yaml:3:42
+    3 | - {name: b, url: /b, allow: all, report: {gitea: a/b, token: {env: T}}}
+      |                                          ^
+    hint: write the base of its API, as in https://git.example.com/api/v1
+    error: `report` needs exactly one forge
+      --> config.yaml:4:42
+    4 | - {name: c, url: /c, allow: all, report: {github: a/b, gitlab: a/b, token: {env: T}}}
+      |                                          ^
+    hint: write one of github, gitlab, gitea: OWNER/REPOSITORY
     "#);
 }
 

@@ -41,6 +41,25 @@ pub struct Following {
     pub polled_at: Option<u64>,
     /// Why a newer revision cannot be had, and what to do.
     pub behind: Option<(String, String)>,
+    /// Its manifests have an error, in force or withheld.
+    #[serde(default)]
+    pub broken: bool,
+    /// The commit that the scheduler was told of last.
+    #[serde(skip)]
+    pub told: Option<Told>,
+}
+
+/// A commit that the scheduler was told of: what stood before it says nothing about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Full commit id.
+    pub commit: Arc<str>,
+    /// When it was committed, since the epoch.
+    pub committed: Duration,
+    /// When it came to be known; none when it was in force before the daemon began.
+    pub seen: Option<Duration>,
+    /// When the scheduler was told.
+    pub at: Duration,
 }
 
 /// Until sources are polled again after their revisions could not come into force.
@@ -190,6 +209,10 @@ struct Source {
     /// Pushes that no poll has followed yet.
     pushes: Vec<Pushed>,
     polls: u64,
+    /// The newest commit that was not in force when it was first seen, and when that was.
+    seen: Option<(Arc<str>, Duration)>,
+    /// The commit that was in force when the daemon began.
+    was_in_force: Option<Arc<str>>,
 }
 
 /// The loop.
@@ -247,6 +270,8 @@ pub(super) fn follow(
         rewinding: None,
         pushes: Vec::new(),
         polls: 0,
+        seen: None,
+        was_in_force: None,
     };
     let sources = session.config.sources.iter().map(|c| (c.name.clone(), source(c))).collect();
     let hints = Arc::<Hints>::default();
@@ -316,6 +341,7 @@ impl Loop {
                 Ok(revision) => revision.map(|r| r.commit).filter(|commit| commit.len() == 40),
                 Err(_) => None,
             };
+            source.was_in_force = in_force.clone();
             if in_force.is_some() {
                 let known = SourceAsk { in_force, is_local: true, ..SourceAsk::default() };
                 source.snapshot = self.session.poll(&source.config, known).await.ok();
@@ -365,9 +391,17 @@ impl Loop {
         if std::mem::take(&mut source.is_hinted) {
             source.due = source.due.min(after_hint(source, now));
         }
+        let has_answered = polled.as_ref().is_ok_and(|snapshot| snapshot.behind.is_none());
+        self.session.metrics.polled(&name, has_answered);
         let moved = match polled {
             Ok(snapshot) => {
                 let behind = snapshot.behind.clone();
+                let commit = snapshot.revision.clone();
+                let in_force = source.loaded.as_ref().is_some_and(|(loaded, _)| *loaded == commit);
+                let is_known = in_force || source.seen.as_ref().is_some_and(|(seen, _)| *seen == commit);
+                if !is_known && source.was_in_force.as_ref() != Some(&commit) {
+                    source.seen = Some((commit, now));
+                }
                 let polled = (snapshot.revision.clone(), behind.as_ref().map(|error| chain(&**error)));
                 let moved = source.loaded.as_ref() != Some(&polled);
                 source.snapshot = Some(snapshot);
@@ -487,10 +521,20 @@ impl Loop {
         for message in messages.values().flatten() {
             tracing::warn!(message = message.trim(), "manifest problem");
         }
+        let mut told = BTreeMap::new();
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
-            self.show(&name, |following| (following.commit, following.label) = (commit, label));
+            let is_broken = broken.contains(&name) || withheld.contains(&name);
+            self.show(&name, |following| {
+                (following.commit, following.label) = (commit, label);
+                following.broken = is_broken;
+            });
+            let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
+            told.insert(
+                name.clone(),
+                (snapshot.revision.clone(), Duration::from_secs(time.unwrap_or_default())),
+            );
             let Some(source) = self.sources.get_mut(&name) else { continue };
             source.snapshot = match (withheld.contains(&name), &source.loaded) {
                 // What is withheld stays what was offered: it may be good once others have changed.
@@ -519,6 +563,17 @@ impl Loop {
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");
         self.scheduler.desire(desired, changed.clone());
+        let at = self.session.surveyor.cx.clock.now();
+        for (name, (commit, committed)) in told {
+            let seen = self.sources.get(&name).and_then(|source| source.seen.clone());
+            let seen = seen.filter(|(seen, _)| *seen == commit).map(|(_, at)| at);
+            self.show(&name, |following| {
+                let known = following.told.as_ref().is_some_and(|told| told.commit == commit);
+                if !known {
+                    following.told = Some(Told { commit, committed, seen, at });
+                }
+            });
+        }
         Ok(changed)
     }
 

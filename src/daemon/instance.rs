@@ -2,23 +2,27 @@
 
 use super::{
     control,
+    fate::{self, Fates},
     follow::{self, Follower},
     tracked,
 };
 use crate::{
     api::{Hooks, Tokens},
+    notify,
     session::{Failure, Session, Writing},
     store::Db,
 };
 use reconciled_engine::scheduler::{Scheduler, Settings, Spawner, Stance};
 use reconciled_provider::Hash;
 use std::{
+    collections::BTreeMap,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 /// How an instance is run.
@@ -42,6 +46,10 @@ pub struct Instance {
     pub tokens: Tokens,
     /// What forges may wake.
     pub hooks: Hooks,
+    /// How the commit of each source fares.
+    pub fates: watch::Receiver<Fates>,
+    /// Why a forge cannot be told how commits fare, by source.
+    unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
     was_ready: AtomicBool,
 }
@@ -85,6 +93,7 @@ impl Instance {
         let looping = scheduler.clone();
         tracked(&tasks, async move { looping.run().await });
         tracked(&tasks, following.run());
+        let (tell_fates, fates) = watch::channel(Fates::new());
         let instance = Arc::new(Instance {
             session,
             writing,
@@ -92,10 +101,20 @@ impl Instance {
             follower,
             tokens,
             hooks,
+            fates,
+            unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),
         });
         tracked(&instance.tasks, control::watch(instance.clone()));
+        tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
+        tracked(&instance.tasks, notify::watch(instance.clone()));
+        for source in &instance.session.config.sources {
+            if let Some(report) = &source.report {
+                let report = notify::report(instance.clone(), source.clone(), report.clone());
+                tracked(&instance.tasks, report);
+            }
+        }
         let ended = instance.clone();
         tracked(all, async move { ended.ended().await });
         Ok(instance)
@@ -136,6 +155,19 @@ impl Instance {
         };
         self.was_ready.fetch_or(why.is_none(), Ordering::Relaxed);
         why
+    }
+
+    /// Why a forge cannot be told how commits fare, by source.
+    pub(crate) fn unreported(&self) -> BTreeMap<Arc<str>, String> {
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_unreported(&self, source: &Arc<str>, why: Option<String>) {
+        let mut unreported = self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => drop(unreported.insert(source.clone(), why)),
+            None => drop(unreported.remove(source)),
+        }
     }
 
     /// One line for the service manager.

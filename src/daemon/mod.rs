@@ -11,12 +11,14 @@
 
 mod changes;
 mod control;
+mod fate;
 mod follow;
 mod instance;
 mod service;
 mod sync;
 
 pub(crate) use control::{halt, resumed};
+pub use fate::{Fate, Fates, Verdict};
 pub use follow::{Follower, Following, News};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{consented, pushed, sync};
@@ -26,6 +28,7 @@ use crate::{
     clock::SystemClock,
     config::Environment,
     session::{Failure, Session},
+    telemetry::Telemetry,
 };
 use reconciled_provider::{Clock, Stop};
 use service::Service;
@@ -45,12 +48,14 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 const FIRST_PASS: Duration = Duration::from_secs(120);
 
 /// What `run` is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Run {
     /// Host configuration, if named.
     pub config: Option<PathBuf>,
     /// Look and record, write nothing.
     pub observe: bool,
+    /// Where what it tells goes.
+    pub telemetry: Telemetry,
 }
 
 /// The instance that is at work. A reload puts another in its place.
@@ -79,6 +84,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
+    tell(&run.telemetry, &session, &tasks);
     // Before anything is at work: a daemon that cannot be reached shall not begin.
     let socket = api::Socket::bind(&session.config.api).await?;
     let first = Instance::start(session, None, &options, &tasks).await?;
@@ -133,6 +139,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     daemon.stop.set();
     let instance = daemon.instance();
     instance.stop();
+    run.telemetry.stop();
     tasks.close();
     tokio::select! {
         () = tasks.wait() => {}
@@ -158,7 +165,8 @@ async fn reload(
         tracing::error!(error = %failure, "reload refused: the configuration before stays in force");
         Ok(false)
     };
-    let session = match Session::open(run.config.as_deref(), environment.clone()).await {
+    let metrics = old.session.metrics.clone();
+    let session = match Session::open_counting(run.config.as_deref(), environment.clone(), metrics).await {
         Ok(session) => session,
         Err(failure) => return refused(&failure),
     };
@@ -174,10 +182,16 @@ async fn reload(
             return Err(Failure::plain("reload: a pass of the configuration before did not end in time"));
         }
     }
+    // What the old one told went where it was told to.
+    tell(&run.telemetry, &session, tasks);
     let instance = Instance::start(session, Some(old.writing.db.clone()), options, tasks).await?;
     *daemon.current.write().unwrap_or_else(PoisonError::into_inner) = instance;
     tracing::info!("configuration is reloaded");
     Ok(true)
+}
+
+fn tell(telemetry: &Telemetry, session: &Session, tasks: &TaskTracker) {
+    telemetry.configure(&session.config.telemetry, &session.config.instance, tasks);
 }
 
 fn caught(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {

@@ -4,7 +4,7 @@
 //! method added to the contract cannot be forgotten: the traits have no default methods. Applied from the
 //! inside out: failpoints (debug builds), rate, trace.
 
-use crate::config::Rate;
+use crate::{config::Rate, telemetry::Metrics};
 use reconciled_provider::{Clock, Provider};
 use std::sync::Arc;
 
@@ -142,22 +142,25 @@ mod tally;
 mod trace;
 
 pub use failpoint::Failpoints;
-pub use rate::RateLimit;
+pub use rate::{Bucket, RateLimit};
 pub use tally::Tally;
 pub use trace::Trace;
 
-/// Wraps a provider as every entry is wrapped.
+/// Wraps the provider of the entry `name` as every entry is wrapped. Returns also the bucket of its rate limit.
 pub fn wrap(
     provider: Arc<dyn Provider>,
+    name: &Arc<str>,
     rate: Option<Rate>,
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
-) -> Arc<dyn Provider> {
+    metrics: Arc<Metrics>,
+) -> (Arc<dyn Provider>, Option<Arc<Bucket>>) {
     let provider: Arc<dyn Provider> =
         if crate::failpoint::armed().is_some() { Arc::new(Failpoints::new(provider)) } else { provider };
-    let provider: Arc<dyn Provider> = match rate {
-        Some(rate) => Arc::new(RateLimit::new(provider, rate, clock)),
+    let bucket = rate.map(|rate| Arc::new(Bucket::new(rate, clock)));
+    let provider: Arc<dyn Provider> = match &bucket {
+        Some(bucket) => Arc::new(RateLimit::new(provider, bucket.clone())),
         None => provider,
     };
-    Arc::new(Trace::new(provider, tally))
+    (Arc::new(Trace::new(provider, name.clone(), tally, metrics)), bucket)
 }

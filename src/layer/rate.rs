@@ -9,38 +9,63 @@ use std::{
     time::Duration,
 };
 
-/// Limits the calls of an inner provider. A burst of one period's calls is let through at once.
-pub struct RateLimit {
-    inner: Arc<dyn Provider>,
+/// The tokens of one entry. A burst of one period's calls is let through at once.
+pub struct Bucket {
     rate: Rate,
     clock: Arc<dyn Clock>,
     /// When the bucket would be full again if nobody called.
     full_at: Mutex<Duration>,
 }
 
-impl fmt::Debug for RateLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit")
-            .field("inner", &self.inner)
-            .field("rate", &self.rate)
-            .finish_non_exhaustive()
+impl Bucket {
+    /// A full bucket.
+    pub fn new(rate: Rate, clock: Arc<dyn Clock>) -> Bucket {
+        Bucket { rate, clock, full_at: Mutex::new(Duration::ZERO) }
     }
-}
 
-impl RateLimit {
-    /// Limits `inner` to `rate`.
-    pub fn new(inner: Arc<dyn Provider>, rate: Rate, clock: Arc<dyn Clock>) -> RateLimit {
-        RateLimit { inner, rate, clock, full_at: Mutex::new(Duration::ZERO) }
+    /// How many calls would be let through at once now.
+    pub fn left(&self) -> u32 {
+        let each = self.each();
+        let full_at = *self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = full_at.saturating_sub(self.clock.now());
+        let used = missing.as_nanos().div_ceil(each.as_nanos().max(1));
+        self.rate.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    }
+
+    fn each(&self) -> Duration {
+        self.rate.per / self.rate.count.max(1)
     }
 
     /// Takes one token and says how long to wait for it (generic cell rate algorithm).
     fn take(&self) -> Duration {
-        let each = self.rate.per / self.rate.count.max(1);
+        let each = self.each();
         let now = self.clock.now();
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let start = (*full_at).max(now);
         *full_at = start + each;
         (start + each).saturating_sub(now + self.rate.per)
+    }
+}
+
+/// Limits the calls of an inner provider.
+pub struct RateLimit {
+    inner: Arc<dyn Provider>,
+    bucket: Arc<Bucket>,
+}
+
+impl fmt::Debug for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit")
+            .field("inner", &self.inner)
+            .field("rate", &self.bucket.rate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RateLimit {
+    /// Limits `inner` to what `bucket` has.
+    pub fn new(inner: Arc<dyn Provider>, bucket: Arc<Bucket>) -> RateLimit {
+        RateLimit { inner, bucket }
     }
 
     async fn around<T>(
@@ -49,9 +74,9 @@ impl RateLimit {
         _: Option<&Scope>,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let wait = self.take();
+        let wait = self.bucket.take();
         if !wait.is_zero() {
-            self.clock.sleep(wait).await;
+            self.bucket.clock.sleep(wait).await;
         }
         work.await
     }
@@ -69,17 +94,19 @@ impl Provider for RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_testkit::{Calm, Reference, Role, World, context::HandClock};
+    use reconciled_testkit::context::HandClock;
 
     #[test]
     fn a_burst_goes_through_and_the_next_call_waits_its_turn() {
         let clock = Arc::new(HandClock::default());
-        let inner =
-            Arc::new(Reference::new(Role::Zone, "zone", "me", Arc::new(World::default()), Arc::new(Calm)));
-        let limit = RateLimit::new(inner, Rate { count: 2, per: Duration::from_secs(1) }, clock.clone());
-        assert_eq!((limit.take(), limit.take()), (Duration::ZERO, Duration::ZERO));
-        assert_eq!(limit.take(), Duration::from_millis(500));
+        let bucket = Bucket::new(Rate { count: 2, per: Duration::from_secs(1) }, clock.clone());
+        assert_eq!(bucket.left(), 2);
+        assert_eq!((bucket.take(), bucket.take()), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(bucket.left(), 0);
+        assert_eq!(bucket.take(), Duration::from_millis(500));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(bucket.left(), 1);
         clock.advance(Duration::from_secs(10));
-        assert_eq!(limit.take(), Duration::ZERO);
+        assert_eq!((bucket.left(), bucket.take()), (2, Duration::ZERO));
     }
 }

@@ -1,6 +1,7 @@
 //! Spans, one line and a count for each call that reaches a remote.
 
 use super::tally::{Counting, Tally};
+use crate::telemetry::{Metrics, names};
 use async_trait::async_trait;
 use reconciled_provider::{Batch, Cx, Error, Journal, Provider, Scope};
 use std::sync::Arc;
@@ -10,13 +11,16 @@ use tracing::Instrument;
 #[derive(Debug)]
 pub struct Trace {
     inner: Arc<dyn Provider>,
+    /// Name of the entry.
+    entry: Arc<str>,
     tally: Arc<Tally>,
+    metrics: Arc<Metrics>,
 }
 
 impl Trace {
-    /// Traces `inner`.
-    pub fn new(inner: Arc<dyn Provider>, tally: Arc<Tally>) -> Trace {
-        Trace { inner, tally }
+    /// Traces `inner`, the provider of `entry`.
+    pub fn new(inner: Arc<dyn Provider>, entry: Arc<str>, tally: Arc<Tally>, metrics: Arc<Metrics>) -> Trace {
+        Trace { inner, entry, tally, metrics }
     }
 
     async fn around<T>(
@@ -26,10 +30,17 @@ impl Trace {
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let name = scope.map_or_else(|| self.inner.info().type_name.to_string(), ToString::to_string);
-        let span = tracing::debug_span!("call", call, scope = %name);
+        let error = tracing::field::Empty;
+        let span = tracing::debug_span!(names::CALL, call, scope = %name, error);
         let reading = (call == "observe").then(|| self.tally.reading());
-        let result = work.instrument(span).await;
+        let result = work.instrument(span.clone()).await;
         drop(reading);
+        let failed = result.as_ref().err().map(|error| error.kind.word());
+        if let Some(word) = failed {
+            span.record(names::ERROR, word);
+        }
+        drop(span);
+        self.metrics.called(&self.entry, call, failed.unwrap_or("ok"));
         match &result {
             Ok(_) => tracing::debug!(call, scope = %name, "call answered"),
             Err(error) => {

@@ -8,6 +8,7 @@ mod adopt;
 mod approve;
 mod explain;
 mod forget;
+mod notify;
 mod plan;
 mod push;
 mod read;
@@ -20,6 +21,7 @@ pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
+pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{
     PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects, push,

@@ -144,7 +144,7 @@ pub struct PushAsk {
 /// Commits and the tag of a push as Git stores them, in base64.
 ///
 /// They come from whoever pushes, so the answer about them is a courtesy: what is fetched is judged again.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignedObjects {
     /// The annotated tag and its name.

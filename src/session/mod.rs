@@ -34,6 +34,7 @@ use crate::{
     manifest::{Cache, EntryView},
     registry,
     store::{self, DATABASE, Init, KEY_FILE, Reader, Seal, StoreError},
+    telemetry::Metrics,
 };
 use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
@@ -77,6 +78,10 @@ pub struct Session {
     earlier: pins::Earlier,
     /// What is going on at the remotes.
     pub tally: Arc<layer::Tally>,
+    /// What the process has counted, also for sessions before.
+    pub metrics: Arc<Metrics>,
+    /// The rate limits, by entry.
+    pub buckets: BTreeMap<Arc<str>, Arc<layer::Bucket>>,
 }
 
 impl Session {
@@ -84,10 +89,19 @@ impl Session {
     ///
     /// Errors: no configuration, or every problem in it.
     pub async fn open(argument: Option<&Path>, environment: Environment) -> Result<Session, Failure> {
+        Session::open_counting(argument, environment, Arc::default()).await
+    }
+
+    /// As [`Session::open`], for a process that has counted before.
+    pub async fn open_counting(
+        argument: Option<&Path>,
+        environment: Environment,
+        metrics: Arc<Metrics>,
+    ) -> Result<Session, Failure> {
         let config_path = config::locate(argument, &environment)?;
         let (config, problems) = config::read(&config_path, &environment);
         let Some(config) = config else { return Err(Failure::Problems(problems)) };
-        Session::with(config, config_path, problems, environment).await
+        Session::with(config, config_path, problems, environment, metrics).await
     }
 
     /// As [`Session::open`], for a verb that writes: makes the state where there never was one, so that its key
@@ -103,7 +117,7 @@ impl Session {
         if is_new {
             store::init(&config.state_dir, Init::New, Arc::new(SystemClock)).await?;
         }
-        Session::with(config, config_path, problems, environment).await
+        Session::with(config, config_path, problems, environment, Arc::default()).await
     }
 
     async fn with(
@@ -111,6 +125,7 @@ impl Session {
         config_path: PathBuf,
         warnings: Vec<Problem>,
         environment: Environment,
+        metrics: Arc<Metrics>,
     ) -> Result<Session, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seal = Seal::load(&config.state_dir)?;
@@ -124,18 +139,23 @@ impl Session {
             stop: Stop::default(),
         };
         let tally = Arc::new(layer::Tally::default());
+        let mut buckets = BTreeMap::new();
         let mut entries = BTreeMap::new();
         let mut writers = BTreeMap::new();
         let mut views = Vec::new();
         let mut problems = Vec::new();
         for entry in &config.providers {
-            let provider = match registry::build(entry, &config.instance) {
-                Ok(provider) => layer::wrap(provider, entry.rate, clock.clone(), tally.clone()),
+            let (provider, bucket) = match registry::build(entry, &config.instance) {
+                Ok(provider) => {
+                    let (clock, tally) = (clock.clone(), tally.clone());
+                    layer::wrap(provider, &entry.name, entry.rate, clock, tally, metrics.clone())
+                }
                 Err(found) => {
                     problems.extend(found);
                     continue;
                 }
             };
+            buckets.extend(bucket.map(|bucket| (entry.name.clone(), bucket)));
             let observer: Arc<dyn Observer> = provider.clone();
             let kinds = observer.kinds(&cx).await.map_err(Failure::Remote)?;
             views.push(EntryView { name: entry.name.clone(), observer: observer.clone(), kinds });
@@ -162,6 +182,8 @@ impl Session {
             cache: Arc::default(),
             earlier: Default::default(),
             tally,
+            metrics,
+            buckets,
         })
     }
 

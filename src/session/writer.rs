@@ -1,7 +1,10 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
 use super::{Failure, Pins, Session, Snapshot};
-use crate::store::{Db, OpenOptions};
+use crate::{
+    store::{Db, OpenOptions},
+    telemetry::Measured,
+};
 use reconciled_engine::{
     Desired, Store, Write,
     pass::Engine,
@@ -29,7 +32,7 @@ impl Session {
 
     /// Writes through a state that is open.
     pub fn writing(&self, db: Arc<Db>) -> Writing {
-        let store: Arc<dyn Store> = db.clone();
+        let store: Arc<dyn Store> = Arc::new(Measured::new(db.clone(), self.metrics.clone()));
         let engine =
             Engine::new(self.surveyor.clone(), self.writers.clone(), store, self.config.instance.clone());
         Writing { db, engine: Arc::new(engine) }

@@ -9,11 +9,13 @@
 //! is sealed with a key that lies outside ([`Seal`]).
 
 mod backup;
+mod counts;
 mod entry;
 mod error;
 mod events;
 mod journal;
 mod memory;
+mod notification;
 mod open;
 mod pin;
 mod read;
@@ -33,6 +35,7 @@ pub use entry::{
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
+pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
 pub use seal::{KEY_FILE, Seal};
 pub use write::APPROVAL_LIFE;

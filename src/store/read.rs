@@ -30,6 +30,11 @@ impl Reader {
         let mut tx = self.snapshot().await?;
         status(&mut tx).await.map_err(|error| error.of(&self.file))
     }
+    /// What is not well: conditions, holds and suspensions, in one consistent snapshot.
+    pub async fn not_well(&self) -> Result<Status> {
+        let mut tx = self.snapshot().await?;
+        not_well(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
     /// What is tracked, by scope and id; with a pattern only what it means.
     pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
         let mut conn = self.conn().await?;
@@ -71,14 +76,21 @@ impl Reader {
     }
 }
 
-async fn status(conn: &mut SqliteConnection) -> Result<Status> {
+async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
     Ok(Status {
-        sources: sources(conn).await?,
-        scopes: scopes(conn).await?,
         conditions: conditions(conn).await?,
         holds: holds(conn).await?,
         suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
         pins: super::pin::all(conn).await?.iter().map(PinEntry::from).collect(),
+        ..Status::default()
+    })
+}
+
+async fn status(conn: &mut SqliteConnection) -> Result<Status> {
+    let whole = not_well(conn).await?;
+    Ok(Status {
+        sources: sources(conn).await?,
+        scopes: scopes(conn).await?,
         well: sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL)",
@@ -90,6 +102,7 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
         )
         .fetch_one(conn)
         .await? as u64,
+        ..whole
     })
 }
 

@@ -7,6 +7,7 @@
 
 use super::{
     error::{Result, StoreError},
+    notification::{self, Notice},
     open::Lock,
     seal::Seal,
     write::{self, Tx},
@@ -29,6 +30,8 @@ pub(super) enum Message {
     Commit(Commit),
     /// The recovery is over.
     Recovered(oneshot::Sender<Result<(), Error>>),
+    /// What receivers of notifications are told.
+    Note(Vec<Notice>, oneshot::Sender<Result<(), Error>>),
     Close,
 }
 
@@ -61,6 +64,10 @@ impl Writer {
                     Message::Recovered(reply) => {
                         let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
                         // The asker may have gone; that changes nothing.
+                        let _ = reply.send(answer);
+                    }
+                    Message::Note(notices, reply) => {
+                        let answer = self.note(&notices).await.map_err(|error| error.of(&self.file).into());
                         let _ = reply.send(answer);
                     }
                     Message::Close => is_open = false,
@@ -138,6 +145,24 @@ impl Writer {
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
         Ok(answers)
+    }
+
+    async fn note(&mut self, notices: &[Notice]) -> Result<()> {
+        let noted = self.try_note(notices).await;
+        if noted.is_err() {
+            let _ = sqlx::query("ROLLBACK").execute(&mut self.conn).await;
+        }
+        noted
+    }
+
+    async fn try_note(&mut self, notices: &[Notice]) -> Result<()> {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
+        self.check_epoch().await?;
+        for notice in notices {
+            notification::apply(&mut self.conn, notice).await?;
+        }
+        sqlx::query("COMMIT").execute(&mut self.conn).await?;
+        Ok(())
     }
 
     async fn recovered(&mut self) -> Result<()> {

@@ -149,7 +149,7 @@ fn like(schema: &Value, depth: usize) -> BoxedStrategy<Value> {
 
 /// Everything is well: it answers, nothing in it has panicked, nothing was changed.
 #[track_caller]
-fn is_well(env: &Env, daemon: &Daemon<'_>, place: &Place) {
+fn is_well(env: &Env, daemon: &Daemon, place: &Place) {
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
     assert_eq!(place.ask("GET", "/healthz", &[], b"").status, 200);
     env.run(&["resume", "--all"]);

@@ -18,7 +18,7 @@ pub(crate) fn listening(env: &Env, lines: &str) {
 }
 
 /// Where a daemon listens, once it says so.
-pub(crate) fn address(daemon: &Daemon<'_>) -> Place {
+pub(crate) fn address(daemon: &Daemon) -> Place {
     let mut found = None;
     wait_for("it listens", || {
         let log = daemon.log();

@@ -1,8 +1,8 @@
 //! Signed commits as an operator meets them: polled, pushed, refused, and consented to by a commit itself.
 
 use crate::{
-    daemon::{Daemon, wait_for},
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
+    running::{Daemon, wait_for},
 };
 use std::{fs, process::Command};
 

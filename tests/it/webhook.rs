@@ -55,7 +55,7 @@ fn path(env: &Env) -> String {
 }
 
 /// A daemon that says when it polls.
-fn start(env: &Env) -> (Daemon<'_>, Place) {
+fn start(env: &Env) -> (Daemon, Place) {
     let log = "reconciled::daemon::follow=debug,reconciled=info";
     let daemon = Daemon::start_with(env, &[("RECONCILED_LOG", log)]);
     let place = address(&daemon);
@@ -63,7 +63,7 @@ fn start(env: &Env) -> (Daemon<'_>, Place) {
     (daemon, place)
 }
 
-fn polls(daemon: &Daemon<'_>) -> usize {
+fn polls(daemon: &Daemon) -> usize {
     daemon.log().matches("follow: poll").count()
 }
 

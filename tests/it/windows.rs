@@ -1,9 +1,9 @@
 //! Windows as an operator meets them: closed now, open now, and opening while the daemon runs.
 
 use crate::{
-    daemon::{Daemon, wait_for},
     env::{Env, Output, rrsets, zone},
     pdns::Pdns,
+    running::{Daemon, wait_for},
 };
 use std::{process::Command, time::Duration};
 

@@ -7,6 +7,7 @@
 use crate::{
     plan::{Change, Step},
     store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
+    telemetry,
 };
 use async_trait::async_trait;
 use reconciled_provider::{
@@ -16,6 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
+use tracing::Span;
 
 /// Where a claim lands: provided by the engine, which knows every entry.
 pub(crate) type Place<'a> = &'a (dyn Fn(&Claim) -> Result<(Scope, ResourceId), Error> + Send + Sync);
@@ -29,6 +31,10 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) fence: Vec<(ManifestKey, u64)>,
     pub(crate) place: Place<'a>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
+    /// The span of the scope: a provider calls from within spans of its own.
+    pub(crate) span: Span,
+    /// Spans of actions under way.
+    pub(crate) spans: Mutex<BTreeMap<ActionId, Span>>,
 }
 
 impl BatchJournal<'_> {
@@ -36,6 +42,36 @@ impl BatchJournal<'_> {
         self.steps.get(&action).ok_or_else(|| {
             Error::unexpected(format!("the provider named action {} of another batch", action.0))
         })
+    }
+
+    /// Opens the spans of `actions`, as far as the batch may have any.
+    fn open_spans(&self, actions: &[ActionId]) {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = telemetry::ACTIONS.saturating_sub(spans.len());
+        for action in actions.iter().take(left) {
+            let Some((step, _)) = self.steps.get(action) else { continue };
+            let (op, resource) = (step.change.word(), &step.address);
+            let span = tracing::info_span!(
+                parent: &self.span,
+                telemetry::ACTION,
+                op,
+                %resource,
+                error = tracing::field::Empty
+            );
+            spans.insert(*action, span);
+        }
+    }
+
+    fn close_spans(&self, outcomes: &[(ActionId, Outcome)]) {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        for (action, outcome) in outcomes {
+            let Some(span) = spans.get_mut(action) else { continue };
+            if let Some(error) = outcome.error() {
+                span.record("error", error.kind.word());
+            }
+            // It stays in the map, disabled: it counts for the batch.
+            *span = Span::none();
+        }
     }
 
     fn intent(&self, action: ActionId) -> Result<Intent, Error> {
@@ -170,7 +206,9 @@ impl Journal for BatchJournal<'_> {
         };
         let mut writes = vec![start, Write::Version(self.scope.clone(), None)];
         writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source))));
-        self.store.commit(writes).await
+        self.store.commit(writes).await?;
+        self.open_spans(actions);
+        Ok(())
     }
 
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
@@ -205,6 +243,7 @@ impl Journal for BatchJournal<'_> {
         all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
         all.extend(events.into_iter().map(Write::Event));
         self.store.commit(all).await?;
+        self.close_spans(&outcomes);
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
         Ok(())
     }

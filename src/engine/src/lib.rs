@@ -17,6 +17,7 @@ pub mod scheduler;
 pub mod store;
 pub mod survey;
 pub mod suspension;
+pub mod telemetry;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
 pub use pin::Pin;

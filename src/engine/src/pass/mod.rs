@@ -25,6 +25,7 @@ use crate::{
     plan::EntryPolicy,
     store::{Converged, Store, Write},
     survey::{Survey, SurveyOptions, Surveyor, Watched},
+    telemetry,
 };
 use futures_util::{FutureExt, StreamExt, stream};
 use reconciled_provider::{Claim, Error, Observer, Provider, Scope, Stop};
@@ -33,6 +34,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
+use tracing::Instrument;
 
 /// Everything that doing needs. Clones share what was learnt of failures and of flapping.
 #[derive(Clone)]
@@ -104,7 +106,14 @@ impl Engine {
         let width = survey.scopes.len().clamp(1, WIDTH);
         let jobs = stream::iter(survey.scopes).map(|(scope, view)| {
             let (fences, place, held) = (&fences, &place, domains.scopes.contains(&scope));
-            async move {
+            let span = tracing::info_span!(
+                telemetry::SCOPE,
+                provider = &*scope.provider,
+                scope = &*scope.name,
+                error = tracing::field::Empty
+            );
+            let outside = span.clone();
+            let job = async move {
                 let pass = async {
                     match view {
                         Ok(view) => self.pass(&scope, view, held, fences, place).await,
@@ -114,9 +123,13 @@ impl Engine {
                 let result = AssertUnwindSafe(pass).catch_unwind().await;
                 let result = result
                     .unwrap_or_else(|_| Err(Error::unexpected(format!("the pass over {scope} panicked"))));
+                let error = result.as_ref().map_or_else(Some, |report| report.error.as_ref());
+                if let Some(error) = error {
+                    span.record("error", error.kind.word());
+                }
                 (scope, result)
-            }
-            .boxed()
+            };
+            job.instrument(outside).boxed()
         });
         for (scope, result) in jobs.buffer_unordered(width).collect::<Vec<_>>().await {
             let result = match result {

@@ -121,6 +121,8 @@ impl Engine {
             fence,
             place,
             ended: Mutex::default(),
+            span: tracing::Span::current(),
+            spans: Mutex::default(),
         };
         let result = self.apply(scope, &batch, &journal).await;
         let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);

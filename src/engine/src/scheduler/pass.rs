@@ -9,6 +9,7 @@ use crate::{
     Desired,
     pass::{Engine, RoundReport},
     survey::{Survey, SurveyOptions},
+    telemetry,
 };
 use futures_util::{
     FutureExt,
@@ -16,6 +17,7 @@ use futures_util::{
 };
 use reconciled_provider::{Error, Scope, Stop};
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use tracing::Instrument;
 
 /// How a pass ended.
 #[derive(Debug)]
@@ -50,10 +52,19 @@ impl Scheduler {
     /// Runs the pass `number` to its end.
     pub(super) async fn pass(self: Arc<Self>, number: u64, stop: Stop) {
         let mut ending = Ending { scheduler: self.clone(), number, passed: None };
-        let passed = AssertUnwindSafe(self.work(number, &stop)).catch_unwind().await;
+        let span = tracing::info_span!(telemetry::PASS, revision = %self.revision());
+        let work = self.work(number, &stop).instrument(span);
+        let passed = AssertUnwindSafe(work).catch_unwind().await;
         ending.passed = Some(passed.unwrap_or_else(|_| {
             Passed::Failed(Error::unexpected("the pass panicked").hint("this is a bug; other scopes go on"))
         }));
+    }
+
+    /// What is in force, as people call it: `infra@9f2c1ab`.
+    fn revision(&self) -> String {
+        let desired = self.state.look(|state| state.desired.clone()).unwrap_or_default();
+        let named = desired.sources.iter().map(|(name, source)| format!("{name}@{}", source.label));
+        named.collect::<Vec<_>>().join(" ")
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {

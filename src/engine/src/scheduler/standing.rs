@@ -29,7 +29,7 @@ pub enum Stance {
 }
 
 impl Stance {
-    fn of(report: &ScopeReport) -> Stance {
+    pub(super) fn of(report: &ScopeReport) -> Stance {
         match (&report.state, &report.error) {
             (ScopeState::InSync, _) => Stance::InSync,
             (ScopeState::Held, _) => Stance::Held,

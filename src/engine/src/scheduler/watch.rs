@@ -4,7 +4,7 @@
 //! It deliberately tells nothing that is not also in the store or in [`super::Scheduler::standing`]: who missed
 //! something looks there.
 
-use super::{Priority, shared::Shared};
+use super::{Priority, Stance, shared::Shared};
 use crate::pass::{ScopeReport, ScopeState};
 use futures_util::Stream;
 use reconciled_provider::Scope;
@@ -35,6 +35,8 @@ pub enum Progress {
         scope: Scope,
         /// How it stands.
         state: ScopeState,
+        /// The same in the words of `status`.
+        stance: Stance,
         /// What ended, by change and outcome: (`create`, `done`) → 3.
         outcomes: BTreeMap<(&'static str, &'static str), usize>,
         /// Resources adopted.
@@ -57,6 +59,7 @@ impl Progress {
         Progress::PassEnded {
             scope: scope.clone(),
             state: report.state.clone(),
+            stance: Stance::of(report),
             outcomes: report.outcomes.clone(),
             adopted: report.adopted,
             settled: report.settled,

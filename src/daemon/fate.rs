@@ -1,0 +1,250 @@
+//! How the commit in force of each source fares: for metrics, notifications and commit statuses.
+//!
+//! Guarantees: a fate is of one commit, and nothing that was found before the commit came into force decides it.
+//! Level-triggered: it is worked out from how things stand, so a missed message delays it and makes nothing wrong
+//! but the number of changes.
+
+use super::{Follower, Instance, follow::Told};
+use reconciled_engine::{
+    Desired,
+    scheduler::{Progress, Scheduler, Stance, Standing},
+};
+use reconciled_provider::Scope;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// How a commit fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is being brought about, or waits for time.
+    #[default]
+    Pending,
+    /// All of it was found in sync.
+    Converged,
+    /// A person must consent or act.
+    NeedsPerson,
+    /// It fails, and is tried again.
+    Failing,
+    /// Its manifests have an error.
+    Invalid,
+}
+
+/// How one commit fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Full commit id.
+    pub commit: Arc<str>,
+    /// In one word.
+    pub verdict: Verdict,
+    /// Actions that were done since it came into force.
+    pub changed: usize,
+    /// Scopes that wait for consent.
+    pub held: usize,
+    /// Scopes that need a person, or fail.
+    pub troubled: usize,
+}
+
+/// The fate of each source's commit.
+pub type Fates = BTreeMap<Arc<str>, Fate>;
+
+/// Least time between two looks at everything.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Longest time.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Works out fates until the instance stops.
+pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) {
+    let cx = instance.session.surveyor.cx.clone();
+    let metrics = &instance.session.metrics;
+    let mut progress = instance.scheduler.watch();
+    let mut changed = Changed::default();
+    let (mut last, mut is_stale) = (Duration::ZERO, true);
+    loop {
+        tokio::select! {
+            () = cx.stop.wished() => break,
+            event = progress.next() => match event {
+                Some(Progress::PassEnded { scope, stance, outcomes, took, .. }) => {
+                    metrics.passed(&scope.provider, stance, took);
+                    changed.count(&instance.follower, &scope, &outcomes);
+                    is_stale = true;
+                }
+                Some(_) => is_stale = true,
+                None => break,
+            },
+            () = cx.clock.sleep(if is_stale { PAUSE } else { LOOK }) => {}
+        }
+        let now = cx.clock.now();
+        // Many passes end at once; what they come to is looked at together.
+        if last <= now && now < last + PAUSE {
+            continue;
+        }
+        (last, is_stale) = (now, false);
+        let found = look(&instance.follower, &instance.scheduler, &mut changed);
+        fates.send_if_modified(|fates| {
+            for (name, (fate, told)) in &found {
+                let before = fates.get(name).filter(|before| before.commit == fate.commit);
+                let has_converged = |fate: &Fate| fate.verdict == Verdict::Converged;
+                if has_converged(fate) && !before.is_some_and(has_converged) {
+                    // Drift that was healed since is no second time.
+                    let is_first = changed.first(name, &fate.commit);
+                    metrics.converged(name, told.committed, told.seen.filter(|_| is_first), now);
+                }
+            }
+            let found: Fates = found.into_iter().map(|(name, (fate, _))| (name, fate)).collect();
+            let is_new = *fates != found;
+            *fates = found;
+            is_new
+        });
+    }
+}
+
+/// What passes did for each source's commit.
+#[derive(Default)]
+struct Changed(BTreeMap<Arc<str>, Count>);
+
+#[derive(Default)]
+struct Count {
+    commit: Arc<str>,
+    actions: usize,
+    has_converged: bool,
+}
+
+impl Changed {
+    fn of(&mut self, name: &Arc<str>, commit: &Arc<str>) -> &mut Count {
+        let count = self.0.entry(name.clone()).or_default();
+        if count.commit != *commit {
+            *count = Count { commit: commit.clone(), ..Count::default() };
+        }
+        count
+    }
+
+    fn count(
+        &mut self,
+        follower: &Follower,
+        scope: &Scope,
+        outcomes: &BTreeMap<(&'static str, &'static str), usize>,
+    ) {
+        let is_done = |outcome: &str| matches!(outcome, "done" | "gone" | "observed");
+        let done = outcomes.iter().filter(|((_, outcome), _)| is_done(outcome));
+        let done: usize = done.map(|(_, count)| count).sum();
+        if done == 0 {
+            return;
+        }
+        let (sources, desired) = (follower.sources(), follower.desired());
+        for name in sources_of(&desired, scope) {
+            if let Some(told) = sources.get(&name).and_then(|following| following.told.as_ref()) {
+                self.of(&name, &told.commit).actions += done;
+            }
+        }
+    }
+
+    /// True the first time a commit is said to have converged.
+    fn first(&mut self, name: &Arc<str>, commit: &Arc<str>) -> bool {
+        !std::mem::replace(&mut self.of(name, commit).has_converged, true)
+    }
+}
+
+/// Sources that declare something in `scope`.
+fn sources_of(desired: &Desired, scope: &Scope) -> BTreeSet<Arc<str>> {
+    let declared = desired.in_scope(scope).iter();
+    let names: BTreeSet<&str> = declared.map(|r| desired.manifest(r.origin).key.source()).collect();
+    let known = desired.sources.keys();
+    // What nobody declares any more may have been anybody's.
+    known.filter(|name| names.is_empty() || names.contains(&***name)).cloned().collect()
+}
+
+fn look(
+    follower: &Follower,
+    scheduler: &Scheduler,
+    changed: &mut Changed,
+) -> BTreeMap<Arc<str>, (Fate, Told)> {
+    // In this order: what stands must not be older than the commit it is taken for.
+    let sources = follower.sources();
+    let desired = follower.desired();
+    let standing = scheduler.standing();
+    let mut scopes: BTreeMap<Arc<str>, Vec<&Standing>> = BTreeMap::new();
+    for (scope, standing) in &standing {
+        for name in sources_of(&desired, scope) {
+            scopes.entry(name).or_default().push(standing);
+        }
+    }
+    let mut found = BTreeMap::new();
+    for (name, following) in sources {
+        let Some(told) = following.told else { continue };
+        let mine = scopes.remove(&name).unwrap_or_default();
+        let offered = following.offered.as_str();
+        if following.broken && !offered.is_empty() && *offered != *told.commit {
+            // With `onInvalid: hold` it never comes into force.
+            let fate = Fate { commit: offered.into(), verdict: Verdict::Invalid, ..Fate::default() };
+            found.insert(name, (fate, told));
+            continue;
+        }
+        let fate = Fate {
+            commit: told.commit.clone(),
+            verdict: verdict(&mine, &told, following.broken),
+            changed: changed.of(&name, &told.commit).actions,
+            held: mine.iter().filter(|s| s.stance == Stance::Held).count(),
+            troubled: mine.iter().filter(|s| matches!(s.stance, Stance::Stalled | Stance::Failed)).count(),
+        };
+        found.insert(name, (fate, told));
+    }
+    found
+}
+
+fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool) -> Verdict {
+    let is_under_way = |s: &&Standing| {
+        let looked = s.ended_at.is_some_and(|ended| ended >= told.at) || s.stance == Stance::InSync;
+        !looked || s.is_queued || s.running_since.is_some()
+    };
+    let any = |stances: &[Stance]| scopes.iter().any(|s| stances.contains(&s.stance));
+    if scopes.iter().any(is_under_way) {
+        Verdict::Pending
+    } else if is_broken {
+        Verdict::Invalid
+    } else if any(&[Stance::Failed]) {
+        Verdict::Failing
+    } else if any(&[Stance::Held, Stance::Stalled]) {
+        Verdict::NeedsPerson
+    } else if any(&[Stance::Waiting, Stance::Suspended, Stance::Unknown]) {
+        Verdict::Pending
+    } else {
+        Verdict::Converged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_has_converged_once_nothing_is_under_way_and_everything_is_in_sync() {
+        let told = Told { at: Duration::from_secs(10), ..Told::default() };
+        let at = |stance, ended: Option<u64>| {
+            let mut standing = Standing::default();
+            (standing.stance, standing.ended_at) = (stance, ended.map(Duration::from_secs));
+            standing
+        };
+        let mut queued = at(Stance::InSync, Some(3));
+        queued.is_queued = true;
+        let mut running = at(Stance::Held, Some(11));
+        running.running_since = Some(told.at);
+        let check = |scopes: &[Standing], is_broken, expect| {
+            let scopes: Vec<&Standing> = scopes.iter().collect();
+            assert_eq!(verdict(&scopes, &told, is_broken), expect, "{scopes:#?}");
+        };
+        check(&[], false, Verdict::Converged);
+        check(&[at(Stance::InSync, Some(3))], false, Verdict::Converged);
+        check(&[queued], false, Verdict::Pending);
+        check(&[running], false, Verdict::Pending);
+        // What it came to before the commit says nothing.
+        check(&[at(Stance::Failed, Some(3))], false, Verdict::Pending);
+        check(&[at(Stance::Unknown, None)], false, Verdict::Pending);
+        check(&[at(Stance::Failed, Some(11)), at(Stance::Held, Some(11))], false, Verdict::Failing);
+        check(&[at(Stance::Stalled, Some(11)), at(Stance::InSync, Some(11))], false, Verdict::NeedsPerson);
+        check(&[at(Stance::InSync, Some(11))], true, Verdict::Invalid);
+    }
+}

@@ -1,0 +1,300 @@
+//! Commit statuses: a forge is told how the commits of a source fare.
+//!
+//! Guarantees: a call for each change of state and no more; `pending` only before anything else is known of a
+//! commit; what follows later must last, since a forge takes a limited number for each commit. What was decided and
+//! not told survives a restart. A forge that is away delays nobody.
+//! It deliberately tells nothing of commits that never were in force, but of the one that is withheld.
+
+use super::send::{SendError, authorized};
+use crate::{
+    config::{Report, ReportForge as Forge, SourceConfig},
+    daemon::{Fate, Instance, Verdict},
+    http::{self, CallError},
+    session::Failure,
+    store::{Notice, StatusRow},
+};
+use reconciled_provider::Secrets;
+use reqwest::Url;
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+/// How long a change must last once a commit was said to be more than pending.
+const LASTS: Duration = Duration::from_secs(60);
+/// Waits between attempts: the first, and the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
+/// How long a status is worth an attempt.
+const WORTH: Duration = Duration::from_hours(24);
+/// Longest time between two looks.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What is wrong with telling forges, by source, for `status`.
+pub(crate) fn troubles(instance: &Instance) -> Vec<String> {
+    let unreported = instance.unreported();
+    unreported.iter().map(|(name, why)| format!("warning: source {name}: {why}")).collect()
+}
+
+/// Tells the forge of one source until the instance stops.
+pub(crate) async fn report(instance: Arc<Instance>, source: SourceConfig, report: Report) {
+    let cx = &instance.session.surveyor.cx;
+    let mut fates = instance.fates.clone();
+    let mut teller = Teller {
+        instance: &instance,
+        source: &source.name,
+        report: &report,
+        failures: 0,
+        next: Duration::ZERO,
+        last: None,
+    };
+    while !cx.stop.is_set() {
+        let fate = fates.borrow_and_update().get(&source.name).cloned();
+        let wait = match teller.turn(fate).await {
+            Ok(wait) => wait,
+            Err(failure) => {
+                tracing::warn!(source = &*source.name, error = %failure, "commit statuses cannot be put down");
+                LOOK
+            }
+        };
+        tokio::select! {
+            () = cx.stop.wished() => return,
+            changed = fates.changed() => if changed.is_err() { return },
+            () = cx.clock.sleep(wait) => {}
+        }
+    }
+}
+
+struct Teller<'a> {
+    instance: &'a Instance,
+    source: &'a Arc<str>,
+    report: &'a Report,
+    failures: u32,
+    /// When the forge is asked next.
+    next: Duration,
+    /// How the commit fared at the last look, and since when.
+    last: Option<(Arc<str>, &'static str, Duration)>,
+}
+
+impl Teller<'_> {
+    /// Decides, tells what is to be told, and says how long nothing follows by itself.
+    async fn turn(&mut self, fate: Option<Fate>) -> Result<Duration, Failure> {
+        let now = self.instance.session.clock.now();
+        let rows = self.instance.writing.db.reader().statuses(self.source).await?;
+        if let Some(fate) = fate {
+            let since = self.since(&fate, now);
+            let notices = decide(self.source, &fate, &rows, since, now);
+            self.instance.writing.db.note(notices).await?;
+        }
+        let rows = self.instance.writing.db.reader().statuses(self.source).await?;
+        let Some(row) = rows.into_iter().rev().find(|row| !row.is_delivered) else { return Ok(LOOK) };
+        if now < self.next {
+            return Ok((self.next - now).min(LOOK));
+        }
+        let stop = &self.instance.session.surveyor.cx.stop;
+        let told = tokio::select! {
+            told = tell(self.report, &self.instance.session.config.instance, &row, &*self.instance.session.secrets) => told,
+            () = stop.wished() => return Ok(LOOK),
+        };
+        self.instance.session.metrics.reported(self.source, if told.is_ok() { "sent" } else { "failed" });
+        let is_done = match told {
+            Ok(()) => {
+                if self.failures > 0 {
+                    tracing::info!(source = &**self.source, "commit statuses are told again");
+                }
+                self.failures = 0;
+                self.instance.set_unreported(self.source, None);
+                true
+            }
+            Err(error) => {
+                let why = format!(
+                    "the status of commit {} cannot be told: {error}",
+                    row.commit.get(..7).unwrap_or("")
+                );
+                if self.failures == 0 {
+                    let hint = error.hint.as_deref().unwrap_or("see `report` of the source");
+                    tracing::warn!(source = &**self.source, error = %error, hint, "a commit status cannot be told; it is tried again");
+                }
+                self.instance.set_unreported(self.source, Some(why));
+                self.failures += 1;
+                let (first, longest) = AGAIN;
+                let wait = first.saturating_mul(1u32.checked_shl(self.failures.min(16) - 1).unwrap_or(1));
+                self.next = now + wait.min(longest);
+                error.is_final || row.decided_at + WORTH <= now
+            }
+        };
+        if is_done {
+            let row = StatusRow { is_delivered: true, ..row };
+            self.instance.writing.db.note(vec![Notice::Status(row)]).await?;
+        }
+        // More may wait.
+        Ok(Duration::from_millis(50))
+    }
+
+    /// Since when the commit fares as it does.
+    fn since(&mut self, fate: &Fate, now: Duration) -> Duration {
+        let (state, _) = said(fate);
+        match &self.last {
+            Some((commit, last, since)) if *commit == fate.commit && *last == state => *since,
+            _ => {
+                self.last = Some((fate.commit.clone(), state, now));
+                now
+            }
+        }
+    }
+}
+
+/// What is to be put down, given what was decided before.
+fn decide(source: &Arc<str>, fate: &Fate, rows: &[StatusRow], since: Duration, now: Duration) -> Vec<Notice> {
+    let row = |commit: &Arc<str>, state: &str, description: String| {
+        Notice::Status(StatusRow {
+            source: source.clone(),
+            commit: commit.clone(),
+            state: state.into(),
+            description: description.into(),
+            decided_at: now,
+            is_delivered: false,
+        })
+    };
+    let mut notices = Vec::new();
+    for other in rows.iter().filter(|other| other.commit != fate.commit && &*other.state == "pending") {
+        let by = fate.commit.get(..7).unwrap_or(&fate.commit);
+        notices.push(row(&other.commit, "error", format!("superseded by {by}")));
+    }
+    let (state, description) = said(fate);
+    let before = rows.iter().find(|row| row.commit == fate.commit).map(|row| &*row.state);
+    let is_new = match before {
+        None => true,
+        Some(before) if before == state => false,
+        Some("pending") => true,
+        // It was applied, and drift is being repaired: no news for a commit.
+        Some(_) if state == "pending" => false,
+        Some(_) => since + LASTS <= now,
+    };
+    if is_new {
+        notices.push(row(&fate.commit, state, description));
+    }
+    notices
+}
+
+fn said(fate: &Fate) -> (&'static str, String) {
+    let counts = format!("{} changed, {} held", fate.changed, fate.held);
+    let troubled = match fate.troubled {
+        0 => counts.clone(),
+        n => format!("{counts}, {n} not well"),
+    };
+    match fate.verdict {
+        Verdict::Pending => ("pending", "in force, being applied".to_owned()),
+        Verdict::Converged => ("success", counts),
+        Verdict::NeedsPerson => ("failure", troubled),
+        Verdict::Failing => ("error", troubled),
+        Verdict::Invalid => ("failure", "the manifests have errors".to_owned()),
+    }
+}
+
+async fn tell(
+    report: &Report,
+    instance: &str,
+    row: &StatusRow,
+    secrets: &dyn Secrets,
+) -> Result<(), SendError> {
+    let context = format!("reconciled/{instance}/{}", row.source);
+    let url = url(report, &row.commit);
+    let request = http::client(&url)?.post(url);
+    let (state, description) = (&*row.state, &*row.description);
+    let request = match report.forge {
+        Forge::Github => authorized(request, Some(&report.token), secrets)?
+            .header("accept", "application/vnd.github+json")
+            .header("x-github-api-version", "2022-11-28")
+            .json(&json!({"state": state, "description": description, "context": context})),
+        Forge::Gitlab => {
+            let state = match state {
+                "failure" => "failed",
+                "error" if description.starts_with("superseded") => "canceled",
+                "error" => "failed",
+                other => other,
+            };
+            authorized(request, Some(&report.token), secrets)?
+                .json(&json!({"state": state, "description": description, "name": context}))
+        }
+        Forge::Gitea => authorized(request, Some(&report.token), secrets)?
+            .json(&json!({"state": state, "description": description, "context": context})),
+    };
+    match http::send(request).await {
+        // GitLab refuses to be told what it knows: an earlier call arrived and its answer did not.
+        Err(CallError::Refused { status: 400, said, .. }) if said.contains("Cannot transition status") => {
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// <https://docs.github.com/rest/commits/statuses>, <https://docs.gitlab.com/api/commits>, Gitea's `/api/swagger`.
+fn url(report: &Report, commit: &str) -> Url {
+    let mut url = report.api.clone();
+    {
+        let mut path = url.path_segments_mut().expect("an address of http has a path");
+        path.pop_if_empty();
+        match report.forge {
+            Forge::Github | Forge::Gitea => path.push("repos").extend(report.project.split('/')),
+            // The project is one segment, its slashes are encoded.
+            Forge::Gitlab => path.push("projects").push(&report.project),
+        };
+        path.push("statuses").push(commit);
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forge_is_told_of_changes_only_and_pending_comes_first_or_never() {
+        let source: Arc<str> = "infra".into();
+        let fate = |commit: &str, verdict| Fate { commit: commit.into(), verdict, ..Fate::default() };
+        let mut rows: Vec<StatusRow> = Vec::new();
+        let mut step = |fate: Fate, since: u64, now: u64| -> Vec<(String, String)> {
+            let at = Duration::from_secs;
+            let notices = decide(&source, &fate, &rows, at(since), at(now));
+            let mut said = Vec::new();
+            for notice in notices {
+                let Notice::Status(row) = notice else { panic!("{notice:?}") };
+                said.push((row.commit.to_string(), row.state.to_string()));
+                rows.retain(|other| other.commit != row.commit);
+                rows.push(row);
+            }
+            said
+        };
+        let one = |commit: &str, state: &str| vec![(commit.to_owned(), state.to_owned())];
+        assert_eq!(step(fate("a", Verdict::Pending), 1, 1), one("a", "pending"));
+        assert_eq!(step(fate("a", Verdict::Pending), 1, 9), []);
+        assert_eq!(step(fate("a", Verdict::Converged), 10, 10), one("a", "success"));
+        assert_eq!(step(fate("a", Verdict::Pending), 20, 99), []);
+        assert_eq!(step(fate("a", Verdict::Failing), 100, 130), []);
+        assert_eq!(step(fate("a", Verdict::Failing), 100, 160), one("a", "error"));
+        assert_eq!(step(fate("b", Verdict::Pending), 200, 200), one("b", "pending"));
+        let both = [one("b", "error"), one("c", "failure")].concat();
+        assert_eq!(step(fate("c", Verdict::NeedsPerson), 300, 300), both);
+    }
+
+    #[test]
+    fn each_forge_has_its_path() {
+        let check = |forge, project: &str, api: &str, expect: &str| {
+            let token = reconciled_provider::SecretRef::Env("T".into());
+            let report = Report { forge, project: project.into(), api: api.parse().unwrap(), token };
+            assert_eq!(url(&report, "abc").as_str(), expect);
+        };
+        check(
+            Forge::Github,
+            "o/r",
+            "https://api.github.com",
+            "https://api.github.com/repos/o/r/statuses/abc",
+        );
+        check(
+            Forge::Gitlab,
+            "g/s/p",
+            "https://x/api/v4/",
+            "https://x/api/v4/projects/g%2Fs%2Fp/statuses/abc",
+        );
+        check(Forge::Gitea, "o/r", "https://x/api/v1", "https://x/api/v1/repos/o/r/statuses/abc");
+    }
+}

@@ -1,0 +1,217 @@
+//! Numbers for Prometheus: counted where things happen, asked for by a scrape.
+//!
+//! Guarantees: as many series as there are entries, sources, receivers and words; a count never waits for a scrape.
+//! Counts are of the process: a reload keeps them, a restart begins anew.
+
+use super::names::{self, Metric};
+use crate::layer::Bucket;
+use prometheus::{
+    CounterVec, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder, core::Collector,
+};
+use reconciled_engine::scheduler::{Stance, Standing};
+use reconciled_provider::Scope;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Buckets of what takes from a millisecond to a minute.
+const SHORT: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
+/// Buckets of what takes from a second to a day.
+const LONG: &[f64] = &[0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
+
+/// Every metric of the process.
+pub struct Metrics {
+    registry: Registry,
+    calls: CounterVec,
+    commit_statuses: CounterVec,
+    commit_to_converged: HistogramVec,
+    conditions: GaugeVec,
+    git_polls: CounterVec,
+    healing_writes: CounterVec,
+    holds: GaugeVec,
+    last_converged: GaugeVec,
+    longest_pass: GaugeVec,
+    notifications: CounterVec,
+    passes: CounterVec,
+    pass_seconds: HistogramVec,
+    rate_tokens: GaugeVec,
+    resources: GaugeVec,
+    scopes: GaugeVec,
+    seen_to_converged: HistogramVec,
+    store_commits: CounterVec,
+    store_commit_seconds: HistogramVec,
+    suspensions: GaugeVec,
+    writes: CounterVec,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// What the state says at a scrape.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tracked resources by state.
+    pub resources: BTreeMap<String, u64>,
+    /// Conditions by kind.
+    pub conditions: BTreeMap<String, u64>,
+    /// Domains that wait for consent.
+    pub holds: u64,
+    /// What persons stopped.
+    pub suspensions: u64,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let registry = Registry::new();
+        let build = gauge(&registry, &names::BUILD_INFO);
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
+        Metrics {
+            calls: counter(&registry, &names::PROVIDER_CALLS),
+            commit_statuses: counter(&registry, &names::COMMIT_STATUSES),
+            commit_to_converged: histogram(&registry, &names::COMMIT_TO_CONVERGED, LONG),
+            conditions: gauge(&registry, &names::CONDITIONS),
+            git_polls: counter(&registry, &names::GIT_POLLS),
+            healing_writes: counter(&registry, &names::HEALING_WRITES),
+            holds: gauge(&registry, &names::HOLDS),
+            last_converged: gauge(&registry, &names::LAST_CONVERGED),
+            longest_pass: gauge(&registry, &names::LONGEST_PASS),
+            notifications: counter(&registry, &names::NOTIFICATIONS),
+            passes: counter(&registry, &names::PASSES),
+            pass_seconds: histogram(&registry, &names::PASS_SECONDS, SHORT),
+            rate_tokens: gauge(&registry, &names::RATE_TOKENS),
+            resources: gauge(&registry, &names::RESOURCES),
+            scopes: gauge(&registry, &names::SCOPES),
+            seen_to_converged: histogram(&registry, &names::SEEN_TO_CONVERGED, LONG),
+            store_commits: counter(&registry, &names::STORE_COMMITS),
+            store_commit_seconds: histogram(&registry, &names::STORE_COMMIT_SECONDS, SHORT),
+            suspensions: gauge(&registry, &names::SUSPENSIONS),
+            writes: counter(&registry, &names::WRITES),
+            registry,
+        }
+    }
+}
+
+impl Metrics {
+    /// A call to a provider ended.
+    pub fn called(&self, entry: &str, operation: &str, outcome: &str) {
+        self.calls.with_label_values(&[entry, operation, outcome]).inc();
+    }
+    /// An action ended.
+    pub fn wrote(&self, entry: &str, reason: &str, outcome: &str) {
+        self.writes.with_label_values(&[entry, reason, outcome]).inc();
+        if matches!(reason, "drift" | "restore") && matches!(outcome, "done" | "gone" | "partial" | "pending")
+        {
+            self.healing_writes.with_label_values(&[entry]).inc();
+        }
+    }
+    /// A transaction of the state ended.
+    pub fn committed(&self, took: Duration, is_done: bool) {
+        self.store_commits.with_label_values(&[if is_done { "done" } else { "failed" }]).inc();
+        self.store_commit_seconds.with_label_values(NONE).observe(took.as_secs_f64());
+    }
+    /// A pass over a scope of `entry` ended.
+    pub fn passed(&self, entry: &str, stance: Stance, took: Duration) {
+        self.passes.with_label_values(&[entry, word(stance)]).inc();
+        self.pass_seconds.with_label_values(&[entry]).observe(took.as_secs_f64());
+    }
+    /// A repository was asked for news.
+    pub fn polled(&self, source: &str, has_answered: bool) {
+        let outcome = if has_answered { "answered" } else { "failed" };
+        self.git_polls.with_label_values(&[source, outcome]).inc();
+    }
+    /// All of a commit was found in sync: times since the epoch.
+    pub fn converged(&self, source: &str, committed: Duration, seen: Option<Duration>, now: Duration) {
+        self.last_converged.with_label_values(&[source]).set(committed.as_secs_f64());
+        let Some(seen) = seen else { return };
+        let since = |time: Duration| now.saturating_sub(time).as_secs_f64();
+        self.commit_to_converged.with_label_values(&[source]).observe(since(committed));
+        self.seen_to_converged.with_label_values(&[source]).observe(since(seen));
+    }
+    /// A receiver was told, or not.
+    pub fn notified(&self, receiver: &str, outcome: &str) {
+        self.notifications.with_label_values(&[receiver, outcome]).inc();
+    }
+    /// A forge was told how a commit fares, or not.
+    pub fn reported(&self, source: &str, outcome: &str) {
+        self.commit_statuses.with_label_values(&[source, outcome]).inc();
+    }
+
+    /// Everything in Prometheus' text form.
+    pub fn scrape(
+        &self,
+        counts: &Counts,
+        standing: &BTreeMap<Scope, Standing>,
+        buckets: &BTreeMap<Arc<str>, Arc<Bucket>>,
+        now: Duration,
+    ) -> String {
+        set(&self.resources, &["applied", "pending", "settled"], &counts.resources);
+        set(&self.conditions, &["held", "stalled", "suspended", "waiting"], &counts.conditions);
+        self.holds.with_label_values(NONE).set(counts.holds as f64);
+        self.suspensions.with_label_values(NONE).set(counts.suspensions as f64);
+        let mut stances: BTreeMap<String, u64> = BTreeMap::new();
+        standing.values().for_each(|s| *stances.entry(word(s.stance).to_owned()).or_default() += 1);
+        set(&self.scopes, &STANCES.map(word), &stances);
+        let began = standing.values().filter_map(|s| s.running_since).min();
+        let longest = began.map_or(Duration::ZERO, |began| now.saturating_sub(began));
+        self.longest_pass.with_label_values(NONE).set(longest.as_secs_f64());
+        self.rate_tokens.reset();
+        for (entry, bucket) in buckets {
+            self.rate_tokens.with_label_values(&[&**entry]).set(f64::from(bucket.left()));
+        }
+        // Text is the only form, and what was registered can be written in it.
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+const NONE: &[&str] = &[];
+
+const STANCES: [Stance; 7] = [
+    Stance::Unknown,
+    Stance::InSync,
+    Stance::Waiting,
+    Stance::Held,
+    Stance::Stalled,
+    Stance::Failed,
+    Stance::Suspended,
+];
+
+/// The word of a stance, as label and in texts.
+pub(crate) fn word(stance: Stance) -> &'static str {
+    match stance {
+        Stance::Unknown => "unknown",
+        Stance::InSync => "in-sync",
+        Stance::Waiting => "waiting",
+        Stance::Held => "held",
+        Stance::Stalled => "stalled",
+        Stance::Failed => "failed",
+        Stance::Suspended => "suspended",
+    }
+}
+
+/// Every one of `words`, so that what is none is shown as 0.
+fn set(gauge: &GaugeVec, words: &[&str], counts: &BTreeMap<String, u64>) {
+    for word in words {
+        let count = counts.get(*word).copied().unwrap_or(0);
+        gauge.with_label_values(&[*word]).set(count as f64);
+    }
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, made: prometheus::Result<C>) -> C {
+    let collector = made.expect("a test makes every metric of the specification");
+    registry.register(Box::new(collector.clone())).expect("no name is in the specification twice");
+    collector
+}
+
+fn counter(registry: &Registry, metric: &Metric) -> CounterVec {
+    registered(registry, CounterVec::new(Opts::new(metric.name, metric.help), metric.labels))
+}
+
+fn gauge(registry: &Registry, metric: &Metric) -> GaugeVec {
+    registered(registry, GaugeVec::new(Opts::new(metric.name, metric.help), metric.labels))
+}
+
+fn histogram(registry: &Registry, metric: &Metric, buckets: &[f64]) -> HistogramVec {
+    let options = HistogramOpts::new(metric.name, metric.help).buckets(buckets.to_vec());
+    registered(registry, HistogramVec::new(options, metric.labels))
+}

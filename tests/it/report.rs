@@ -1,0 +1,71 @@
+//! Commit statuses, as a forge is told them.
+
+use crate::{
+    env::{Env, zone},
+    running::{Daemon, wait_for},
+    sink::{Request, Sink},
+};
+
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+
+fn desk(forge: &str, url: &str) -> Env {
+    let env = Env::zonefile();
+    env.write("token", "canary-forge-token\n");
+    let config = std::fs::read_to_string(env.path("config.yaml")).unwrap();
+    let report =
+        format!(", report: {{{forge}, url: \"{url}\", token: {{file: {}}}}}", env.path("token").display());
+    env.write("config.yaml", &config.replace("repo.git}", &format!("repo.git{report}}}")));
+    env
+}
+
+fn states(requests: &[Request]) -> Vec<String> {
+    requests.iter().map(|request| request.json()["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_commit_is_pending_and_then_it_succeeded_and_nothing_is_said_twice() {
+    let sink = Sink::start();
+    let env = desk("github: acme/infra", &sink.url);
+    let first = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let at = |commit: &str| sink.at(&format!("/repos/acme/infra/statuses/{commit}"));
+    wait_for("it succeeded", || states(&at(&first)).last().is_some_and(|state| state == "success"));
+    let told = at(&first);
+    assert!(["pending success", "success"].contains(&states(&told).join(" ").as_str()), "{told:?}");
+    let last = told.last().unwrap();
+    assert_eq!((last.method.as_str(), last.header("accept")), ("POST", "application/vnd.github+json"));
+    assert_eq!(last.header("authorization"), "Bearer canary-forge-token");
+    assert_eq!(last.json()["context"], "reconciled/it/infra");
+    assert!(last.json()["description"].as_str().unwrap().ends_with(" changed, 0 held"), "{last:?}");
+
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    daemon.stop();
+    let daemon = Daemon::start(&env);
+    let broken = env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [nonsense]}"]));
+    env.run(&["sync", "--wait", "--timeout", "60s"]);
+    wait_for("it failed", || states(&at(&broken)).last().is_some_and(|state| state == "failure"));
+    assert_eq!(at(&first).len(), told.len(), "what was told is not told again");
+    let log = daemon.log();
+    daemon.stop();
+    assert!(!log.contains("canary") && !env.sql("SELECT * FROM commit_status").contains("canary"), "{log}");
+}
+
+#[test]
+fn a_forge_that_refuses_is_shown_and_holds_up_nothing() {
+    let sink = Sink::start();
+    sink.answers(503);
+    let env = desk("gitlab: \"group/sub/infra\"", &format!("{}/api/v4", sink.url));
+    let commit = env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    let path = format!("/api/v4/projects/group%2Fsub%2Finfra/statuses/{commit}");
+    wait_for("it was tried", || sink.at(&path).len() >= 2);
+    env.run(&["status"]).says(&["the status of commit", "answered 503"]);
+    assert_eq!(daemon.log().matches("a commit status cannot be told").count(), 1, "{}", daemon.log());
+    sink.answers(201);
+    wait_for("it succeeded", || states(&sink.at(&path)).last().is_some_and(|state| state == "success"));
+    assert_eq!(sink.at(&path).last().unwrap().json()["name"], "reconciled/it/infra");
+    wait_for("status is quiet", || !env.run(&["status"]).all().contains("the status of commit"));
+    daemon.stop();
+}
