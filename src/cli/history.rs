@@ -10,11 +10,11 @@ use crate::{
     operation::{EventsAsk, HistoryAsk},
     render::{audit, counted},
     session::Failure,
-    store::Stamp,
+    store::{Stamp, Verification, export},
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Clock;
-use std::time::Duration;
+use std::{fs::File, io::BufReader, path::PathBuf, time::Duration};
 
 /// How often a watch looks: one indexed query each time.
 const WATCH: Duration = Duration::from_millis(500);
@@ -42,6 +42,9 @@ pub struct EventsArgs {
     /// Check that no event was changed, removed or put in between
     #[arg(long, conflicts_with = "watch")]
     pub verify: bool,
+    /// With `--verify`: check this export of the audit trail instead of the state's own
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub file: Option<PathBuf>,
     /// Show what happens from now on, until Ctrl-C; `-o json` is one object a line
     #[arg(short, long)]
     pub watch: bool,
@@ -79,6 +82,13 @@ pub(super) async fn events(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    if let Some(file) = &events.file {
+        let lines =
+            File::open(file).map_err(|error| Failure::plain(format!("open {}: {error}", file.display())))?;
+        let found = export::verify(BufReader::new(lines))
+            .map_err(|error| Failure::plain(format!("{}: {error}", file.display())))?;
+        return verified(&found, events.output, out);
+    }
     let host = Host::find(args, &environment, out).await?;
     if events.watch {
         return watch(&host, events.output, out).await;
@@ -92,7 +102,12 @@ pub(super) async fn events(
         out.talk("there is no state yet, so there is nothing to check");
         return Ok(Exit::Good);
     };
-    list::show(out, events.output, &found, || match &found.broken {
+    verified(&found, events.output, out)
+}
+
+/// Tells what checking an audit trail came to.
+fn verified(found: &Verification, format: ListFormat, out: &mut Out) -> Result<Exit, Failure> {
+    list::show(out, format, found, || match &found.broken {
         None => format!(
             "{}, none was changed, removed or put in between",
             counted(found.checked as usize, "event")

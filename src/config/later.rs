@@ -3,36 +3,17 @@
 //! Their shape is checked, so that a file written for a later version is checked here too, and each gives one
 //! warning, so that nobody believes in an effect that is not there.
 
-use super::values::Period;
 use reconciled_provider::{Node, Problem, SourceFile};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
-
-macro_rules! shape {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Debug, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        #[expect(dead_code, reason = "decoding is the check; nothing reads the value yet")]
-        pub(super) struct $name { $($field: $type),* }
-    };
-}
-
-shape!(Audit { keep: Option<Period>, export: Option<String> });
-shape!(Backup { dir: String, every: Option<Period>, keep: Option<u32> });
 
 /// Accepts anything and keeps nothing: the value is looked at elsewhere, or has no fixed shape.
 pub(super) type Elsewhere = Option<IgnoredAny>;
 
 type Check = fn(&Node, &SourceFile) -> Vec<Problem>;
 
-fn check<T: serde::de::DeserializeOwned>(node: &Node, file: &SourceFile) -> Vec<Problem> {
-    node.decode::<T>(file).1
-}
-
 /// Keys of the whole file.
-const OF_CONFIG: &[(&str, Check)] =
-    &[("commands", commands), ("audit", check::<Audit>), ("backup", check::<Backup>)];
+const OF_CONFIG: &[(&str, Check)] = &[("commands", commands)];
 
 /// What an argument of a command may leave open.
 const BLANKS: &[&str] = &["file"];

@@ -17,6 +17,7 @@ mod secrets;
 mod source;
 mod telemetry;
 mod trust;
+mod upkeep;
 mod values;
 mod windows;
 
@@ -32,6 +33,7 @@ pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use trust::{History, Verify};
+pub use upkeep::{Audit, Backups};
 pub use values::{Percent, Period, Rate, Size, ValueError};
 
 use daemon::{RawApi, RawHook};
@@ -73,6 +75,10 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// Who is told when something is not well.
     pub notify: Vec<Receiver>,
+    /// Copies of the state, if the daemon shall make any.
+    pub backup: Option<Backups>,
+    /// What becomes of the audit trail.
+    pub audit: Audit,
     /// Where the daemon can be reached.
     pub api: Api,
     /// Who may ask over TCP.
@@ -112,10 +118,8 @@ struct RawConfig {
     _tokens: Elsewhere,
     #[serde(rename = "notify")]
     _notify: Elsewhere,
-    #[serde(rename = "audit")]
-    _audit: Elsewhere,
-    #[serde(rename = "backup")]
-    _backup: Elsewhere,
+    audit: Option<upkeep::RawAudit>,
+    backup: Option<upkeep::RawBackup>,
 }
 
 #[derive(Deserialize)]
@@ -228,6 +232,8 @@ fn whole(
         guard,
         telemetry,
         notify,
+        backup: raw.backup.map(Backups::from),
+        audit: raw.audit.map(Audit::from).unwrap_or_default(),
         file: file.clone(),
     })
 }

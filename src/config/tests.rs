@@ -138,19 +138,25 @@ fn all_problems_are_found_at_once_with_place_and_remedy() {
 }
 
 #[test]
-fn keys_of_features_to_come_are_checked_and_have_no_effect() {
-    assert_snapshot!(problems(
-        "backup: {dir: /b, every: 6h, kep: 8}\n"
-    ), @r#"
-    warning: `backup` is not supported by this version and has no effect
-      --> config.yaml:1:1
-    1 | backup: {dir: /b, every: 6h, kep: 8}
-      | ^
+fn what_is_kept_of_the_state_has_defaults() {
+    let config = good("backup: {dir: /b}\n");
+    let backups = config.backup.unwrap();
+    assert_eq!((backups.every.as_secs(), backups.keep), (86_400, 7));
+    assert_eq!(config.audit, Audit::default());
+    let config = good("backup: {dir: /b, every: 6h, keep: 8}\naudit: {keep: 400d, export: /a.jsonl}\n");
+    let backups = config.backup.unwrap();
+    assert_eq!((backups.every.as_secs(), backups.keep), (21_600, 8));
+    assert_eq!(config.audit.keep.unwrap().as_secs(), 400 * 86_400);
+    assert_snapshot!(problems("backup: {dir: /b, kep: 8}\naudit: {keep: 400}\n"), @r#"
     error: unknown field `kep`
-      --> config.yaml:1:30
-    1 | backup: {dir: /b, every: 6h, kep: 8}
-      |                              ^
+      --> config.yaml:1:19
+    1 | backup: {dir: /b, kep: 8}
+      |                   ^
     hint: did you mean `keep`?
+    error: `400` is not a duration: write a number and a unit, as in 90s or 1h30m
+      --> config.yaml:2:15
+    2 | audit: {keep: 400}
+      |               ^
     "#);
 }
 

@@ -4,7 +4,7 @@ use super::{
     control,
     fate::{self, Fates},
     follow::{self, Follower},
-    tracked,
+    tracked, upkeep,
 };
 use crate::{
     api::{Hooks, Tokens},
@@ -109,6 +109,7 @@ impl Instance {
         tracked(&instance.tasks, control::watch(instance.clone()));
         tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
         tracked(&instance.tasks, notify::watch(instance.clone()));
+        tracked(&instance.tasks, upkeep::watch(instance.clone()));
         for source in &instance.session.config.sources {
             if let Some(report) = &source.report {
                 let report = notify::report(instance.clone(), source.clone(), report.clone());

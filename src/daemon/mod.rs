@@ -16,6 +16,7 @@ mod follow;
 mod instance;
 mod service;
 mod sync;
+mod upkeep;
 
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};

@@ -1,10 +1,12 @@
 //! The audit trail: appended, never changed, each row chained to the one before by a hash.
 //!
 //! [`verify`] finds a row that was changed, removed or put in between. It cannot find that somebody replaced
-//! the whole trail by a consistent one: keep an export elsewhere for that.
+//! the whole trail by a consistent one, or took its beginning away as `audit.keep` does: keep an export elsewhere
+//! for that.
 
 use super::{
     error::Result,
+    export::from_hex,
     rows::{json, ms},
 };
 use futures_util::TryStreamExt as _;
@@ -14,16 +16,18 @@ use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
 /// The hash before the first row.
-const GENESIS: [u8; 32] = [0; 32];
+pub(super) const GENESIS: [u8; 32] = [0; 32];
+/// Where the trail begins once old events were removed: number and hash of the last that is gone.
+pub(super) const BEGIN: &str = "events_begin";
 
 pub(super) const SELECT: &str =
     "SELECT number, at, kind, scope, address, revision, actor, reason, message, hash FROM event";
 
 /// What is hashed of a row, in this order.
-type Canonical<'a> =
+pub(super) type Canonical<'a> =
     (i64, i64, &'a str, Option<&'a str>, Option<&'a str>, &'a str, &'a str, &'a str, &'a str);
 
-fn link(before: &[u8], row: &Canonical<'_>) -> [u8; 32] {
+pub(super) fn link(before: &[u8], row: &Canonical<'_>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before).update(json(row).as_bytes());
     *hasher.finalize().as_bytes()
@@ -95,8 +99,14 @@ pub(super) async fn verify(conn: &mut SqliteConnection) -> Result<Verification> 
     let written: Option<i64> = sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'event'")
         .fetch_optional(&mut *conn)
         .await?;
-    let mut before = GENESIS.to_vec();
-    let (mut checked, mut expected) = (0, 1);
+    let begin: Option<String> = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?1")
+        .bind(BEGIN)
+        .fetch_optional(&mut *conn)
+        .await?;
+    let begin = begin.as_deref().and_then(|text| text.split_once(' '));
+    let begin = begin.and_then(|(number, hash)| Some((number.parse::<i64>().ok()?, from_hex(hash))));
+    let (gone, mut before) = begin.unwrap_or_else(|| (0, GENESIS.to_vec()));
+    let (mut checked, mut expected) = (0, gone + 1);
     let broken = |checked, number, why: &str| {
         Ok(Verification { checked, broken: Some(Broken { number, why: why.into() }) })
     };

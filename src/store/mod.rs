@@ -13,6 +13,7 @@ mod counts;
 mod entry;
 mod error;
 mod events;
+pub mod export;
 mod journal;
 mod memory;
 mod notification;
@@ -35,6 +36,7 @@ pub use entry::{
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
+pub use export::Exported;
 pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
 pub use seal::{KEY_FILE, Seal};

@@ -984,3 +984,44 @@ async fn pins_read_back_as_they_were_put_and_fence_their_manifest() {
         assert_eq!(seen[before][1], seen[after][1], "the other manifest is not concerned");
     }
 }
+
+#[tokio::test]
+async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
+    let (_dir, db) = new().await;
+    let at = |second: u64| NOW + Duration::from_secs(second);
+    for second in 0..6 {
+        let event = Event { at: at(second), ..event("adopt", "x") };
+        db.commit(vec![Write::Event(event)]).await.unwrap();
+    }
+    let lines = |events: &[Exported]| {
+        events.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect::<String>()
+    };
+    let all = db.reader().exported(0, 100).await.unwrap();
+    assert_eq!(all.len(), 6);
+    let verified = |text: &str| export::verify(text.as_bytes()).unwrap();
+    assert_eq!(verified(&lines(&all)), Verification { checked: 6, broken: None });
+
+    assert_eq!(db.trim_events(at(3)).await.unwrap(), 3);
+    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 3, broken: None });
+    assert_eq!(db.trim_events(at(100)).await.unwrap(), 2, "the last one stays");
+    assert_eq!(db.trim_events(at(100)).await.unwrap(), 0);
+    db.commit(vec![Write::Event(event("adopt", "y"))]).await.unwrap();
+    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 2, broken: None });
+    assert!(db.reader().continues(&all[5]).await.unwrap());
+    assert!(db.reader().continues(&all[1]).await.unwrap(), "what follows it is gone, not another");
+    let other = Exported { message: "another".into(), ..all[5].clone() };
+    assert!(!db.reader().continues(&other).await.unwrap());
+
+    // An export is checked from its first line on, whatever that is.
+    let later = db.reader().exported(all[5].number - 1, 100).await.unwrap();
+    assert_eq!(verified(&lines(&later)), Verification { checked: 2, broken: None });
+    let broken = |change: &dyn Fn(&mut Vec<Exported>)| {
+        let mut changed = all.clone();
+        change(&mut changed);
+        verified(&lines(&changed)).broken.map(|broken| broken.number)
+    };
+    assert_eq!(broken(&|all| all[0].actor = "mallory".into()), Some(1));
+    assert_eq!(broken(&|all| all[3].at += 1), Some(4));
+    assert_eq!(broken(&|all| drop(all.remove(2))), Some(4));
+    assert!(export::verify("{}\n".as_bytes()).is_err());
+}

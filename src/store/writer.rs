@@ -7,6 +7,7 @@
 
 use super::{
     error::{Result, StoreError},
+    export,
     notification::{self, Notice},
     open::Lock,
     seal::Seal,
@@ -16,7 +17,7 @@ use crate::failpoint;
 use reconciled_engine::Write;
 use reconciled_provider::Error;
 use sqlx::{Connection as _, SqliteConnection};
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commits per transaction at most.
@@ -30,6 +31,8 @@ pub(super) enum Message {
     Commit(Commit),
     /// The recovery is over.
     Recovered(oneshot::Sender<Result<(), Error>>),
+    /// Events from before this time go.
+    Trim(Duration, oneshot::Sender<Result<u64, Error>>),
     /// What receivers of notifications are told.
     Note(Vec<Notice>, oneshot::Sender<Result<(), Error>>),
     Close,
@@ -64,6 +67,10 @@ impl Writer {
                     Message::Recovered(reply) => {
                         let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
                         // The asker may have gone; that changes nothing.
+                        let _ = reply.send(answer);
+                    }
+                    Message::Trim(cutoff, reply) => {
+                        let answer = self.trim(cutoff).await.map_err(|error| error.of(&self.file).into());
                         let _ = reply.send(answer);
                     }
                     Message::Note(notices, reply) => {
@@ -145,6 +152,22 @@ impl Writer {
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
         Ok(answers)
+    }
+
+    async fn trim(&mut self, cutoff: Duration) -> Result<u64> {
+        let trimmed = self.try_trim(cutoff).await;
+        if trimmed.is_err() {
+            let _ = sqlx::query("ROLLBACK").execute(&mut self.conn).await;
+        }
+        trimmed
+    }
+
+    async fn try_trim(&mut self, cutoff: Duration) -> Result<u64> {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
+        self.check_epoch().await?;
+        let gone = export::trim(&mut self.conn, cutoff).await?;
+        sqlx::query("COMMIT").execute(&mut self.conn).await?;
+        Ok(gone)
     }
 
     async fn note(&mut self, notices: &[Notice]) -> Result<()> {

@@ -1,0 +1,159 @@
+//! The audit trail outside of the state: lines that hold together without it, and a shorter trail inside.
+//!
+//! Each line has all that its hash is made of, so a file can be checked by itself; where it begins after the first
+//! event, the hash of its first line is taken as given.
+
+use super::{
+    Db, Reader,
+    error::{Result, StoreError},
+    events::{self, Broken, Verification},
+    rows::{ms, to_hex},
+    writer,
+};
+use reconciled_provider::Error;
+use serde::{Deserialize, Serialize};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+use std::{io::BufRead, time::Duration};
+use tokio::sync::oneshot;
+
+/// One event as a line of an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exported {
+    /// Its number.
+    pub number: i64,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// `revision`, `create`, `hold`, …
+    pub kind: String,
+    /// `PROVIDER/NAME`, if a scope is concerned.
+    pub scope: Option<String>,
+    /// The address, if one is concerned.
+    pub address: Option<String>,
+    /// Revision label.
+    pub revision: String,
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// One line for people.
+    pub message: String,
+    /// Hash over the hash of the line before and this one.
+    pub hash: String,
+}
+
+impl Exported {
+    fn of(row: &SqliteRow) -> Result<Exported> {
+        Ok(Exported {
+            number: row.try_get(0)?,
+            at: row.try_get(1)?,
+            kind: row.try_get(2)?,
+            scope: row.try_get(3)?,
+            address: row.try_get(4)?,
+            revision: row.try_get(5)?,
+            actor: row.try_get(6)?,
+            reason: row.try_get(7)?,
+            message: row.try_get(8)?,
+            hash: to_hex(&row.try_get::<Vec<u8>, _>(9)?),
+        })
+    }
+
+    fn link(&self, before: &[u8]) -> String {
+        let (scope, address) = (self.scope.as_deref(), self.address.as_deref());
+        let row = (
+            self.number,
+            self.at,
+            self.kind.as_str(),
+            scope,
+            address,
+            self.revision.as_str(),
+            self.actor.as_str(),
+            self.reason.as_str(),
+            self.message.as_str(),
+        );
+        to_hex(&events::link(before, &row))
+    }
+}
+
+impl Reader {
+    /// At most `limit` events after the one with number `after`, the oldest first.
+    pub async fn exported(&self, after: i64, limit: i64) -> Result<Vec<Exported>> {
+        let mut conn = self.conn().await?;
+        let sql = format!("{} WHERE number > ?1 ORDER BY number LIMIT ?2", events::SELECT);
+        let found = sqlx::query(AssertSqlSafe(sql)).bind(after).bind(limit).fetch_all(&mut *conn).await;
+        let found = found.map_err(|error| self.error(error))?;
+        found.iter().map(Exported::of).collect()
+    }
+
+    /// True when the event is in the trail as it was exported, or the trail begins after it.
+    pub async fn continues(&self, last: &Exported) -> Result<bool> {
+        let found = self.exported(last.number - 1, 1).await?;
+        Ok(found.first().is_some_and(|now| now == last || now.number > last.number))
+    }
+}
+
+impl Db {
+    /// Takes events from before `cutoff` out of the trail; what is left still holds together. Returns how many went.
+    pub async fn trim_events(&self, cutoff: Duration) -> std::result::Result<u64, Error> {
+        let (reply, answer) = oneshot::channel();
+        let message = writer::Message::Trim(cutoff, reply);
+        self.queue.send(message).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+/// Removes the oldest events up to `cutoff`, and remembers the hash that the rest begins from. The last event
+/// stays: the next one is chained to it.
+pub(super) async fn trim(conn: &mut SqliteConnection, cutoff: Duration) -> Result<u64> {
+    let last: Option<(i64, Vec<u8>)> = sqlx::query_as(
+        "SELECT number, hash FROM event WHERE number < (SELECT max(number) FROM event)
+             AND number < coalesce((SELECT min(number) FROM event WHERE at >= ?1), 9223372036854775807)
+         ORDER BY number DESC LIMIT 1",
+    )
+    .bind(ms(cutoff))
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some((number, hash)) = last else { return Ok(0) };
+    sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
+        .bind(events::BEGIN)
+        .bind(format!("{number} {}", to_hex(&hash)))
+        .execute(&mut *conn)
+        .await?;
+    let gone = sqlx::query("DELETE FROM event WHERE number <= ?1").bind(number).execute(&mut *conn).await?;
+    Ok(gone.rows_affected())
+}
+
+/// Checks an export by itself.
+///
+/// Errors: a line cannot be read or is no event.
+pub fn verify(lines: impl BufRead) -> std::result::Result<Verification, String> {
+    let (mut checked, mut before): (u64, Option<Exported>) = (0, None);
+    for (index, line) in lines.lines().enumerate() {
+        let line = line.map_err(|error| format!("line {}: {error}", index + 1))?;
+        let event: Exported = serde_json::from_str(&line)
+            .map_err(|error| format!("line {} is no event: {error}", index + 1))?;
+        let broken = |why: &str| {
+            Ok(Verification { checked, broken: Some(Broken { number: event.number, why: why.into() }) })
+        };
+        let expected = match &before {
+            Some(before) if before.number + 1 != event.number => {
+                return broken("events before it are missing");
+            }
+            Some(before) => Some(event.link(&from_hex(&before.hash))),
+            None if event.number == 1 => Some(event.link(&events::GENESIS)),
+            // What came before is not here.
+            None => None,
+        };
+        if expected.is_some_and(|expected| expected != event.hash) {
+            return broken("it was changed after it was written");
+        }
+        checked += 1;
+        before = Some(event);
+    }
+    Ok(Verification { checked, broken: None })
+}
+
+pub(super) fn from_hex(text: &str) -> Vec<u8> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    (0..text.len() / 2).map_while(|index| byte(index * 2)).collect()
+}
