@@ -1,5 +1,6 @@
 -- Resources that a person keeps at an earlier revision. `template` is what the newest revision declared when it was
--- pinned, none where it declared nothing: once it declares something else the pin is over.
+-- pinned, none where it declared nothing, and `content` its manifest as written: once both are something else the pin
+-- is over. `declared` says whether the earlier revision declared it: if not, it is pinned away.
 CREATE TABLE pin (
     scope     TEXT NOT NULL,
     id        TEXT NOT NULL,
@@ -8,6 +9,8 @@ CREATE TABLE pin (
     commit_id TEXT NOT NULL,
     label     TEXT NOT NULL,
     template  BLOB,
+    content   BLOB,
+    declared  INTEGER NOT NULL,
     reason    TEXT NOT NULL,
     actor     TEXT NOT NULL,
     since     INTEGER NOT NULL,

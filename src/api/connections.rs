@@ -240,8 +240,16 @@ mod tests {
     async fn a_head_of_any_size_is_no_head() {
         while_serving(async |address| {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            let _ = stream.write_all(format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD)).as_bytes()).await;
+            let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(HEAD));
+            let _ = stream.write_all(head.as_bytes()).await;
             assert!(!rest(&mut stream).await.contains("hello"));
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx: {}\r\n\r\n",
+                "y".repeat(HEAD / 4)
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            assert!(rest(&mut stream).await.ends_with("hello"), "a smaller one is");
         })
         .await;
     }

@@ -99,6 +99,10 @@ pub(super) async fn hear(State(daemon): State<Arc<Daemon>>, request: Request) ->
 }
 
 async fn heard(daemon: &Daemon, request: Request) -> Result<(), Refused> {
+    // Strangers shall not have it hold a body.
+    if daemon.instance().hooks.at(request.uri().path()).is_none() {
+        return Err(Refused::nowhere());
+    }
     let (parts, body) = received(request, LIMIT, PATIENCE).await?.into_parts();
     // Already here and of a size that was looked at.
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();

@@ -112,6 +112,8 @@ struct Shown {
     sources: BTreeMap<Arc<str>, Following>,
     desired: Arc<Desired>,
     messages: Vec<String>,
+    /// Why nothing newer comes into force, of no source in particular.
+    failure: Option<String>,
 }
 
 impl Follower {
@@ -125,7 +127,7 @@ impl Follower {
     }
     /// What is wrong with manifests, for people.
     pub fn messages(&self) -> Vec<String> {
-        self.look(|shown| shown.messages.clone())
+        self.look(|shown| shown.failure.iter().chain(&shown.messages).cloned().collect())
     }
     fn look<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
         look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
@@ -487,6 +489,9 @@ impl Loop {
         let loaded = self.try_load().await;
         if let Err(failure) = &loaded {
             tracing::error!(error = %failure, "revision cannot come into force");
+            let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            let text = format!("error: no revision can come into force: {failure}{hint}");
+            self.shown.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(text);
             // The next poll is as good as a first one.
             let soon = self.session.surveyor.cx.clock.now() + AGAIN;
             self.pins_due = self.pins_due.map(|due| due.max(soon));
@@ -541,7 +546,8 @@ impl Loop {
                 (true, Some((offered, _))) => {
                     let (in_force, rev) = (Some(snapshot.revision.clone()), Some(offered.to_string()));
                     let known = SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() };
-                    self.session.poll(&source.config, known).await.ok()
+                    // What cannot be had of it any more is offered again by the next poll.
+                    Some(self.session.poll(&source.config, known).await.unwrap_or(snapshot))
                 }
                 _ => Some(snapshot),
             };
@@ -559,6 +565,7 @@ impl Loop {
         {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.desired = desired.clone();
+            shown.failure = None;
             shown.messages = messages.into_values().flatten().collect();
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");

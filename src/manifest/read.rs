@@ -8,6 +8,7 @@ use super::{
     resolve::{Resolved, host_text},
     select,
     standing::Standing,
+    substitute::Put,
     vars::{self, Variables},
 };
 use reconciled_provider::{
@@ -32,6 +33,8 @@ pub(super) struct Loading<'a> {
     pub(super) counts: Counts,
     /// Outputs that were asked for, known or not.
     pub(super) asked: RefCell<BTreeSet<Reference>>,
+    /// Values of other manifests that were looked up, by unit and path.
+    pub(super) looked_up: RefCell<HashMap<(usize, Arc<str>), Put>>,
 }
 
 /// One source during a load.
@@ -132,6 +135,7 @@ impl<'a> Loading<'a> {
             verbatim,
             counts: Counts::default(),
             asked: RefCell::default(),
+            looked_up: RefCell::default(),
         };
         let mut files = HashMap::new();
         for source in request.sources {

@@ -18,6 +18,11 @@ use reconciled_provider::{
 };
 use std::{cell::RefCell, sync::Arc};
 
+/// How far a value is followed from manifest to manifest: each step takes room on the stack.
+const DEEPEST: usize = 32;
+/// Longest text that references may come to: two in each of a row of manifests would double it at each.
+const LONGEST: usize = 64 << 10;
+
 /// One step of a path: `records[0].name` has three, `records[name=www,type=A]` has two.
 #[derive(Clone, Debug, PartialEq)]
 enum Step<'a> {
@@ -155,9 +160,17 @@ impl Resolver<'_, '_> {
         if !text.contains("${") || loading.is_verbatim(target, &steps[0].to_string()) {
             return Put::Value(text, kind);
         }
-        // Race of definitions: the circle is told by the graph, which knows all of its members.
+        let place = (index, Arc::from(path));
+        if let Some(put) = loading.looked_up.borrow().get(&place) {
+            return put.clone();
+        }
+        // A circle is told by the graph, which knows all of its members.
         if self.trail.contains(&index) {
             return Put::Failed;
+        }
+        if self.trail.len() > DEEPEST {
+            let text = format!("`{address}` refers to a manifest that refers to another, {DEEPEST} deep");
+            return self.too_far(wrong(text).hint("refer to the one that has the value"), span);
         }
         let (mut problems, mut within) = (Vec::new(), Resolved::default());
         let trail = self.trail.iter().copied().chain([index]).collect();
@@ -167,6 +180,7 @@ impl Resolver<'_, '_> {
             unit: target,
             problems: &mut problems,
             trail,
+            beyond: None,
         });
         let (within, used) = (RefCell::new(&mut within), RefCell::new(None));
         let new = replaced(&text, &|root| {
@@ -176,9 +190,19 @@ impl Resolver<'_, '_> {
             }
             put
         });
-        // What is wrong there is told there.
-        match new {
-            None => Put::Failed,
+        if let Some(beyond) = inner.into_inner().beyond {
+            return self.too_far(beyond, span);
+        }
+        // What is wrong there is told there, if it is applied here.
+        if !matches!(target.standing, Standing::Offered { .. }) {
+            self.problems.extend(problems.into_iter().map(|(problem, _)| (problem, span)));
+        }
+        let put = match new {
+            None => return Put::Failed,
+            Some((text, _)) if text.len() > LONGEST => {
+                let text = format!("`{address}` comes to more than {} KiB of text", LONGEST >> 10);
+                return self.too_far(wrong(text).hint("refer to less of it"), span);
+            }
             Some((_, Some(ScalarKind::Unknown(references)))) => {
                 references.first().map_or(Put::Failed, |reference| Put::Unknown(reference.clone()))
             }
@@ -189,7 +213,18 @@ impl Resolver<'_, '_> {
                     None => Put::Value(text, kind),
                 }
             }
+        };
+        loading.looked_up.borrow_mut().insert(place, put.clone());
+        put
+    }
+
+    /// Each manifest on the way sees another end of it: who began says so.
+    fn too_far(&mut self, problem: Problem, span: Span) -> Put {
+        if self.trail.len() == 1 {
+            return self.miss(problem, span);
         }
+        self.beyond = Some(problem);
+        Put::Failed
     }
 
     /// A file that cannot be read is one problem, not one for everything that may be in it.

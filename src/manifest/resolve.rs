@@ -110,9 +110,15 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
         }
         let mut problems = Vec::new();
         let unit = &loading.units[index];
-        let mut resolved =
-            Resolver { loading, directory: &directory, unit, problems: &mut problems, trail: vec![index] }
-                .resolve();
+        let mut resolved = Resolver {
+            loading,
+            directory: &directory,
+            unit,
+            problems: &mut problems,
+            trail: vec![index],
+            beyond: None,
+        }
+        .resolve();
         let problems: Vec<Problem> = problems
             .into_iter()
             .map(|(problem, span)| standing::place(loading, unit, problem, span))
@@ -134,6 +140,8 @@ pub(super) struct Resolver<'a, 'b> {
     pub(super) problems: &'a mut Vec<(Problem, Span)>,
     /// Manifests whose values are being looked up, one for the other.
     pub(super) trail: Vec<usize>,
+    /// What went too far, wherever on the way that was.
+    pub(super) beyond: Option<Problem>,
 }
 
 impl Resolver<'_, '_> {

@@ -411,6 +411,26 @@ fn manifests_that_say_what_the_other_says_are_a_circle() {
 }
 
 #[test]
+fn a_row_of_references_ends_in_an_error_and_not_in_memory_or_stack() {
+    let row = |length: usize, value: &dyn Fn(usize) -> String| {
+        let one = |index: usize| {
+            thing(
+                &format!("t{index:04}"),
+                &format!("{{records: [{{name: x{index}, value: \"{}\"}}]}}", value(index)),
+            )
+        };
+        let last = thing(&format!("t{length:04}"), "{records: [{name: last, value: v}]}");
+        let all: Vec<String> = (0..length).map(one).chain([last]).collect();
+        shown(&Setup::new(&[("a.yaml", &all.join("---\n"))]).once())
+    };
+    let next = |index: usize| format!("${{Thing/t{:04}:spec.records[0].value}}", index + 1);
+    assert_eq!(row(20, &next), "");
+    assert!(row(3_000, &next).contains("refers to a manifest that refers to another, 32 deep"));
+    let twice = |index: usize| format!("{0}{0}", next(index));
+    assert!(row(25, &twice).contains("comes to more than 64 KiB of text"));
+}
+
+#[test]
 fn a_name_made_of_an_output_is_refused() {
     let text = thing("a", "{}") + "---\n" + &thing("b", "{records: [{name: \"${Thing/a:arn}\"}]}");
     let mut setup = Setup::new(&[("a.yaml", &text)]);

@@ -8,7 +8,7 @@ use crate::{
     session::{Failure, Session, Snapshot},
     store::{Db, PinEntry, Stamp},
 };
-use reconciled_engine::{Desired, Extent, Pin, Store, Write, store::Event};
+use reconciled_engine::{Desired, Extent, Pin, Store, Write, pin, store::Event};
 use reconciled_provider::{Address, Hash, ManifestKey, Pattern, Policy, Resource, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,11 @@ pub async fn rollback(
         ));
     }
     let then = session.desired_at(&source, &commit, &newest.outputs).await?;
+    // What is meant for another host, or for a provider of another name, is not gone in that revision.
+    let elsewhere = then.sources.get(&source).map(|state| (&state.unassigned, &state.unselected));
+    let is_elsewhere = |manifest: &ManifestKey| {
+        elsewhere.is_some_and(|(one, other)| one.contains(manifest) || other.contains(manifest))
+    };
     let (was, is) = (declared(&then, &source), declared(&newest.desired, &source));
     let is_meant = |place: &Place<'_>, found: &Found<'_>| {
         let observer = session.observer(&place.0.provider);
@@ -83,10 +88,17 @@ pub async fn rollback(
     let (mut pins, mut released) = (Vec::new(), Vec::new());
     for place in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
         let (old, new) = (was.get(&place), is.get(&place));
-        let Some(found) = old.or(new) else { continue };
+        let Some(found) = new.or(old) else { continue };
         let Some(address) = is_meant(&place, found) else { continue };
+        if old.is_none() && is_elsewhere(found.manifest) {
+            return Err(Failure::hinted(
+                format!("{address} was not meant for this host, or for a provider it has, at {label}"),
+                "choose a later revision, or leave it out with --target",
+            ));
+        }
         if old.map(Found::essence) == new.map(Found::essence) {
-            released.extend(known.get(&(place.0.clone(), place.1.clone())));
+            let pin = known.get(&(place.0.clone(), place.1.clone()));
+            released.extend(pin.filter(|pin| pin.manifest.source() == &*source));
             continue;
         }
         pins.push(Pin {
@@ -97,6 +109,8 @@ pub async fn rollback(
             commit: commit.clone(),
             label: label.clone(),
             template: new.map(|new| new.template),
+            content: new.map(|new| new.content),
+            declared: old.is_some(),
             reason: ask.reason.as_str().into(),
             actor: actor.into(),
             since: now,
@@ -178,7 +192,9 @@ type Place<'a> = (&'a Scope, &'a ResourceId);
 struct Found<'a> {
     manifest: &'a ManifestKey,
     address: &'a Address,
+    /// Of all that declare it: with `merge: true` these may be several.
     template: Hash,
+    content: Hash,
     policy: &'a Policy,
 }
 
@@ -191,20 +207,19 @@ impl Found<'_> {
 fn declared<'a>(desired: &'a Desired, source: &str) -> BTreeMap<Place<'a>, Found<'a>> {
     let mut all = BTreeMap::new();
     for (scope, resources) in &desired.scopes {
-        for resource in resources {
-            let meta = desired.manifest(resource.origin);
-            if meta.key.source() == source {
-                all.entry((scope, &resource.id)).or_insert_with(|| of(desired, resource));
-            }
+        for run in resources.chunk_by(|a, b| a.id == b.id) {
+            let of_source = |r: &&Resource| desired.manifest(r.origin).key.source() == source;
+            let Some(first) = run.iter().find(of_source) else { continue };
+            let Some((template, content)) = pin::declared(desired, scope, &first.id, source) else {
+                continue;
+            };
+            let meta = desired.manifest(first.origin);
+            let policy = desired.policies.get(first.policy);
+            let found = Found { manifest: &meta.key, address: &meta.address, template, content, policy };
+            all.insert((scope, &first.id), found);
         }
     }
     all
-}
-
-fn of<'a>(desired: &'a Desired, resource: &Resource) -> Found<'a> {
-    let meta = desired.manifest(resource.origin);
-    let policy = desired.policies.get(resource.policy);
-    Found { manifest: &meta.key, address: &meta.address, template: resource.spec.template(), policy }
 }
 
 /// Lets what `meant` names go on from the revision it is kept at. What a label means is known to plans only.

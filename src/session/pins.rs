@@ -93,7 +93,13 @@ impl Session {
                     format!("to let it go on: reconciled resume {}", pin.address),
                 )
             })?;
-            put_back(desired, &then, &group);
+            let label = group[0].label.clone();
+            put_back(desired, &then, &group).map_err(|address| {
+                Failure::hinted(
+                    format!("{address} is kept at {label}, which declares it otherwise on this host by now"),
+                    format!("to let it go on: reconciled resume {address}"),
+                )
+            })?;
         }
         Ok(pins)
     }
@@ -118,13 +124,19 @@ impl Session {
             caches.entry(key).or_default().clone()
         };
         let (_, loaded) = self.parse(vec![snapshot], Owners::new(), outputs.clone(), cache).await?;
-        // What is broken declares nothing, and that would be deleted.
+        // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
         if let Some(error) = loaded.problems.iter().find(|reported| reported.problem.is_error()) {
             let label = commit.get(..7).unwrap_or(commit);
             return Err(Failure::hinted(
                 format!("revision {label} of source {source} has errors now: {}", error.problem.message),
                 format!("to see them: reconciled plan --source {source} --rev {label}"),
             ));
+        }
+        if loaded.desired.sources.get(source).is_none_or(|state| !state.is_whole()) {
+            let label = commit.get(..7).unwrap_or(commit);
+            return Err(Failure::plain(format!(
+                "not all of revision {label} of source {source} can be read"
+            )));
         }
         Ok(Arc::new(loaded.desired))
     }

@@ -231,11 +231,16 @@ pub(super) fn poll(
     };
     if let Some(rev) = &known.rev {
         commit = mirror.resolve(rev)?;
-        // What is taken from the mirror alone was judged when it was polled.
-        signer = if known.is_local { None } else { mirror.judge(in_force, commit.oid)? };
+        // The mirror also has what was refused.
+        signer = mirror.judge(in_force, commit.oid)?;
     }
     // A commit consents when it comes into force, not for as long as it is.
-    let is_new = in_force != Some(commit.oid) && behind.is_none();
+    // One that was in force before what is now does not consent again.
+    let was_before = match in_force {
+        Some(in_force) => in_force == commit.oid || mirror.descends(commit.oid, in_force)?,
+        None => false,
+    };
+    let is_new = !was_before && behind.is_none();
     let approves = match is_new && source.approve.contains(&Approver::Trailer) {
         true => approves(&source.name, &commit),
         false => Vec::new(),

@@ -16,8 +16,9 @@ use std::sync::Arc;
 pub(super) async fn put(conn: &mut SqliteConnection, pin: &Pin) -> Result<()> {
     sqlx::query(
         "INSERT OR REPLACE INTO pin
-             (scope, id, address, manifest, commit_id, label, template, reason, actor, since, until)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             (scope, id, address, manifest, commit_id, label, template, reason, actor, since, until, content,
+              declared)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )
     .bind(pin.scope.to_string())
     .bind(pin.id.0.clone())
@@ -30,9 +31,11 @@ pub(super) async fn put(conn: &mut SqliteConnection, pin: &Pin) -> Result<()> {
     .bind(pin.actor.clone())
     .bind(ms(pin.since))
     .bind(pin.until.map(ms))
+    .bind(pin.content.as_ref().map(|hash| &hash.0[..]))
+    .bind(pin.declared)
     .execute(&mut *conn)
     .await?;
-    raise(conn, &pin.manifest).await
+    raise(conn, &pin.manifest, &pin.scope, &pin.id).await
 }
 
 /// Ends a pin.
@@ -43,15 +46,24 @@ pub(super) async fn end(conn: &mut SqliteConnection, scope: &Scope, id: &Resourc
         .fetch_optional(&mut *conn)
         .await?;
     match gone {
-        Some(row) => raise(conn, &ManifestKey(row.try_get::<&str, _>(0)?.into())).await,
+        Some(row) => raise(conn, &ManifestKey(row.try_get::<&str, _>(0)?.into()), scope, id).await,
         None => Ok(()),
     }
 }
 
-/// Raises the generation of a manifest.
-async fn raise(conn: &mut SqliteConnection, manifest: &ManifestKey) -> Result<()> {
-    sqlx::query("UPDATE manifest SET pins = pins + 1 WHERE key = ?1")
+/// Raises the generation of the manifests that may write the resource: the one of the pin and the one it is tracked for.
+async fn raise(
+    conn: &mut SqliteConnection,
+    manifest: &ManifestKey,
+    scope: &Scope,
+    id: &ResourceId,
+) -> Result<()> {
+    let sql = "UPDATE manifest SET pins = pins + 1
+               WHERE key = ?1 OR key = (SELECT manifest FROM inventory WHERE scope = ?2 AND id = ?3)";
+    sqlx::query(sql)
         .bind(manifest.0.clone())
+        .bind(scope.to_string())
+        .bind(id.0.clone())
         .execute(conn)
         .await?;
     Ok(())
@@ -60,7 +72,8 @@ async fn raise(conn: &mut SqliteConnection, manifest: &ManifestKey) -> Result<()
 /// All pins, by scope and id.
 pub(super) async fn all(conn: &mut SqliteConnection) -> Result<Vec<Pin>> {
     let found = sqlx::query(
-        "SELECT scope, id, address, manifest, commit_id, label, template, reason, actor, since, until
+        "SELECT scope, id, address, manifest, commit_id, label, template, reason, actor, since, until,
+                content, declared
          FROM pin ORDER BY scope, id",
     )
     .fetch_all(conn)
@@ -83,5 +96,7 @@ fn read(row: &SqliteRow) -> Result<Pin> {
         actor: text(8)?,
         since: at(row.try_get(9)?),
         until: row.try_get::<Option<i64>, _>(10)?.map(at),
+        content: row.try_get::<Option<&[u8]>, _>(11)?.map(hash).transpose()?,
+        declared: row.try_get(12)?,
     })
 }

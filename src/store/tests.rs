@@ -957,6 +957,8 @@ fn pin(id: &str, until: Option<Duration>) -> Pin {
         commit: "0123456789".repeat(4).into(),
         label: "0123456".into(),
         template: until.map(|_| Hash::of(b"newest")),
+        content: until.map(|_| Hash::of(b"content")),
+        declared: until.is_some(),
         reason: "it is down".into(),
         actor: "ada".into(),
         since: NOW,

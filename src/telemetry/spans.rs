@@ -187,13 +187,16 @@ impl Exporter {
             .body(message.encode_to_vec());
         let result = http::send(request).await;
         match (&result, self.is_away) {
-            (Ok(_), true) => tracing::info!(collector = %self.url, "spans are sent again"),
+            (Ok(_), true) => tracing::info!(collector = self.url.host_str(), "spans are sent again"),
             (Err(error), false) => {
                 let hint = match self.url.port() {
                     Some(4317) => "; 4317 is the port of OTLP over gRPC, OTLP over HTTP has 4318",
                     _ => "",
                 };
-                tracing::warn!(collector = %self.url, "spans cannot be sent and are dropped: {error}{hint}");
+                tracing::warn!(
+                    collector = self.url.host_str(),
+                    "spans cannot be sent and are dropped: {error}{hint}"
+                );
             }
             _ => {}
         }

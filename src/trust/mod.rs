@@ -159,7 +159,10 @@ impl Keys {
                 Some(certificates) => certificates.judge(signed, signature, now),
                 None => Err(Doubt::NoKeys { kind: "an OpenPGP key", missing: "`verify.gpgKeys`" }),
             },
-            other => Err(Doubt::Malformed(format!("{other:?} begins no signature of ssh or OpenPGP"))),
+            other => {
+                let shown: String = other.chars().take(60).collect();
+                Err(Doubt::Malformed(format!("{shown:?} begins no signature of ssh or OpenPGP")))
+            }
         }
     }
 }

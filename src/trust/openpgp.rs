@@ -10,7 +10,7 @@ use pgp::{
     packet::{Signature, SignatureType},
     types::{KeyDetails, Tag},
 };
-use std::{io::Cursor, time::Duration};
+use std::{collections::HashSet, io::Cursor, time::Duration};
 
 /// The public keys of a file.
 #[derive(Debug, Default)]
@@ -51,6 +51,12 @@ impl Certificates {
         }
         if keys.is_empty() {
             return Err("there is no public key in it".into());
+        }
+        // Two copies may differ in a revocation, and only one of them would be looked at.
+        let mut seen = HashSet::new();
+        if let Some(twice) = keys.iter().find(|key| !seen.insert(key.fingerprint().to_string())) {
+            let key = twice.fingerprint();
+            return Err(format!("key {key} is in it twice: write the file anew from one export of each key"));
         }
         Ok(Certificates { keys })
     }
@@ -141,20 +147,31 @@ fn problem(
     // What the owner said last about the key counts.
     let users = key.details.users.iter().flat_map(|user| {
         let own = |one: &&Signature| {
-            one.is_certification() && one.verify_certification(primary, Tag::UserId, &user.id).is_ok()
+            // Who withdraws a name says nothing about the key.
+            one.is_certification()
+                && one.typ() != Some(SignatureType::CertRevocation)
+                && one.verify_certification(primary, Tag::UserId, &user.id).is_ok()
         };
         user.signatures.iter().filter(own)
     });
     let direct = key.details.direct_signatures.iter();
     let direct =
         direct.filter(|one| one.typ() == Some(SignatureType::Key) && one.verify_key(primary).is_ok());
-    let Some(own) = users.chain(direct).max_by_key(|one| one.created().map_or(0, |at| at.as_secs())) else {
+    let newest = |one: &&Signature| one.created().map_or(0, |at| at.as_secs());
+    let direct = direct.max_by_key(newest);
+    // Of a name and of the key itself the last word counts each: neither takes back an end that the other sets.
+    let named = users.max_by_key(newest);
+    let Some(own) = named.or(direct) else {
         return Some("the key has no signature of its own".into());
     };
-    if is_over(primary, own, now) {
+    if named.into_iter().chain(direct).any(|one| is_over(primary, one, now)) {
         return Some("the key has expired".into());
     }
-    let made = u64::from(signature.created()?.as_secs());
+    // Without a time nothing below could be judged.
+    let Some(made) = signature.created() else {
+        return Some("its signature does not say when it was made".into());
+    };
+    let made = u64::from(made.as_secs());
     if signature.signature_expiration_time().is_some_and(|lasts| ends(made, lasts.as_secs(), now)) {
         return Some("the signature has expired".into());
     }

@@ -25,6 +25,10 @@ pub struct Pin {
     pub label: Arc<str>,
     /// What the newest revision declared when it was pinned, references unresolved; none where it declared nothing.
     pub template: Option<Hash>,
+    /// The manifests that declared it then, as written.
+    pub content: Option<Hash>,
+    /// The earlier revision declares it; else it is pinned away.
+    pub declared: bool,
     /// Why.
     pub reason: Arc<str>,
     /// By whom.
@@ -36,41 +40,69 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// True once its time is over, or the newest revision declares something else than when it began.
+    /// True once its time is over, the newest revision declares something else than when it began, or another source
+    /// declares the resource.
     pub fn is_over(&self, newest: &Desired, now: Duration) -> bool {
         let source = newest.sources.get(self.manifest.source());
         // What a source declares is only known where all of it could be read.
         let is_known = source.is_some_and(|source| source.is_whole());
-        let is_changed = is_known && template(newest, self) != self.template;
-        self.until.is_some_and(|until| now >= until) || is_changed
+        let is = declared(newest, &self.scope, &self.id, self.manifest.source());
+        let (template, content) = (is.map(|(template, _)| template), is.map(|(_, content)| content));
+        // The same document that comes to something else is another version of this program, no commit.
+        let is_changed = is_known && template != self.template && content != self.content;
+        let mut others = run(newest, &self.scope, &self.id).iter();
+        let is_handed_over = others.any(|resource| {
+            newest.manifest(resource.origin).key.source() != self.manifest.source()
+                && !newest.policies.get(resource.policy).merge
+        });
+        self.until.is_some_and(|until| now >= until) || is_changed || is_handed_over
     }
 }
 
-/// What `desired` declares of the pinned resource.
-fn template(desired: &Desired, pin: &Pin) -> Option<Hash> {
-    of_source(desired, pin).next().map(|resource| resource.spec.template())
+/// All that declares a resource.
+fn run<'a>(desired: &'a Desired, scope: &Scope, id: &ResourceId) -> &'a [Resource] {
+    let all = desired.in_scope(scope);
+    let from = all.partition_point(|resource| resource.id < *id);
+    let to = from + all[from..].partition_point(|resource| resource.id == *id);
+    &all[from..to]
 }
 
-fn of_source<'a>(desired: &'a Desired, pin: &'a Pin) -> impl Iterator<Item = &'a Resource> {
-    let all = desired.in_scope(&pin.scope);
-    let from = all.partition_point(|resource| resource.id < pin.id);
-    let same = all[from..].iter().take_while(|resource| resource.id == pin.id);
-    same.filter(|resource| desired.manifest(resource.origin).key.source() == pin.manifest.source())
+/// What a source declares of a resource, in two hashes: what it comes to, references unresolved, and its manifests as
+/// written; none where it declares nothing.
+pub fn declared(desired: &Desired, scope: &Scope, id: &ResourceId, source: &str) -> Option<(Hash, Hash)> {
+    let of_source = |r: &&Resource| desired.manifest(r.origin).key.source() == source;
+    let all: Vec<&Resource> = run(desired, scope, id).iter().filter(of_source).collect();
+    let content = |resource: &Resource| desired.manifest(resource.origin).content;
+    match all[..] {
+        [] => None,
+        [one] => Some((one.spec.template(), content(one))),
+        _ => {
+            let templates: Vec<u8> = all.iter().flat_map(|r| r.spec.template().0).collect();
+            let contents: Vec<u8> = all.iter().flat_map(|r| content(r).0).collect();
+            Some((Hash::of(&templates), Hash::of(&contents)))
+        }
+    }
 }
 
 /// Puts what `then` declares in place of what `desired` declares, for each of `pins`; where it declared nothing,
 /// nothing is desired. `then` is the revision of all of them.
-pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) {
+///
+/// Errors: the address of a pin that `then` no longer declares, or now does, as when a host has other labels: nothing
+/// follows from that.
+pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<(), Address> {
     let mut manifests: BTreeMap<ManifestKey, u32> = BTreeMap::new();
     for (index, manifest) in desired.manifests.iter().enumerate() {
         manifests.insert(manifest.key.clone(), index as u32);
     }
+    let known = desired.manifests.len();
     for pin in pins {
-        let before: Vec<Resource> = of_source(then, pin).cloned().collect();
-        let newest: Vec<Resource> = of_source(desired, pin).cloned().collect();
-        let list = desired.scopes.entry(pin.scope.clone()).or_default();
-        list.retain(|resource| !newest.contains(resource));
-        let at = list.partition_point(|resource| resource.id <= pin.id);
+        let source = pin.manifest.source();
+        let before = run(then, &pin.scope, &pin.id).iter();
+        let before: Vec<&Resource> =
+            before.filter(|r| then.manifest(r.origin).key.source() == source).collect();
+        if before.is_empty() == pin.declared {
+            return Err(pin.address.clone());
+        }
         let mut put = Vec::with_capacity(before.len());
         for resource in before {
             let meta = then.manifest(resource.origin);
@@ -81,14 +113,27 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) {
             });
             let origin = Origin { manifest, ..resource.origin };
             let policy = desired.policies.intern(then.policies.get(resource.policy).clone());
-            put.push(Resource { origin, policy, ..resource });
+            put.push(Resource { origin, policy, ..resource.clone() });
         }
-        list.splice(at..at, put);
+        let others = run(desired, &pin.scope, &pin.id).iter();
+        let others = others.filter(|r| desired.manifest(r.origin).key.source() != source);
+        put.extend(others.cloned().collect::<Vec<_>>());
+        let list = desired.scopes.entry(pin.scope.clone()).or_default();
+        let from = list.partition_point(|resource| resource.id < pin.id);
+        let to = from + list[from..].partition_point(|resource| resource.id == pin.id);
+        list.splice(from..to, put);
         if list.is_empty() {
             desired.scopes.remove(&pin.scope);
         }
         desired.pinned.insert((pin.scope.clone(), pin.id.clone()), pin.label.clone());
     }
+    // What it waited for then may not be there any more, and would be waited for in vain.
+    for index in known..desired.manifests.len() {
+        let after = desired.manifests[index].after.iter();
+        let after = after.filter(|key| manifests.contains_key(*key)).cloned().collect();
+        desired.manifests[index].after = after;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -107,7 +152,7 @@ mod tests {
                 address: format!("Zone/{name}").parse().unwrap(),
                 file: format!("{name}.yaml").into(),
                 line: 1,
-                content: Hash::default(),
+                content: Hash::of(format!("{resources:?}").as_bytes()),
                 labels: BTreeMap::new(),
                 after: Arc::from([]),
                 moved_from: None,
@@ -135,12 +180,15 @@ mod tests {
             commit: "c".into(),
             label: "then".into(),
             template: None,
+            content: None,
+            declared: true,
             reason: "".into(),
             actor: "".into(),
             since: Duration::ZERO,
             until: None,
         };
-        pin.template = template(newest, &pin);
+        let is = declared(newest, &pin.scope, &pin.id, "s");
+        (pin.template, pin.content) = (is.map(|(template, _)| template), is.map(|(_, content)| content));
         pin
     }
 
@@ -154,10 +202,13 @@ mod tests {
     fn only_what_is_pinned_goes_back() {
         let then = desired(&[("gone", &[("d", "1"), ("e", "1")]), ("a", &[("a", "1"), ("b", "1")])]);
         let mut newest = desired(&[("a", &[("a", "2"), ("b", "2"), ("c", "2")])]);
-        let pins = ["b", "c", "d"].map(|id| pin(id, &newest));
-        put_back(&mut newest, &then, &pins.iter().collect::<Vec<_>>());
+        let pins = ["b", "c", "d"].map(|id| Pin { declared: id != "c", ..pin(id, &newest) });
+        put_back(&mut newest, &then, &pins.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(shown(&newest), ["a.yaml a 2", "a.yaml b 1", "then:gone.yaml d 1"]);
         assert_eq!(newest.pinned.len(), 3, "what is pinned away counts too");
+        // A revision that has become another, as on a host with other labels, deletes nothing.
+        let gone = Pin { declared: true, ..pin("c", &newest) };
+        assert_eq!(put_back(&mut newest, &then, &[&gone]), Err("Zone/a".parse().unwrap()));
     }
 
     #[test]
@@ -176,6 +227,10 @@ mod tests {
         check("a", &other, None, true);
         check("b", &other, None, true);
         check("a", &desired(&[]), None, true);
+        // The same document that comes to something else: another version of the program.
+        let mut upgraded = desired(&[("a", &[("a", "3")])]);
+        upgraded.manifests[0].content = before.manifests[0].content;
+        check("a", &upgraded, None, false);
         // What a broken file declares is not known: nothing follows from its absence.
         let mut broken = desired(&[]);
         broken.sources.get_mut("s").unwrap().prunes = false;
