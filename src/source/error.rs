@@ -202,6 +202,11 @@ impl std::fmt::Display for HostPort {
 }
 
 impl SourceError {
+    /// True when it was asked for a revision that is not there: nothing is wrong with the source.
+    pub fn is_of_the_question(&self) -> bool {
+        matches!(self, SourceError::RevisionNotFound { .. } | SourceError::CommitNotFound { .. })
+    }
+
     /// Returns what to do about it.
     pub fn hint(&self) -> String {
         match self {

@@ -174,7 +174,9 @@ impl Mirror {
     /// [`SourceError::RevisionNotFound`], [`SourceError::Corrupt`].
     pub fn resolve(&self, rev: &str) -> Result<CommitInfo, SourceError> {
         let repository = self.repository()?;
-        let found = repository.revparse_single(rev).and_then(|object| object.peel_to_commit());
+        // libgit2's own error for this looks like damage.
+        let wanted = if rev.contains('\0') { "" } else { rev };
+        let found = repository.revparse_single(wanted).and_then(|object| object.peel_to_commit());
         let commit = found.map_err(|error| match error.code() {
             ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
                 SourceError::RevisionNotFound {
