@@ -4,7 +4,7 @@
 //! Level-triggered: it is worked out from how things stand, so a missed message delays it and makes nothing wrong
 //! but the number of changes.
 
-use super::{Follower, Instance, follow::Told};
+use super::{Follower, Instance, follower::Told};
 use reconciled_engine::{
     Desired,
     scheduler::{Progress, Scheduler, Stance, Standing},

@@ -2,10 +2,13 @@
 //!
 //! Guarantees: a poll that hangs delays no other source; whoever asks is answered after a poll that began after
 //! the question, and after what it found came into force. Who only hints is not answered, and is followed by a poll
-//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning needs no remote: what is in force is taken
-//! from the mirrors.
+//! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
+//! needs no remote: what is in force is taken from the mirrors.
 
-use super::changes::changed;
+use super::{
+    changes::changed,
+    follower::{Follower, Following, Hints, News, Question, Shown, Told},
+};
 use crate::{
     config::SourceConfig,
     operation::Pushed,
@@ -18,164 +21,18 @@ use reconciled_engine::{
     store::Event,
 };
 use reconciled_provider::{Hash, Scope};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::sync::{Notify, mpsc, oneshot};
-
-/// How a source stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Following {
-    /// Full commit id that is in force; empty while there is none.
-    pub commit: String,
-    /// What people call it.
-    pub label: String,
-    /// Full commit id that the remote offered last; not in force while it is withheld or refused.
-    pub offered: String,
-    /// When its remote last answered, in seconds since the epoch.
-    pub polled_at: Option<u64>,
-    /// Why a newer revision cannot be had, and what to do.
-    pub behind: Option<(String, String)>,
-    /// Its manifests have an error, in force or withheld.
-    #[serde(default)]
-    pub broken: bool,
-    /// The commit that the scheduler was told of last.
-    #[serde(skip)]
-    pub told: Option<Told>,
-}
-
-/// A commit that the scheduler was told of: what stood before it says nothing about it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
-    /// Full commit id.
-    pub commit: Arc<str>,
-    /// When it was committed, since the epoch.
-    pub committed: Duration,
-    /// When it came to be known; none when it was in force before the daemon began.
-    pub seen: Option<Duration>,
-    /// When the scheduler was told.
-    pub at: Duration,
-}
+use tokio::sync::{mpsc, oneshot};
 
 /// Until sources are polled again after their revisions could not come into force.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// At least so much lies between the beginnings of polls that hints lead to.
 const HINTS: Duration = Duration::from_secs(1);
-
-/// What a question brought to light.
-#[derive(Clone, Debug, Default)]
-pub struct News {
-    /// Scopes in which something is desired otherwise than before the question.
-    pub changed: BTreeSet<Scope>,
-    /// What is wrong with the manifests of the sources that were meant, for people.
-    pub messages: Vec<String>,
-    /// Some of it is an error, or one of them cannot be had.
-    pub has_errors: bool,
-}
-
-/// A wish to have sources looked at now.
-struct Question {
-    /// Which; all without.
-    source: Option<Arc<str>>,
-    /// Consent to a rewind to this commit, and whose.
-    accept_rewind: Option<(Arc<str>, Arc<str>)>,
-    /// The push that led to the question.
-    pushed: Option<Pushed>,
-    /// Not the sources moved, but what is kept at earlier revisions of them: no remote need be asked.
-    is_about_pins: bool,
-    answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
-}
-
-/// The way to the loop.
-pub struct Follower {
-    questions: mpsc::UnboundedSender<Question>,
-    hints: Arc<Hints>,
-    shown: Arc<Mutex<Shown>>,
-}
-
-/// Sources that somebody says have moved. A set, so that saying it again costs nothing.
-#[derive(Default)]
-struct Hints {
-    sources: Mutex<BTreeSet<Arc<str>>>,
-    heard: Notify,
-}
-
-/// What others may look at while the loop runs.
-#[derive(Default)]
-struct Shown {
-    sources: BTreeMap<Arc<str>, Following>,
-    desired: Arc<Desired>,
-    messages: Vec<String>,
-    /// Why nothing newer comes into force, of no source in particular.
-    failure: Option<String>,
-}
-
-impl Follower {
-    /// How each source stands.
-    pub fn sources(&self) -> BTreeMap<Arc<str>, Following> {
-        self.look(|shown| shown.sources.clone())
-    }
-    /// What is desired.
-    pub fn desired(&self) -> Arc<Desired> {
-        self.look(|shown| shown.desired.clone())
-    }
-    /// What is wrong with manifests, for people.
-    pub fn messages(&self) -> Vec<String> {
-        self.look(|shown| shown.failure.iter().chain(&shown.messages).cloned().collect())
-    }
-    fn look<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
-        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Has a source, or all, looked at now. Waits for nothing.
-    pub fn wake(&self, source: Option<Arc<str>>) {
-        let question =
-            Question { source, accept_rewind: None, pushed: None, is_about_pins: false, answer: None };
-        let _ = self.questions.send(question);
-    }
-
-    /// Has a source looked at soon: somebody who is not believed says that it moved.
-    pub fn hint(&self, source: Arc<str>) {
-        self.hints.sources.lock().unwrap_or_else(PoisonError::into_inner).insert(source);
-        self.hints.heard.notify_one();
-    }
-
-    /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
-    /// where nobody waits any more.
-    ///
-    /// Errors: the state could not be written; the daemon stops.
-    pub async fn ask(
-        &self,
-        source: Option<Arc<str>>,
-        accept_rewind: Option<(Arc<str>, Arc<str>)>,
-        pushed: Option<Pushed>,
-    ) -> Result<News, Arc<Failure>> {
-        let (answer, told) = oneshot::channel();
-        let answer = Some(answer);
-        let question = Question { source, accept_rewind, pushed, is_about_pins: false, answer };
-        let _ = self.questions.send(question);
-        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
-    }
-}
-
-impl Follower {
-    /// Has what is kept at earlier revisions looked at anew, and waits until that is in force.
-    ///
-    /// Errors: such a revision cannot be read; the daemon stops.
-    pub async fn repin(&self) -> Result<News, Arc<Failure>> {
-        let (answer, told) = oneshot::channel();
-        let (source, answer) = (None, Some(answer));
-        let question = Question { source, accept_rewind: None, pushed: None, is_about_pins: true, answer };
-        let _ = self.questions.send(question);
-        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
-    }
-}
 
 type Polled = (Arc<str>, Result<Snapshot, Failure>);
 

@@ -3,7 +3,8 @@
 use super::{
     control,
     fate::{self, Fates},
-    follow::{self, Follower},
+    follow,
+    follower::Follower,
     tracked, upkeep,
 };
 use crate::{

@@ -13,6 +13,7 @@ mod changes;
 mod control;
 mod fate;
 mod follow;
+mod follower;
 mod instance;
 mod service;
 mod sync;
@@ -20,7 +21,7 @@ mod upkeep;
 
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
-pub use follow::{Follower, Following, News};
+pub use follower::{Follower, Following, News};
 pub use instance::{Instance, Options};
 pub(crate) use sync::{consented, pushed, sync};
 

@@ -1,0 +1,154 @@
+//! The way to the loop over the sources: what others ask it, and what it lets them look at.
+//!
+//! Guarantees: looking never waits for the loop; a question is answered, also when the loop ends.
+
+use crate::{operation::Pushed, session::Failure};
+use reconciled_engine::Desired;
+use reconciled_provider::Scope;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// How a source stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Following {
+    /// Full commit id that is in force; empty while there is none.
+    pub commit: String,
+    /// What people call it.
+    pub label: String,
+    /// Full commit id that the remote offered last; not in force while it is withheld or refused.
+    pub offered: String,
+    /// When its remote last answered, in seconds since the epoch.
+    pub polled_at: Option<u64>,
+    /// Why a newer revision cannot be had, and what to do.
+    pub behind: Option<(String, String)>,
+    /// Its manifests have an error, in force or withheld.
+    #[serde(default)]
+    pub broken: bool,
+    /// The commit that the scheduler was told of last.
+    #[serde(skip)]
+    pub told: Option<Told>,
+}
+
+/// A commit that the scheduler was told of: what stood before it says nothing about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Full commit id.
+    pub commit: Arc<str>,
+    /// When it was committed, since the epoch.
+    pub committed: Duration,
+    /// When it came to be known; none when it was in force before the daemon began.
+    pub seen: Option<Duration>,
+    /// When the scheduler was told.
+    pub at: Duration,
+}
+
+/// What a question brought to light.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// Scopes in which something is desired otherwise than before the question.
+    pub changed: BTreeSet<Scope>,
+    /// What is wrong with the manifests of the sources that were meant, for people.
+    pub messages: Vec<String>,
+    /// Some of it is an error, or one of them cannot be had.
+    pub has_errors: bool,
+}
+
+/// A wish to have sources looked at now.
+#[derive(Default)]
+pub(super) struct Question {
+    /// Which; all without.
+    pub(super) source: Option<Arc<str>>,
+    /// Consent to a rewind to this commit, and whose.
+    pub(super) accept_rewind: Option<(Arc<str>, Arc<str>)>,
+    /// The push that led to the question.
+    pub(super) pushed: Option<Pushed>,
+    /// Not the sources moved, but what is kept at earlier revisions of them: no remote need be asked.
+    pub(super) is_about_pins: bool,
+    pub(super) answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
+}
+
+/// The way to the loop.
+pub struct Follower {
+    pub(super) questions: mpsc::UnboundedSender<Question>,
+    pub(super) hints: Arc<Hints>,
+    pub(super) shown: Arc<Mutex<Shown>>,
+}
+
+/// Sources that somebody says have moved. A set, so that saying it again costs nothing.
+#[derive(Default)]
+pub(super) struct Hints {
+    pub(super) sources: Mutex<BTreeSet<Arc<str>>>,
+    pub(super) heard: Notify,
+}
+
+/// What others may look at while the loop runs.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub(super) sources: BTreeMap<Arc<str>, Following>,
+    pub(super) desired: Arc<Desired>,
+    pub(super) messages: Vec<String>,
+    /// Why nothing newer comes into force, of no source in particular.
+    pub(super) failure: Option<String>,
+}
+
+impl Follower {
+    /// How each source stands.
+    pub fn sources(&self) -> BTreeMap<Arc<str>, Following> {
+        self.look(|shown| shown.sources.clone())
+    }
+    /// What is desired.
+    pub fn desired(&self) -> Arc<Desired> {
+        self.look(|shown| shown.desired.clone())
+    }
+    /// What is wrong with manifests, for people.
+    pub fn messages(&self) -> Vec<String> {
+        self.look(|shown| shown.failure.iter().chain(&shown.messages).cloned().collect())
+    }
+    fn look<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
+        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has a source, or all, looked at now. Waits for nothing.
+    pub fn wake(&self, source: Option<Arc<str>>) {
+        let _ = self.questions.send(Question { source, ..Question::default() });
+    }
+
+    /// Has a source looked at soon: somebody who is not believed says that it moved.
+    pub fn hint(&self, source: Arc<str>) {
+        self.hints.sources.lock().unwrap_or_else(PoisonError::into_inner).insert(source);
+        self.hints.heard.notify_one();
+    }
+
+    /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
+    /// where nobody waits any more.
+    ///
+    /// Errors: the state could not be written; the daemon stops.
+    pub async fn ask(
+        &self,
+        source: Option<Arc<str>>,
+        accept_rewind: Option<(Arc<str>, Arc<str>)>,
+        pushed: Option<Pushed>,
+    ) -> Result<News, Arc<Failure>> {
+        self.answered(Question { source, accept_rewind, pushed, ..Question::default() }).await
+    }
+
+    /// Has what is kept at earlier revisions looked at anew, and waits until that is in force.
+    ///
+    /// Errors: such a revision cannot be read; the daemon stops.
+    pub async fn repin(&self) -> Result<News, Arc<Failure>> {
+        self.answered(Question { is_about_pins: true, ..Question::default() }).await
+    }
+
+    async fn answered(&self, question: Question) -> Result<News, Arc<Failure>> {
+        let (answer, told) = oneshot::channel();
+        let _ = self.questions.send(Question { answer: Some(answer), ..question });
+        told.await.unwrap_or_else(|_| Err(Arc::new(Failure::plain("the daemon is stopping"))))
+    }
+}
