@@ -9,7 +9,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, SurveyOptions, Surveyor},
+    survey::{Ahead, Recall, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -86,7 +86,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let reference = Reference::new(Role::Zone, "zone", INSTANCE, world.clone(), Arc::new(Calm));
     let provider: Arc<dyn Provider> = Arc::new(reference);
     let entries = [("zone".into(), watched(&provider, EntryPolicy::Sync, GuardLimits::default()))];
-    let surveyor = Surveyor { entries: entries.into(), cx, outside: None };
+    let surveyor = Surveyor { entries: entries.into(), cx, outside: None, recall: Recall::default() };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();
     let engine = Engine::new(surveyor, writers, store, INSTANCE.into());

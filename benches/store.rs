@@ -37,7 +37,6 @@ fn rows(scope: &Scope) -> Vec<Row> {
                 address: format!("Zone/example.com#host{n:06}/A").parse().expect("a valid address"),
                 tracked: Tracked::new(id.into(), Hash::of(&n.to_le_bytes())),
                 file: "zones/example.com.yaml".into(),
-                content: Hash::of(b"content"),
                 template: Hash::of(&n.to_le_bytes()),
                 normalizer: 1,
                 deletion: Deletion::Delete,

@@ -274,7 +274,8 @@ async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Ans
 /// What a push would change; consents to it first where the pusher may and says so.
 async fn push_plan(Asking { instance, actor }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
     let now = instance.session.clock.now();
-    Ok(operation::push(&instance.session, &instance.writing.db, &ask, &actor, now).await?)
+    let in_force = instance.follower.desired();
+    Ok(operation::push(&instance.session, &instance.writing.db, &in_force, &ask, &actor, now).await?)
 }
 
 /// Follows what a push set off.

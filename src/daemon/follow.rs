@@ -5,13 +5,10 @@
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
 //! needs no remote: what is in force is taken from the mirrors.
 
-use super::{
-    changes::changed,
-    follower::{Follower, Following, Hints, News, Question, Shown, Told},
-};
+use super::follower::{Follower, Following, Hints, News, Question, Shown, Told};
 use crate::{
     config::SourceConfig,
-    operation::Pushed,
+    operation::{Pushed, changed},
     session::{Failure, KnownOutputs, Outlook, Pins, Session, Snapshot, SourceAsk, Writing, chain},
 };
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};

@@ -13,7 +13,10 @@ use crate::{
     session::{Failure, Session, Writing},
     store::Db,
 };
-use reconciled_engine::scheduler::{Scheduler, Settings, Spawner, Stance};
+use reconciled_engine::{
+    scheduler::{Scheduler, Settings, Spawner, Stance},
+    survey::Recall,
+};
 use reconciled_provider::Hash;
 use std::{
     collections::BTreeMap,
@@ -25,6 +28,10 @@ use std::{
 };
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
+
+/// Resources of which it is kept what was seen and what is remembered, about 700 bytes each: what a push is planned
+/// from is often what was just verified.
+const RECALLED: usize = 20_000;
 
 /// How an instance is run.
 #[derive(Clone, Debug, Default)]
@@ -69,15 +76,17 @@ impl Instance {
     ///
     /// `db` is the state where it is open already.
     pub(super) async fn start(
-        session: Session,
+        mut session: Session,
         db: Option<Arc<Db>>,
         options: &Options,
         all: &TaskTracker,
     ) -> Result<Arc<Instance>, Failure> {
+        session.surveyor.recall = Recall::of(RECALLED);
         let writing = match db {
             Some(db) => session.writing(db),
             None => session.writer().await?,
         };
+        writing.db.keep_rows(RECALLED);
         let seed = Hash::of(session.config.instance.as_bytes()).0;
         let settings = Settings {
             resync: session.config.providers.iter().map(|entry| (entry.name.clone(), entry.resync)).collect(),

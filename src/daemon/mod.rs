@@ -9,7 +9,6 @@
 //! the same open state, or refuses and keeps the old one. After the wish to stop nothing new is written; what is
 //! in flight ends or stays in the journal.
 
-mod changes;
 mod control;
 mod fate;
 mod follow;

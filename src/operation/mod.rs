@@ -6,6 +6,7 @@
 
 mod adopt;
 mod approve;
+mod changes;
 mod explain;
 mod forget;
 mod notify;
@@ -19,6 +20,7 @@ mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
+pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use notify::{NotifyTestAsk, notify_test};

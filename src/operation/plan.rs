@@ -1,6 +1,6 @@
 //! What would change.
 
-use super::{Selected, Upload};
+use super::{Selected, Upload, changed};
 use crate::{
     config::Approver,
     render::plan::{Details, Document, Options},
@@ -11,10 +11,10 @@ use reconciled_engine::{
     Desired, Store,
     survey::{Ahead, Glance, Survey, SurveyOptions},
 };
-use reconciled_provider::Problem;
+use reconciled_provider::{Problem, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// What would change?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -87,10 +87,33 @@ pub(super) async fn plan_of(
     form: &Form,
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
-    let mut survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
-    outlook.consent(&mut survey, session.clock.now());
-    let document = document(session, &survey, &outlook.desired, &outlook.problems(), form);
+    let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
+    let document = consented(session, survey, &outlook, form);
     Ok((outlook, document))
+}
+
+/// What would change if `snapshots` took the place of `in_force`: only scopes for which that makes a difference are
+/// looked at.
+pub(super) async fn plan_from(
+    session: &Session,
+    reader: &Reader,
+    snapshots: Vec<Snapshot>,
+    in_force: &Desired,
+    form: &Form,
+) -> Result<(Outlook, Document), Failure> {
+    let outlook = session.load(snapshots, reader).await?;
+    let changed = changed(in_force, &outlook.desired);
+    let scopes: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
+    let untouched = scopes.len().saturating_sub(changed.len());
+    let options = SurveyOptions { only: Some(changed), ..SurveyOptions::default() };
+    let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
+    let document = Document { untouched, ..consented(session, survey, &outlook, form) };
+    Ok((outlook, document))
+}
+
+fn consented(session: &Session, mut survey: Survey, outlook: &Outlook, form: &Form) -> Document {
+    outlook.consent(&mut survey, session.clock.now());
+    document(session, &survey, &outlook.desired, &outlook.problems(), form)
 }
 
 /// Reads the manifests and glances at the remotes side by side.

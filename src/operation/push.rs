@@ -7,7 +7,7 @@
 use super::{
     Form, Upload,
     approve::{FEWEST, consent},
-    plan::plan_of,
+    plan::plan_from,
 };
 use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
@@ -18,7 +18,7 @@ use crate::{
     store::Db,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use reconciled_engine::{Store, store::Hold, survey::SurveyOptions};
+use reconciled_engine::{Desired, Store, store::Hold};
 use reconciled_provider::Hash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,12 +255,14 @@ pub(crate) fn followed(config: &Config, ask: &PushFollow) -> Result<SourceConfig
     })
 }
 
-/// Answers [`PushAsk`]; puts consent down first where it is given. Writes nothing to a remote.
+/// Answers [`PushAsk`], compared with the desired state `in_force`; puts consent down first where it is given. Writes
+/// nothing to a remote.
 ///
 /// Errors: no source is at the repository; consent to what is not held, or where push options may not consent.
 pub async fn push(
     session: &Session,
     db: &Db,
+    in_force: &Desired,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
@@ -282,7 +284,7 @@ pub async fn push(
     let tree = ask.upload.tree(limits)?;
     let plan = async || {
         let snapshots = session.as_pushed(meant, &ask.commit, &tree, db.reader()).await?;
-        plan_of(session, db.reader(), snapshots, &SurveyOptions::default(), &ask.form).await
+        plan_from(session, db.reader(), snapshots, in_force, &ask.form).await
     };
     let (mut outlook, mut document) = plan().await?;
     let unverified = unverified(&tracked, ask)?;

@@ -38,7 +38,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Surveyor, Watched},
+    survey::{Recall, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Problem, Provider, Stop};
 use std::{
@@ -167,7 +167,8 @@ impl Session {
             return Err(Failure::Problems(problems));
         }
         let config = Arc::new(config);
-        let surveyor = Surveyor { entries, cx, outside: Some(suspended::at_each_survey(&config, &clock)) };
+        let outside = Some(suspended::at_each_survey(&config, &clock));
+        let surveyor = Surveyor { entries, cx, outside, recall: Recall::default() };
         Ok(Session {
             config,
             config_path,

@@ -5,6 +5,7 @@
 use super::{
     error::{Result, StoreError},
     journal,
+    kept::Kept,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
     write::oldest_valid,
@@ -31,10 +32,21 @@ const LAST: &str = "\u{10ffff}";
 pub(super) async fn one(
     conn: &mut SqliteConnection,
     seal: Option<&Seal>,
+    kept: &Kept,
     scope: &Scope,
 ) -> Result<ScopeMemory> {
     let name = scope.to_string();
-    Ok(between(conn, seal, (&name, &name)).await?.remove(scope).unwrap_or_default())
+    let stamp = rows::stamp(conn, &name).await?;
+    let mut many = Many::new();
+    match kept.at(scope, stamp) {
+        Some(rows) => many.entry(scope.clone()).or_default().rows = rows.to_vec(),
+        None => {
+            inventory(conn, seal, (&name, &name), &mut many).await?;
+            kept.put(scope, stamp, many.get(scope).map_or(&[], |memory| &memory.rows));
+        }
+    }
+    besides(conn, seal, (&name, &name), &mut many).await?;
+    Ok(many.remove(scope).unwrap_or_default())
 }
 
 /// What is remembered of every scope that has anything besides a version.
@@ -43,6 +55,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
     many.retain(|_, memory| {
         let ScopeMemory {
             rows,
+            documents: _,
             open,
             claims_here,
             claims_made,
@@ -64,14 +77,26 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
 async fn between(conn: &mut SqliteConnection, seal: Option<&Seal>, range: (&str, &str)) -> Result<Many> {
     let mut many = Many::new();
     inventory(conn, seal, range, &mut many).await?;
+    besides(conn, seal, range, &mut many).await?;
+    Ok(many)
+}
+
+/// What is remembered besides rows.
+async fn besides(
+    conn: &mut SqliteConnection,
+    seal: Option<&Seal>,
+    range: (&str, &str),
+    many: &mut Many,
+) -> Result<()> {
+    documents(conn, range, many).await?;
     journal::open(conn, seal, range, |scope, open| many.entry(scope).or_default().open.push(open)).await?;
-    claims(conn, range, &mut many).await?;
-    consents(conn, range, &mut many).await?;
-    conditions(conn, range, &mut many).await?;
+    claims(conn, range, many).await?;
+    consents(conn, range, many).await?;
+    conditions(conn, range, many).await?;
     for (scope, version) in versions(conn, range).await? {
         many.entry(scope).or_default().version = Some(version);
     }
-    Ok(many)
+    Ok(())
 }
 
 async fn inventory(
@@ -92,6 +117,19 @@ async fn inventory(
         list.push(row);
     }
     keep(many, list);
+    Ok(())
+}
+
+async fn documents(conn: &mut SqliteConnection, (first, last): (&str, &str), many: &mut Many) -> Result<()> {
+    let found = sqlx::query("SELECT scope, manifest, content FROM document WHERE scope BETWEEN ?1 AND ?2")
+        .bind(first)
+        .bind(last)
+        .fetch_all(conn)
+        .await?;
+    for row in &found {
+        let manifest = ManifestKey(row.try_get::<&str, _>(1)?.into());
+        many.entry(scope(row.try_get(0)?)?).or_default().documents.insert(manifest, hash(row.try_get(2)?)?);
+    }
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod events;
 pub mod export;
 mod journal;
+mod kept;
 mod memory;
 mod notification;
 mod open;
@@ -161,18 +162,33 @@ impl Db {
         let pool = open::read_pool(file).await?;
         let (sender, queue) = mpsc::channel(writer::QUEUE);
         let tasks = TaskTracker::new();
-        let writer =
-            writer::Writer { conn, seal: seal.clone(), epoch, file: file.to_path_buf(), queue, lock };
+        let kept = Arc::<kept::Kept>::default();
+        let writer = writer::Writer {
+            conn,
+            seal: seal.clone(),
+            epoch,
+            file: file.to_path_buf(),
+            queue,
+            lock,
+            kept: kept.clone(),
+            touched: Vec::new(),
+        };
         tasks.spawn(writer.run());
         tasks.close();
         let clock = options.clock.clone();
-        let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file: file.to_path_buf() };
+        let file = file.to_path_buf();
+        let reader = Reader { pool, seal: Some(seal.clone()), clock, epoch, file, kept };
         Ok(Db { queue: sender, tasks, reader, seal })
     }
 
     /// The reading side.
     pub fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// Keeps rows of the scopes that were read last in memory, at most so many.
+    pub fn keep_rows(&self, most: usize) {
+        self.reader.kept.keep(most);
     }
 
     /// The keys of this installation.
@@ -204,6 +220,7 @@ pub struct Reader {
     clock: Arc<dyn Clock>,
     epoch: u64,
     file: PathBuf,
+    kept: Arc<kept::Kept>,
 }
 
 impl fmt::Debug for Reader {
@@ -234,7 +251,7 @@ impl Reader {
         let epoch = open::epoch(&mut conn).await.map_err(|error| error.of(&file))?;
         drop(conn);
         let seal = Seal::load(dir)?.map(Arc::new);
-        Ok(Reader { pool, seal, clock, epoch, file })
+        Ok(Reader { pool, seal, clock, epoch, file, kept: Arc::default() })
     }
 
     /// Reads the whole file and looks for damage.
@@ -248,7 +265,8 @@ impl Reader {
     /// A state in which nothing was ever written, for planning where there is none yet.
     pub async fn empty(clock: Arc<dyn Clock>) -> Result<Reader> {
         let pool = open::empty_pool().await?;
-        Ok(Reader { pool, seal: None, clock, epoch: 0, file: PathBuf::from(":memory:") })
+        let (file, kept) = (PathBuf::from(":memory:"), Arc::default());
+        Ok(Reader { pool, seal: None, clock, epoch: 0, file, kept })
     }
 
     /// The installation's key, where it could be read.
@@ -297,7 +315,7 @@ impl Store for Reader {
         if writes.is_empty() { Ok(()) } else { Err(StoreError::ReadOnly.into()) }
     }
     async fn scope(&self, scope: &Scope) -> Result<ScopeMemory, Error> {
-        read!(self, snapshot, tx => memory::one(&mut tx, self.seal.as_deref(), scope))
+        read!(self, snapshot, tx => memory::one(&mut tx, self.seal.as_deref(), &self.kept, scope))
     }
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
         read!(self, snapshot, tx => memory::all(&mut tx, self.seal.as_deref()))

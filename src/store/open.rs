@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// Name of the database in the state directory.
 pub const DATABASE: &str = "state.db";

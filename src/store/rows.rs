@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Inventory rows, each as one JSON array that [`Line`] reads: handing over twenty values costs more than their text.
-pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(content), hex(template), \
+pub(super) const SELECT: &str = "SELECT json_array(scope, id, manifest, address, file, hex(template), \
      hex(applied), normalizer, deletion, drift, merged, state, recheck_at, written_at, revision, remote, depends_on, \
      hex(private), hex(outputs)) FROM inventory";
 
@@ -35,7 +35,6 @@ struct Line<'a> {
     address: Cow<'a, str>,
     #[serde(borrow)]
     file: Cow<'a, str>,
-    content: Hash,
     template: Hash,
     applied: Hash,
     normalizer: u32,
@@ -62,13 +61,12 @@ const SIZES: [usize; 3] = [128, 8, 1];
 static UPSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(upsert));
 
 fn upsert(rows: usize) -> String {
-    const COLUMNS: [&str; 20] = [
+    const COLUMNS: [&str; 19] = [
         "scope",
         "id",
         "manifest",
         "address",
         "file",
-        "content",
         "template",
         "applied",
         "normalizer",
@@ -92,6 +90,21 @@ fn upsert(rows: usize) -> String {
         vec![marks; rows].join(","),
         sets.join(",")
     )
+}
+
+/// What all that is read of the rows of a scope stands by.
+pub(super) async fn stamp(conn: &mut SqliteConnection, scope: &str) -> Result<i64> {
+    let found = sqlx::query_scalar("SELECT stamp FROM inventory_stamp WHERE scope = ?1").bind(scope);
+    Ok(found.fetch_optional(conn).await?.unwrap_or(0))
+}
+
+/// Gives the rows of a scope a new stamp.
+pub(super) async fn touch(conn: &mut SqliteConnection, scope: &Scope) -> Result<i64> {
+    let raised = sqlx::query_scalar(
+        "INSERT INTO inventory_stamp (scope, stamp) VALUES (?1, 1)
+         ON CONFLICT (scope) DO UPDATE SET stamp = stamp + 1 RETURNING stamp",
+    );
+    Ok(raised.bind(scope.to_string()).fetch_one(conn).await?)
 }
 
 /// Puts or replaces rows by scope and id.
@@ -123,7 +136,6 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(row.manifest.0.clone())
         .bind(row.address.to_string())
         .bind(row.file.clone())
-        .bind(&row.content.0[..])
         .bind(&row.template.0[..])
         .bind(&applied.0[..])
         .bind(row.normalizer)
@@ -140,10 +152,10 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
 }
 
-/// Marks rows as seen to be as written.
-pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+/// Marks rows as seen to be as written; true when that changed any.
+pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
-    sqlx::query(
+    let done = sqlx::query(
         "UPDATE inventory SET state = 'settled', recheck_at = NULL
          WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
     )
@@ -151,18 +163,44 @@ pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[Re
     .bind(json(&ids))
     .execute(conn)
     .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Remembers from which documents a scope was planned.
+pub(super) async fn documents(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    list: &[(ManifestKey, Option<Hash>)],
+) -> Result<()> {
+    let scope = scope.to_string();
+    for (manifest, content) in list {
+        let query = match content {
+            Some(content) => sqlx::query(
+                "INSERT INTO document (scope, manifest, content) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (scope, manifest) DO UPDATE SET content = excluded.content",
+            )
+            .bind(&scope)
+            .bind(manifest.0.clone())
+            .bind(&content.0[..]),
+            None => sqlx::query("DELETE FROM document WHERE scope = ?1 AND manifest = ?2")
+                .bind(&scope)
+                .bind(manifest.0.clone()),
+        };
+        query.execute(&mut *conn).await?;
+    }
     Ok(())
 }
 
-/// Removes rows by id.
-pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+/// Removes rows by id; true when there was one.
+pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
-    sqlx::query("DELETE FROM inventory WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))")
-        .bind(scope.to_string())
-        .bind(json(&ids))
-        .execute(conn)
-        .await?;
-    Ok(())
+    let done =
+        sqlx::query("DELETE FROM inventory WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))")
+            .bind(scope.to_string())
+            .bind(json(&ids))
+            .execute(conn)
+            .await?;
+    Ok(done.rows_affected() > 0)
 }
 
 /// Reads one row of [`SELECT`].
@@ -188,7 +226,6 @@ pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Re
         manifest: ManifestKey(names.manifest.arc(&line.manifest)),
         address: names.address(&line.address),
         file: names.file.arc(&line.file),
-        content: line.content,
         template: line.template,
         normalizer: line.normalizer,
         deletion: line.deletion,
@@ -254,7 +291,6 @@ impl Last {
 pub(super) struct StoredRow<'a> {
     #[serde(borrow)]
     file: Cow<'a, str>,
-    content: Hash,
     template: Hash,
     applied: Hash,
     normalizer: u32,
@@ -286,7 +322,6 @@ impl<'a> StoredRow<'a> {
         };
         Ok(StoredRow {
             file: (&*row.file).into(),
-            content: row.content,
             template: row.template,
             applied: *applied,
             normalizer: row.normalizer,
@@ -324,7 +359,6 @@ impl<'a> StoredRow<'a> {
             manifest: ManifestKey(Arc::from(&*action.manifest)),
             address: address(&action.address),
             file: Arc::from(&*self.file),
-            content: self.content,
             template: self.template,
             normalizer: self.normalizer,
             deletion: self.deletion,

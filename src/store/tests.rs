@@ -1,3 +1,5 @@
+mod kept;
+
 use super::*;
 use futures_util::future::join_all;
 use reconciled_engine::{
@@ -53,7 +55,6 @@ fn row(id: &str) -> Row {
         manifest: key("example.com"),
         address: format!("Zone/example.com#{id}").parse().unwrap(),
         file: "zones/example.com.yaml".into(),
-        content: Hash::of(b"content"),
         template: Hash::of(b"template"),
         normalizer: 3,
         deletion: Deletion::Delete,

@@ -16,7 +16,7 @@ use reconciled_engine::{
 use reconciled_provider::{Hash, Lives, ManifestKey, ResourceId, Scope, Version};
 use sqlx::{Row as _, SqliteConnection};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -29,6 +29,16 @@ pub(super) struct Tx<'a> {
     pub(super) conn: &'a mut SqliteConnection,
     pub(super) seal: &'a Seal,
     pub(super) epoch: u64,
+    /// Scopes whose rows were changed, with their new stamps.
+    pub(super) touched: Vec<(Scope, i64)>,
+}
+
+impl Tx<'_> {
+    async fn touch(&mut self, scope: &Scope) -> Result<()> {
+        let stamp = rows::touch(self.conn, scope).await?;
+        self.touched.push((scope.clone(), stamp));
+        Ok(())
+    }
 }
 
 /// Carries out one write.
@@ -36,9 +46,27 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
     match write {
         Write::Start { scope, intents, fence, at } => journal::start(tx, scope, intents, fence, *at).await,
         Write::End(endings) => journal::end(tx, endings).await,
-        Write::Rows(list) => rows::put(tx.conn, tx.seal, list).await,
-        Write::Gone(scope, ids) => rows::remove(tx.conn, scope, ids).await,
-        Write::Settled(scope, ids) => rows::settle(tx.conn, scope, ids).await,
+        Write::Rows(list) => {
+            rows::put(tx.conn, tx.seal, list).await?;
+            let scopes: BTreeSet<&Scope> = list.iter().map(|row| &row.scope).collect();
+            for scope in scopes {
+                tx.touch(scope).await?;
+            }
+            Ok(())
+        }
+        Write::Gone(scope, ids) => {
+            if rows::remove(tx.conn, scope, ids).await? {
+                tx.touch(scope).await?;
+            }
+            Ok(())
+        }
+        Write::Settled(scope, ids) => {
+            if rows::settle(tx.conn, scope, ids).await? {
+                tx.touch(scope).await?;
+            }
+            Ok(())
+        }
+        Write::Documents(scope, list) => rows::documents(tx.conn, scope, list).await,
         Write::Conditions(scope, list) => conditions(tx.conn, scope, list).await,
         Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
         Write::Hold(hold) => put_hold(tx.conn, hold).await,

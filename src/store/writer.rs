@@ -8,6 +8,7 @@
 use super::{
     error::{Result, StoreError},
     export,
+    kept::{Kept, Touched},
     notification::{self, Notice},
     open::Lock,
     seal::Seal,
@@ -52,6 +53,9 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Message>,
     /// Held exactly as long as the connection.
     pub(super) lock: Option<Lock>,
+    pub(super) kept: Arc<Kept>,
+    /// What the transaction under way has touched.
+    pub(super) touched: Vec<Touched>,
 }
 
 impl Writer {
@@ -129,21 +133,23 @@ impl Writer {
     }
 
     async fn try_transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
+        self.touched.clear();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
         self.check_epoch().await?;
         let mut answers = Vec::with_capacity(group.len());
-        for writes in group {
+        for (number, writes) in group.iter().enumerate() {
             if group.len() == 1 {
-                self.apply(writes).await?;
+                self.apply(number, writes).await?;
                 answers.push(Ok(()));
                 continue;
             }
             sqlx::query("SAVEPOINT one").execute(&mut self.conn).await?;
-            let answer = self.apply(writes).await;
-            if let Err(error) = &answer
-                && sqlx::query("ROLLBACK TO one").execute(&mut self.conn).await.is_err()
-            {
-                return Err(StoreError::Unreadable(error.to_string()));
+            let answer = self.apply(number, writes).await;
+            if let Err(error) = &answer {
+                self.touched.retain(|touched| touched.commit != number);
+                if sqlx::query("ROLLBACK TO one").execute(&mut self.conn).await.is_err() {
+                    return Err(StoreError::Unreadable(error.to_string()));
+                }
             }
             sqlx::query("RELEASE one").execute(&mut self.conn).await?;
             answers.push(answer);
@@ -151,6 +157,9 @@ impl Writer {
         hit(group, "before");
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
+        for touched in &self.touched {
+            self.kept.follow(touched, &group[touched.commit][touched.write]);
+        }
         Ok(answers)
     }
 
@@ -200,13 +209,17 @@ impl Writer {
         if mine == now { Ok(()) } else { Err(StoreError::Superseded { mine, now }) }
     }
 
-    async fn apply(&mut self, writes: &[Write]) -> Result<()> {
-        let mut tx = Tx { conn: &mut self.conn, seal: &self.seal, epoch: self.epoch };
+    async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
+        let (conn, touched) = (&mut self.conn, Vec::new());
+        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, touched };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
             }
             write::apply(&mut tx, write).await?;
+            let touched = tx.touched.drain(..);
+            let touched = touched.map(|(scope, stamp)| Touched { commit, write: index, scope, stamp });
+            self.touched.extend(touched);
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ fn a_push_shows_its_plan_deploys_and_says_how_it_ended() {
     env.write("work/README.md", "words\n");
     env.git(&["add", "-A"]);
     env.git(&["commit", "-q", "-m", "words"]);
-    push(&env, &[]).exits(0).says(&["remote: No changes. 3 resources in sync.", ": nothing to change ("]);
+    push(&env, &[]).exits(0).says(&["remote: No changes. 1 scope untouched.", ": nothing to change ("]);
 
     // Who pushed is in the trail, beside who wrote it.
     env.run(&["history"]).exits(0).says(&["push", &format!("{short} pushed to main"), "A <a@example.com>"]);

@@ -39,6 +39,7 @@ enum Verdict {
 
 /// One push under examination.
 struct Push<'a> {
+    environment: &'a Environment,
     received: Received,
     daemon: Daemon,
     options: &'a Options,
@@ -64,6 +65,7 @@ pub(super) async fn run(
     let received = received(environment)?;
     let daemon = Daemon::find(socket, &received).await;
     let mut push = Push {
+        environment,
         received,
         daemon,
         options,
@@ -137,7 +139,18 @@ impl Push<'_> {
         }
         let short = commit.short();
         let tree = self.received.tree(commit.oid, limits(tracked))?;
-        if self.is_broken(&tree, tracked) {
+        let signed = self.signed(update, commit, tracked)?;
+        let approve = &self.options.approve;
+        let checking = self.check(commit, tracked);
+        // Here and at the daemon at once. Consent is put down with the plan, so it is given only to what is good.
+        let (problems, planned) = if !lines.is_empty() && approve.is_empty() {
+            let (problems, planned) =
+                tokio::join!(checking, self.plan(update, commit, &tree, approve, signed.clone()));
+            (problems?, Some(planned))
+        } else {
+            (checking.await?, None)
+        };
+        if self.is_broken(&problems) {
             self.out.talk(&format!("error: {short} is refused: its manifests have errors"));
             return Ok(Verdict::Refused);
         }
@@ -147,9 +160,16 @@ impl Push<'_> {
             self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
             return Ok(Verdict::Taken);
         }
-        let signed = self.signed(update, commit, tracked)?;
-        let Some(answer) = self.plan(update, commit, &tree, &self.options.approve, signed).await? else {
-            return Ok(Verdict::Taken);
+        let planned = match planned {
+            Some(planned) => planned?,
+            None => self.plan(update, commit, &tree, approve, signed).await?,
+        };
+        let answer = match planned {
+            Ok(answer) => answer,
+            Err(why) => {
+                why.iter().for_each(|line| self.out.talk(line));
+                return Ok(Verdict::Taken);
+            }
         };
         if !answer.unverified.is_empty() {
             for (error, hint) in &answer.unverified {
@@ -179,17 +199,22 @@ impl Push<'_> {
             return Verdict::Taken;
         }
         match self.received.tree(commit.oid, limits(sources)) {
-            Ok(tree) if self.is_broken(&tree, sources) => {}
-            Ok(tree) => {
-                if let Ok(Some(answer)) = self.plan(update, commit, &tree, &[], None).await {
-                    // Warnings were shown already.
-                    if answer.is_broken {
-                        answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+            Ok(tree) => match self.check(commit, sources).await {
+                Ok(problems) if self.is_broken(&problems) => {}
+                Ok(_) => match self.plan(update, commit, &tree, &[], None).await {
+                    Ok(Ok(answer)) => {
+                        // Warnings were shown already.
+                        if answer.is_broken {
+                            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+                        }
+                        let as_if = format!("for source {}, as if it followed {name}", names(sources));
+                        self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
                     }
-                    let as_if = format!("for source {}, as if it followed {name}", names(sources));
-                    self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
-                }
-            }
+                    Ok(Err(why)) => why.iter().for_each(|line| self.out.talk(line)),
+                    Err(_) => {}
+                },
+                Err(failure) => self.out.talk(&format!("note: {}: {failure}", commit.short())),
+            },
             Err(error) => self.out.talk(&format!("note: {}: {error}", commit.short())),
         }
         self.out.talk(&format!("not applied: no source follows {name}"));
@@ -247,8 +272,12 @@ impl Push<'_> {
         Ok(true)
     }
 
-    /// Tells every problem of the manifests; true when one is an error.
-    fn is_broken(&mut self, tree: &CommitTree, meant: &[PushSource]) -> bool {
+    /// Every problem of the manifests, looked for on a thread of its own.
+    fn check(
+        &self,
+        commit: &CommitInfo,
+        meant: &[PushSource],
+    ) -> impl Future<Output = Result<Vec<Problem>, Failure>> + use<> {
         let rules = |source: &PushSource| SourceRules {
             paths: source.paths.clone(),
             ignore: source.ignore.clone(),
@@ -258,16 +287,26 @@ impl Push<'_> {
         if all.is_empty() {
             all.push(SourceRules::default());
         }
-        let mut found: Vec<Problem> = Vec::new();
-        for rules in all {
-            let loaded = validate::check(tree, rules);
-            let problems = loaded.problems.into_iter().map(|reported| reported.problem);
-            found.extend(problems.filter(|problem| !found.contains(problem)).collect::<Vec<_>>());
+        let (environment, oid, limits) = (self.environment.clone(), commit.oid, limits(meant));
+        let checking = tokio::task::spawn_blocking(move || {
+            let tree = received(&environment)?.tree(oid, limits)?;
+            let mut found: Vec<Problem> = Vec::new();
+            for rules in all {
+                let loaded = validate::check(&tree, rules);
+                let problems = loaded.problems.into_iter().map(|reported| reported.problem);
+                found.extend(problems.filter(|problem| !found.contains(problem)).collect::<Vec<_>>());
+            }
+            Ok(found)
+        });
+        async move { checking.await.unwrap_or_else(|_| Err(Failure::plain("checking the manifests panicked"))) }
+    }
+
+    /// Tells every problem of the manifests; true when one is an error.
+    fn is_broken(&mut self, problems: &[Problem]) -> bool {
+        if !problems.is_empty() {
+            self.out.talk(problems::text(problems).trim_end());
         }
-        if !found.is_empty() {
-            self.out.talk(problems::text(&found).trim_end());
-        }
-        found.iter().any(Problem::is_error)
+        problems.iter().any(Problem::is_error)
     }
 
     /// What the daemon has to see to judge signatures; none where no source wants any.
@@ -288,27 +327,24 @@ impl Push<'_> {
         Ok(Some(SignedObjects::of(&objects)))
     }
 
-    /// The daemon's plan; none, and a line about it, where it cannot be had.
+    /// The daemon's plan, or lines that say why there is none.
     async fn plan(
-        &mut self,
+        &self,
         update: &Update,
         commit: &CommitInfo,
         tree: &CommitTree,
         approve: &[String],
         signed: Option<SignedObjects>,
-    ) -> Result<Option<PushAnswer>, Failure> {
+    ) -> Result<Result<PushAnswer, Vec<String>>, Failure> {
         let client = match &self.daemon.client {
             Ok(client) => client,
-            Err(failure) => {
-                let text = without_plan(failure, self.options);
-                self.out.talk(&text);
-                return Ok(None);
-            }
+            Err(failure) => return Ok(Err(vec![without_plan(failure, self.options)])),
         };
         if self.daemon.target.sources.is_empty() {
-            self.out.talk("note: no source of the daemon is this repository: nothing is planned or applied");
-            self.out.talk("hint: `reconciled init` prints the entry for its configuration");
-            return Ok(None);
+            return Ok(Err(vec![
+                "note: no source of the daemon is this repository: nothing is planned or applied".into(),
+                "hint: `reconciled init` prints the entry for its configuration".into(),
+            ]));
         }
         let ask = PushAsk {
             repository: self.received.place().to_string_lossy().into_owned(),
@@ -321,15 +357,11 @@ impl Push<'_> {
             signed,
         };
         match within(self.daemon.plan_timeout(), asked(client, &ask)).await {
-            Ok(answer) => Ok(Some(answer)),
+            Ok(answer) => Ok(Ok(answer)),
             Err(failure) if !ask.approve.is_empty() && !matches!(failure, Failure::Unreachable(_)) => {
                 Err(failure)
             }
-            Err(failure) => {
-                let text = without_plan(&failure, self.options);
-                self.out.talk(&text);
-                Ok(None)
-            }
+            Err(failure) => Ok(Err(vec![without_plan(&failure, self.options)])),
         }
     }
 

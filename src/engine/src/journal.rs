@@ -157,12 +157,7 @@ impl BatchJournal<'_> {
 fn half(step: &Step, row: Row) -> Row {
     let was = step.work.was.as_ref();
     let tracked = Tracked { applied: was.map_or_else(Hash::default, |w| w.tracked.applied), ..row.tracked };
-    Row {
-        tracked,
-        content: was.map_or_else(Hash::default, |w| w.content),
-        template: was.map_or_else(Hash::default, |w| w.template),
-        ..row
-    }
+    Row { tracked, template: was.map_or_else(Hash::default, |w| w.template), ..row }
 }
 
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
@@ -173,7 +168,6 @@ fn placeholder(scope: &Scope, step: &Step) -> Row {
         manifest: ManifestKey::new("", "", "Foreign", "", &step.id.0),
         address: step.address.clone(),
         file: "".into(),
-        content: Default::default(),
         template: Default::default(),
         normalizer: 0,
         deletion: reconciled_provider::Deletion::Delete,

@@ -23,8 +23,6 @@ pub struct Row {
     pub address: Address,
     /// File of the manifest when it was last applied.
     pub file: Arc<str>,
-    /// Hash of the manifest's document when it was last applied.
-    pub content: Hash,
     /// Hash of the declaration with references unresolved, as last applied.
     pub template: Hash,
     /// Normalizer version of the provider when it was last applied.
@@ -283,6 +281,8 @@ pub enum Write {
     Gone(Scope, Vec<ResourceId>),
     /// Rows seen to be as written: only their state becomes [`RowState::Settled`].
     Settled(Scope, Vec<ResourceId>),
+    /// Documents that a scope was planned from, by manifest; none for a manifest that has nothing there any more.
+    Documents(Scope, Vec<(ManifestKey, Option<Hash>)>),
     /// All conditions of a scope, replacing those before; `since` is kept for equal ones.
     Conditions(Scope, Vec<Condition>),
     /// A revision came into force: its manifests, and the generation of each that changed is raised.
@@ -333,6 +333,8 @@ pub enum Write {
 pub struct ScopeMemory {
     /// Tracked resources, sorted by id.
     pub rows: Vec<Row>,
+    /// Hash of the document of each manifest when the scope was last planned from it.
+    pub documents: BTreeMap<ManifestKey, Hash>,
     /// Intents without an outcome.
     pub open: Vec<OpenIntent>,
     /// Claims that land in this scope.

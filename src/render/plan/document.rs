@@ -28,6 +28,9 @@ pub struct Document {
     pub summary: Summary,
     /// Resources that are as desired.
     pub in_sync: usize,
+    /// Scopes that were not looked at because nothing changes for them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untouched: usize,
     /// What was planned from.
     pub sources: Vec<Source>,
     /// The guard's word on each domain that changes.
@@ -52,6 +55,11 @@ pub struct Document {
     /// A trailer of a commit may consent to what is held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trailers: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// How a plan, a domain or a change stands.

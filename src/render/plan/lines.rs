@@ -188,7 +188,8 @@ pub(super) fn conclusion(document: &Document) -> String {
             count => format!("; {count} suspended"),
         };
         let words = words(&document.summary, true);
-        return format!("Plan: {words}{suspended}; {} in sync{frozen}", document.in_sync);
+        let untouched = untouched(document.untouched);
+        return format!("Plan: {words}{suspended}; {} in sync{frozen}{untouched}", document.in_sync);
     }
     let count =
         |kinds: &[ConditionKind]| document.conditions.iter().filter(|c| kinds.contains(&c.kind)).count();
@@ -198,14 +199,25 @@ pub(super) fn conclusion(document: &Document) -> String {
         (count(&[ConditionKind::Suspended]), "suspended"),
         (frozen, "frozen"),
     ];
-    let mut text = format!("No changes. {} in sync", counted(document.in_sync, "resource"));
+    let mut text = match (document.in_sync, document.untouched) {
+        (0, 1..) if document.conditions.is_empty() && document.failures.is_empty() && frozen == 0 => {
+            return format!("No changes. {} untouched.", counted(document.untouched, "scope"));
+        }
+        (in_sync, _) => format!("No changes. {} in sync", counted(in_sync, "resource")),
+    };
     for (count, word) in rest.iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {word}");
     }
+    text += &untouched(document.untouched);
     match document.failures.len() {
         0 => {}
         1 => text += ", 1 scope not read",
         many => text += &format!(", {many} scopes not read"),
     }
     text + "."
+}
+
+/// How many scopes were left out because nothing changes for them.
+fn untouched(scopes: usize) -> String {
+    if scopes == 0 { String::new() } else { format!(", {} untouched", counted(scopes, "scope")) }
 }

@@ -117,6 +117,9 @@ pub(super) fn bookkeeping(
     if !plan.settled.is_empty() {
         writes.push(Write::Settled(scope.clone(), plan.settled.clone()));
     }
+    if !plan.documents.is_empty() {
+        writes.push(Write::Documents(scope.clone(), plan.documents.clone()));
+    }
     if !gone.is_empty() {
         writes.push(Write::Gone(scope.clone(), gone));
     }

@@ -8,6 +8,7 @@
 mod condition;
 mod difference;
 pub mod digest;
+mod documents;
 pub mod guard;
 mod order;
 mod prune;
@@ -26,7 +27,7 @@ use crate::{
     suspension::Suspension,
 };
 use reconciled_provider::{
-    Address, Deltas, Focus, ManifestKey, Observation, Observed, Observer, Resource, ResourceId, Scope,
+    Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Resource, ResourceId, Scope,
     Sealed, Sorted, Version,
 };
 use std::{
@@ -125,6 +126,8 @@ pub struct ScopePlan {
     pub settled: Vec<ResourceId>,
     /// Rows whose resource is gone and no longer wanted.
     pub lapsed: Vec<Row>,
+    /// Documents that were not planned from before; none for a manifest that has nothing here any more.
+    pub documents: Vec<(ManifestKey, Option<Hash>)>,
     /// Foreign resources left alone.
     pub foreign: Vec<(ResourceId, Option<Arc<str>>)>,
     /// How many foreign resources there are, also when they were not listed.
@@ -170,6 +173,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         refreshed: Vec::new(),
         settled: Vec::new(),
         lapsed: Vec::new(),
+        documents: Vec::new(),
         foreign: Vec::new(),
         foreign_count: 0,
         conditions: Vec::new(),
@@ -211,6 +215,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     }
     out.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
     out.spent.sort();
+    out.documents = documents::changed(&planner, &out.lapsed);
     out
 }
 
@@ -278,6 +283,10 @@ impl<'a> Planner<'a> {
             manifests.iter().enumerate().map(|(index, manifest)| (&manifest.key, index)).collect()
         });
         index.get(key).map(|index| &manifests[*index])
+    }
+    /// The scope was planned from this very document before.
+    fn is_same_document(&self, key: &ManifestKey, manifest: &ManifestMeta) -> bool {
+        self.input.memory.documents.get(key) == Some(&manifest.content)
     }
     fn covers(&self, id: &ResourceId) -> bool {
         self.input.seen.covered.covers(id)

@@ -248,7 +248,7 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
     let version = planner.input.provider.info().normalizer;
     // The same document no longer yields it: the normalizer moved, not the manifest.
     let upgraded = row.normalizer != version
-        && planner.declared(&row.manifest).is_some_and(|m| m.content == row.content);
+        && planner.declared(&row.manifest).is_some_and(|m| planner.is_same_document(&row.manifest, m));
     let reason = match row.manifest.source() == CLAIMS {
         true => Reason::Claim,
         false if upgraded => Reason::Upgrade,

@@ -86,6 +86,7 @@ pub(super) fn of(
             _ => Reason::Drift,
         };
     }
-    let upgraded = row.content == manifest.content && row.normalizer != input.provider.info().normalizer;
+    let upgraded = row.normalizer != input.provider.info().normalizer
+        && input.memory.documents.get(&row.manifest) == Some(&manifest.content);
     if upgraded { Reason::Upgrade } else { commit() }
 }

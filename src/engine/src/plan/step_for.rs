@@ -139,7 +139,6 @@ impl Planner<'_> {
             scope: input.scope.clone(),
             tracked,
             file: manifest.map_or_else(|| Arc::from(""), |m| m.file.clone()),
-            content: manifest.map_or(Hash::default(), |m| m.content),
             template: desired.spec.template(),
             normalizer: input.provider.info().normalizer,
             deletion: policy.deletion.unwrap_or(Deletion::Delete),

@@ -65,6 +65,8 @@ impl Surveyor {
             Observation { covered: Focus::All, complete: true, version: Version::Unknown, resources }
         } else if let Some(seen) = ahead.filter(|_| focus == Focus::All) {
             seen?
+        } else if let Some(seen) = self.recall.at(scope, version) {
+            seen
         } else {
             let want = Want {
                 scope,
@@ -78,7 +80,12 @@ impl Surveyor {
         if !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
             seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
-        if let (Focus::Only(ids), Some(version)) = (&focus, version) {
+        if !skipped {
+            self.recall.keep(observer.info().lists, scope, &seen);
+        }
+        if let (Focus::Only(ids), Some(version)) = (&focus, version)
+            && (skipped || seen.covered != Focus::All)
+        {
             focus::stand_in(&mut seen, ids, &memory.rows, version.clone());
         }
         if recover(&mut memory, &seen, self.cx.clock.now()) {

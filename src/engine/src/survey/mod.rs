@@ -9,6 +9,7 @@ mod glance;
 mod look;
 mod moves;
 mod near;
+mod recall;
 mod recover;
 
 use crate::{
@@ -50,6 +51,8 @@ pub struct Surveyor {
     pub cx: Cx,
     /// What suspends besides the store: asked at the start of each survey.
     pub outside: Option<Outside>,
+    /// What was seen of scopes whose versions stand.
+    pub recall: Recall,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.
@@ -118,6 +121,7 @@ impl Survey {
 }
 
 pub use glance::{Ahead, Glance};
+pub use recall::Recall;
 
 impl Surveyor {
     /// Surveys all scopes that are desired or remembered.

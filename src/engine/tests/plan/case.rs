@@ -8,12 +8,13 @@
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
 //! claim ID CONTENT                                      (desired because of a claim)
-//! tracked ID CONTENT source=S manifest=M template=T document=V normalizer=N deletion= file= after=M
+//! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON
 //! observation incomplete | only=ID,ID | version=N
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
+//! document MANIFEST NAME (planned from before)
 //! exclusive      target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
@@ -250,7 +251,13 @@ impl Case {
             }
             "tracked" => {
                 let row = self.row(scope, line);
-                self.place(scope).memory.rows.push(row);
+                let memory = &mut self.place(scope).memory;
+                memory.documents.entry(row.manifest.clone()).or_insert(hash("v1"));
+                memory.rows.push(row);
+            }
+            "document" => {
+                let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));
+                self.place(scope).memory.documents.insert(key, document);
             }
             "observed" => {
                 let content = line.at(2).replace('|', "\n");
@@ -429,7 +436,11 @@ impl Case {
             ignore: line.list("ignore").map(Arc::from).collect(),
         });
         let resource = self.resource(scope, line.at(1), spec, manifest, policy);
-        self.place(scope).desired.push(resource);
+        let key = self.desired.manifests[manifest as usize].key.clone();
+        let place = self.place(scope);
+        // But for what `document` says, nothing changed since the scope was planned last.
+        place.memory.documents.entry(key).or_insert(hash("v1"));
+        place.desired.push(resource);
     }
 
     /// A row that was applied as declared and needs no bookkeeping, but for what the line says.
@@ -456,7 +467,6 @@ impl Case {
             address: address(line.manifest(), Some(id)),
             manifest,
             file: line.get("file").unwrap_or("f.yaml").into(),
-            content: hash(line.get("document").unwrap_or("v1")),
             template: hash(line.get("template").unwrap_or(content)),
             normalizer: line.number("normalizer").unwrap_or(1) as u32,
             deletion: line.get("deletion").map_or(Deletion::Delete, deletion),

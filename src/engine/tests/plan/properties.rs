@@ -33,7 +33,6 @@ fn resource(id: &'static str) -> impl Strategy<Value = Vec<String>> {
         "applied",
         "file=broken.yaml",
         "source=other",
-        "document=v0",
         "normalizer=0",
     ]);
     let consent = prop::sample::select(vec!["", "", "", "barred", "adopt=one", "adopt=two from=dns2"]);
@@ -64,6 +63,7 @@ fn world() -> impl Strategy<Value = Vec<String>> {
             "exclusive",
             "source infra broken=broken.yaml",
             "source other",
+            "document web v0",
             "word zone zone-delete",
         ],
         0..4,
@@ -134,6 +134,12 @@ fn bookkeeping(case: &mut Case, answer: &Answer) {
     for row in &mut memory.rows {
         if let Some(next) = plan.refreshed.iter().find(|r| r.tracked.id == row.tracked.id) {
             *row = next.clone();
+        }
+    }
+    for (manifest, document) in &plan.documents {
+        match document {
+            Some(document) => drop(memory.documents.insert(manifest.clone(), *document)),
+            None => drop(memory.documents.remove(manifest)),
         }
     }
     memory.consents.retain(|(id, _)| !plan.spent.contains(id));

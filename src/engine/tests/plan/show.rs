@@ -2,7 +2,7 @@
 
 use crate::case::Answer;
 use reconciled_engine::plan::{Change, ScopePlan, Step};
-use reconciled_provider::Shown;
+use reconciled_provider::{Hash, ManifestKey, Shown};
 use std::fmt::Write;
 
 /// The answer, one fact a line. Digests are left out: they are compared, not read.
@@ -38,10 +38,11 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
     }
     let ids = |list: Vec<String>| list.join(", ");
     let rows = |rows: &[reconciled_engine::Row]| rows.iter().map(|r| r.tracked.id.to_string()).collect();
-    let lists: [(&str, Vec<String>); 6] = [
+    let lists: [(&str, Vec<String>); 7] = [
         ("refreshed", rows(&plan.refreshed)),
         ("settled", plan.settled.iter().map(ToString::to_string).collect()),
         ("lapsed", rows(&plan.lapsed)),
+        ("documents", plan.documents.iter().map(document).collect()),
         (
             "foreign",
             plan.foreign
@@ -62,6 +63,10 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
     let frozen: usize = plan.frozen.values().sum();
     let frozen = if frozen > 0 { format!("{frozen} frozen, ") } else { String::new() };
     writeln!(out, "  {} in sync, {frozen}{memory}", plan.in_sync).unwrap();
+}
+
+fn document((manifest, content): &(ManifestKey, Option<Hash>)) -> String {
+    format!("{manifest}{}", if content.is_some() { "" } else { " no more" })
 }
 
 fn line(out: &mut String, step: &Step) {

@@ -15,7 +15,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
     store::ConditionKind,
-    survey::Surveyor,
+    survey::{Recall, Surveyor},
 };
 use reconciled_provider::{Cx, Focus, ManifestKey, Owner, Provider, Scope, Stop};
 use reconciled_testkit::{Reference, Role, World, context::TableSecrets, faults::Calm, reference::snapshot};
@@ -77,8 +77,12 @@ impl House {
             deadline: MINUTE,
             stop: stop.clone(),
         };
-        let engine =
-            Engine::new(Surveyor { entries, cx, outside: None }, writers, store.clone(), "me".into());
+        let engine = Engine::new(
+            Surveyor { entries, cx, outside: None, recall: Recall::of(100) },
+            writers,
+            store.clone(),
+            "me".into(),
+        );
         let tasks = Arc::new(Tasks::default());
         let scheduler = Scheduler::new(Arc::new(engine), tasks.clone(), settings);
         let running = scheduler.clone();

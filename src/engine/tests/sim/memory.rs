@@ -101,6 +101,15 @@ impl Disk {
                 let rows = self.memory(&scope).rows.iter_mut().filter(|r| ids.contains(&r.tracked.id));
                 rows.for_each(|r| r.state = RowState::Settled);
             }
+            Write::Documents(scope, documents) => {
+                let known = &mut self.memory(&scope).documents;
+                for (key, document) in documents {
+                    match document {
+                        Some(document) => drop(known.insert(key, document)),
+                        None => drop(known.remove(&key)),
+                    }
+                }
+            }
             Write::Conditions(scope, conditions) => self.memory(&scope).conditions = conditions,
             Write::InForce { revision, manifests, .. } => {
                 let source = revision.source.clone();

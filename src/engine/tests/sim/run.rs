@@ -16,7 +16,7 @@ use reconciled_engine::{
     pass::{Converge, Engine, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
-    survey::{SurveyOptions, Surveyor},
+    survey::{Recall, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Hash, Provider, ResourceId, Scope, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
@@ -172,7 +172,9 @@ impl Stage {
             deadline: Duration::from_secs(60),
             stop: Stop::default(),
         };
-        Engine::new(Surveyor { entries, cx, outside: None }, writers, store, "me".into())
+        // Only what runs for long has anything to recall.
+        let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
+        Engine::new(Surveyor { entries, cx, outside: None, recall }, writers, store, "me".into())
     }
 }
 

@@ -8,7 +8,7 @@ use reconciled_provider::{Resource, Scope};
 use std::collections::BTreeSet;
 
 /// The scopes in which `after` differs from `before`; all of both when a source changed what it may prune.
-pub(super) fn changed(before: &Desired, after: &Desired) -> BTreeSet<Scope> {
+pub(crate) fn changed(before: &Desired, after: &Desired) -> BTreeSet<Scope> {
     let names = || before.scopes.keys().chain(after.scopes.keys()).cloned();
     if !same_sources(before, after) {
         return names().collect();

@@ -1,0 +1,122 @@
+//! What was seen of scopes, kept as long as their versions stand: what a push was planned from need not be read again
+//! to carry it out.
+//!
+//! Guarantees: nothing is recalled but a whole observation at the very version that the remote just named; a survey
+//! that was told to list everything recalls nothing. It deliberately keeps a bounded number of resources, those of the
+//! scopes that were looked at last.
+
+use reconciled_provider::{Focus, Observation, Scope, Version};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Whole observations by scope; clones share them. The default keeps none.
+#[derive(Clone, Debug, Default)]
+pub struct Recall {
+    most: usize,
+    /// The one used last comes last.
+    kept: Arc<Mutex<VecDeque<(Scope, Observation)>>>,
+}
+
+impl Recall {
+    /// Keeps observations of at most so many resources in all.
+    pub fn of(most: usize) -> Recall {
+        Recall { most, ..Recall::default() }
+    }
+
+    /// What was seen of `scope` at `version`.
+    pub(super) fn at(&self, scope: &Scope, version: Option<&Version>) -> Option<Observation> {
+        let version = version.filter(|version| matches!(version, Version::At(_)))?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = kept.iter().position(|(kept, _)| kept == scope)?;
+        let found = kept.remove(index).filter(|(_, seen)| seen.version == *version)?;
+        let seen = found.1.clone();
+        kept.push_back(found);
+        Some(seen)
+    }
+
+    /// Keeps what was seen, in place of what was seen before. `lists`: the provider sees what nobody asked for.
+    pub(super) fn keep(&self, lists: bool, scope: &Scope, seen: &Observation) {
+        // Where nothing can be listed, an observation covers what was asked for then, not what is asked for now.
+        let is_whole = lists && seen.complete && seen.covered == Focus::All;
+        let is_kept = is_whole && matches!(seen.version, Version::At(_)) && weight(seen) <= self.most;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(kept, _)| kept != scope);
+        if is_kept {
+            kept.push_back((scope.clone(), seen.clone()));
+        }
+        let mut all: usize = kept.iter().map(|(_, seen)| weight(seen)).sum();
+        while all > self.most
+            && let Some((_, oldest)) = kept.pop_front()
+        {
+            all -= weight(&oldest);
+        }
+    }
+}
+
+/// Resources, and one for the scope itself.
+fn weight(seen: &Observation) -> usize {
+    seen.resources.len() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::Observed;
+
+    fn at(token: &'static str) -> Version {
+        Version::At(token.as_bytes().into())
+    }
+
+    fn seen(version: Version, resources: usize) -> Observation {
+        let resources = (0..resources).map(|n| Observed::new(n.to_string().as_str().into(), b"x".to_vec()));
+        Observation { covered: Focus::All, complete: true, version, resources: resources.collect() }
+    }
+
+    #[test]
+    fn only_the_very_version_is_recalled_and_another_one_ends_it() {
+        let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
+        recall.keep(true, &scope, &seen(at("1"), 2));
+        assert_eq!(recall.at(&scope, None).map(|_| ()), None);
+        assert_eq!(recall.at(&scope, Some(&at("1"))).unwrap().resources.len(), 2);
+        assert!(recall.at(&scope, Some(&at("2"))).is_none());
+        assert!(
+            recall.at(&scope, Some(&at("1"))).is_none(),
+            "a version may come back, what was seen does not"
+        );
+    }
+
+    #[test]
+    fn parts_and_what_has_no_version_are_not_kept() {
+        let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
+        let version = at("1");
+        let whole = seen(version.clone(), 1);
+        let parts = [
+            Observation { complete: false, ..whole.clone() },
+            Observation { covered: Focus::Only(Arc::from(["0".into()])), ..whole.clone() },
+        ];
+        for part in parts {
+            recall.keep(true, &scope, &whole);
+            recall.keep(true, &scope, &part);
+            assert!(recall.at(&scope, Some(&version)).is_none(), "{part:?}");
+        }
+        recall.keep(false, &scope, &whole);
+        assert!(recall.at(&scope, Some(&version)).is_none(), "nobody asked for the rest");
+        recall.keep(true, &scope, &seen(Version::Absent, 0));
+        assert!(recall.at(&scope, Some(&Version::Absent)).is_none());
+    }
+
+    #[test]
+    fn what_was_looked_at_least_recently_goes_first() {
+        let (recall, version) = (Recall::of(10), at("1"));
+        let scopes = ["a", "b", "c"].map(|name| Scope::new("zone", name));
+        recall.keep(true, &scopes[0], &seen(version.clone(), 4));
+        recall.keep(true, &scopes[1], &seen(version.clone(), 4));
+        assert!(recall.at(&scopes[0], Some(&version)).is_some());
+        recall.keep(true, &scopes[2], &seen(version.clone(), 4));
+        assert_eq!(scopes.each_ref().map(|s| recall.at(s, Some(&version)).is_some()), [true, false, true]);
+        recall.keep(true, &scopes[1], &seen(version.clone(), 11));
+        assert!(recall.at(&scopes[1], Some(&version)).is_none(), "too large to be kept at all");
+    }
+}

@@ -1,0 +1,144 @@
+//! Rows of the scopes that were read last, kept in memory: a pass over 10,000 rows that changes one reads one.
+//!
+//! Guarantees: what is kept is what the database holds at the stamp that the same snapshot read, whoever wrote it; a
+//! stamp is never used twice. It deliberately keeps nothing until it is told how much it may.
+
+use super::rows::{address, at, ms};
+use reconciled_engine::{Row, RowState, Write};
+use reconciled_provider::{ResourceId, Scope};
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Rows by scope, sorted by id; the scope used last comes last.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    most: AtomicUsize,
+    scopes: Mutex<VecDeque<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    scope: Scope,
+    stamp: i64,
+    rows: Arc<Vec<Row>>,
+}
+
+/// A write that changed rows of a scope, and the stamp that it gave them.
+#[derive(Debug)]
+pub(super) struct Touched {
+    /// Which commit of its group, and which write of that.
+    pub(super) commit: usize,
+    pub(super) write: usize,
+    pub(super) scope: Scope,
+    pub(super) stamp: i64,
+}
+
+impl Kept {
+    /// Keeps at most so many rows from now on.
+    pub(super) fn keep(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    /// The rows of `scope` at `stamp`.
+    pub(super) fn at(&self, scope: &Scope, stamp: i64) -> Option<Arc<Vec<Row>>> {
+        let mut scopes = self.scopes();
+        let index = scopes.iter().position(|entry| entry.scope == *scope && entry.stamp == stamp)?;
+        let entry = scopes.remove(index)?;
+        let rows = entry.rows.clone();
+        scopes.push_back(entry);
+        Some(rows)
+    }
+
+    /// Keeps the rows of `scope` as they are at `stamp`, unless newer ones are kept.
+    pub(super) fn put(&self, scope: &Scope, stamp: i64, rows: &[Row]) {
+        if rows.len() >= self.most.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut scopes = self.scopes();
+        if scopes.iter().any(|entry| entry.scope == *scope && entry.stamp >= stamp) {
+            return;
+        }
+        scopes.retain(|entry| entry.scope != *scope);
+        scopes.push_back(Entry { scope: scope.clone(), stamp, rows: Arc::new(rows.to_vec()) });
+        self.trim(&mut scopes);
+    }
+
+    /// Follows a write that is durable.
+    pub(super) fn follow(&self, touched: &Touched, write: &Write) {
+        let mut scopes = self.scopes();
+        let Some(index) = scopes.iter().position(|entry| entry.scope == touched.scope) else { return };
+        let entry = &mut scopes[index];
+        if entry.stamp >= touched.stamp {
+            return;
+        }
+        if entry.stamp + 1 != touched.stamp {
+            scopes.remove(index);
+            return;
+        }
+        entry.stamp = touched.stamp;
+        let rows = Arc::make_mut(&mut entry.rows);
+        match write {
+            Write::Rows(list) => put(rows, list.iter().filter(|row| row.scope == touched.scope)),
+            Write::Gone(_, ids) => {
+                let ids: HashSet<&ResourceId> = ids.iter().collect();
+                rows.retain(|row| !ids.contains(&row.tracked.id));
+            }
+            Write::Settled(_, ids) => {
+                let ids: HashSet<&ResourceId> = ids.iter().collect();
+                let seen = rows.iter_mut().filter(|row| ids.contains(&row.tracked.id));
+                seen.for_each(|row| row.state = RowState::Settled);
+            }
+            _ => {
+                scopes.remove(index);
+            }
+        }
+        self.trim(&mut scopes);
+    }
+
+    fn trim(&self, scopes: &mut VecDeque<Entry>) {
+        let most = self.most.load(Ordering::Relaxed);
+        let mut all: usize = scopes.iter().map(|entry| entry.rows.len() + 1).sum();
+        while all > most
+            && let Some(oldest) = scopes.pop_front()
+        {
+            all -= oldest.rows.len() + 1;
+        }
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts or replaces rows by id; of several with one id the last counts.
+fn put<'r>(rows: &mut Vec<Row>, list: impl Iterator<Item = &'r Row>) {
+    let mut new: BTreeMap<ResourceId, Row> = list.map(|row| (row.tracked.id.clone(), stored(row))).collect();
+    for row in rows.iter_mut() {
+        if let Some(next) = new.remove(&row.tracked.id) {
+            *row = next;
+        }
+    }
+    if !new.is_empty() {
+        rows.extend(new.into_values());
+        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+    }
+}
+
+/// A row as it reads back.
+fn stored(row: &Row) -> Row {
+    let state = match row.state {
+        RowState::Pending { recheck_at } => RowState::Pending { recheck_at: at(ms(recheck_at)) },
+        ref state => state.clone(),
+    };
+    Row {
+        state,
+        written_at: at(ms(row.written_at)),
+        address: address(&row.address.to_string()),
+        ..row.clone()
+    }
+}
