@@ -13,6 +13,8 @@ mod control;
 mod fate;
 mod follow;
 mod follower;
+#[cfg(test)]
+mod hour;
 mod instance;
 mod service;
 mod sync;

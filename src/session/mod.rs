@@ -98,10 +98,20 @@ impl Session {
         environment: Environment,
         metrics: Arc<Metrics>,
     ) -> Result<Session, Failure> {
+        Session::open_at(argument, environment, metrics, Arc::new(SystemClock)).await
+    }
+
+    /// As [`Session::open_counting`], under this clock.
+    pub(crate) async fn open_at(
+        argument: Option<&Path>,
+        environment: Environment,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Session, Failure> {
         let config_path = config::locate(argument, &environment)?;
         let (config, problems) = config::read(&config_path, &environment);
         let Some(config) = config else { return Err(Failure::Problems(problems)) };
-        Session::with(config, config_path, problems, environment, metrics).await
+        Session::with(config, config_path, problems, environment, metrics, clock).await
     }
 
     /// As [`Session::open`], for a verb that writes: makes the state where there never was one, so that its key
@@ -117,7 +127,7 @@ impl Session {
         if is_new {
             store::init(&config.state_dir, Init::New, Arc::new(SystemClock)).await?;
         }
-        Session::with(config, config_path, problems, environment, Arc::default()).await
+        Session::with(config, config_path, problems, environment, Arc::default(), Arc::new(SystemClock)).await
     }
 
     async fn with(
@@ -126,8 +136,8 @@ impl Session {
         warnings: Vec<Problem>,
         environment: Environment,
         metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
     ) -> Result<Session, Failure> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seal = Seal::load(&config.state_dir)?;
         // Without a state there is nothing marks could be compared with.
         let key = seal.as_ref().map_or([0; 32], Seal::mark_key);

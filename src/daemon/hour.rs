@@ -1,0 +1,148 @@
+//! Long times in short tests: an instance at work under a clock that is moved by hand.
+
+use super::{Instance, Options};
+use crate::{config::Environment, session::Session, store, telemetry::metrics::Counts};
+use async_trait::async_trait;
+use reconciled_provider::Clock;
+use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+/// Stands still until somebody moves it; who sleeps wakes when their time has come.
+struct Hand(watch::Sender<Duration>);
+
+impl Hand {
+    fn advance(&self, by: Duration) {
+        self.0.send_modify(|now| *now += by);
+    }
+}
+
+#[async_trait]
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        *self.0.borrow()
+    }
+    async fn sleep(&self, wait: Duration) {
+        let until = self.now().saturating_add(wait);
+        let mut moved = self.0.subscribe();
+        // The sender lives as long as this clock.
+        let _ = moved.wait_for(|now| *now >= until).await;
+    }
+}
+
+fn git(dir: &Path, words: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main", "-C"])
+        .arg(dir)
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A zone in a repository, and where it shall go.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.at("zones")).unwrap();
+        fs::create_dir(place.at("infra")).unwrap();
+        git(&place.at("infra"), &["init", "-q"]);
+        place.commit(&["www"]);
+        let dir = place.dir.path().display();
+        let config = format!(
+            "instance: test\nstateDir: {dir}/state\nsources: [{{name: infra, url: {dir}/infra, interval: 60s}}]\n\
+             providers: [{{name: zones, type: zonefile, directory: {dir}/zones, resync: 10m}}]\n"
+        );
+        fs::write(place.at("config.yaml"), config).unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn commit(&self, names: &[&str]) {
+        let record = |name: &&str| format!("    - {{name: {name}, type: A, values: [192.0.2.1]}}\n");
+        let records: String = names.iter().map(record).collect();
+        let apex = "    - {name: '@', type: NS, values: [ns.example.net.]}\n";
+        let text = format!(
+            "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: example.com}}\nspec:\n  apex: true\n  records:\n{apex}{records}"
+        );
+        fs::write(self.at("infra/zone.yaml"), text).unwrap();
+        git(&self.at("infra"), &["add", "-A"]);
+        git(&self.at("infra"), &["commit", "-qm", "zone"]);
+    }
+
+    fn zone(&self) -> String {
+        fs::read_dir(self.at("zones"))
+            .unwrap()
+            .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+            .collect()
+    }
+}
+
+/// Waits, in real time, for what other threads do.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not within 30 s: {what}");
+}
+
+fn count(instance: &Instance, series: &str) -> f64 {
+    let nothing = (Counts::default(), BTreeMap::new(), BTreeMap::new());
+    let text = instance.session.metrics.scrape(&nothing.0, &nothing.1, &nothing.2, Duration::ZERO);
+    let line = text.lines().find_map(|line| line.strip_prefix(series));
+    line.map_or(0.0, |value| value.trim().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
+    let place = Place::new();
+    let clock = Arc::new(Hand(watch::Sender::new(Duration::from_secs(1_700_000_000))));
+    store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
+    let config = place.at("config.yaml");
+    let session =
+        Session::open_at(Some(&config), Environment::default(), Arc::default(), clock.clone()).await;
+    let tasks = TaskTracker::new();
+    let instance = Instance::start(session.unwrap(), None, &Options::default(), &tasks).await.unwrap();
+    until("the first pass", || place.zone().contains("www")).await;
+    until("ready", || instance.is_ready()).await;
+
+    fs::rename(place.at("infra"), place.at("gone")).unwrap();
+    let failed = || count(&instance, "reconciled_git_polls_total{outcome=\"failed\",source=\"infra\"}");
+    let applied = place.zone();
+    for minute in 0..60 {
+        let before = failed();
+        // The interval and its tenth.
+        clock.advance(Duration::from_secs(66));
+        until("a poll", || failed() > before).await;
+        let source = instance.follower.sources()["infra"].clone();
+        assert!(source.behind.is_some_and(|(error, _)| error.contains("infra")), "minute {minute}");
+        assert!(!source.commit.is_empty(), "minute {minute}");
+        if minute == 30 {
+            let file = fs::read_dir(place.at("zones")).unwrap().next().unwrap().unwrap().path();
+            fs::write(file, applied.replace("192.0.2.1", "192.0.2.66")).unwrap();
+        }
+    }
+    // What was changed by hand meanwhile was healed from the last good revision.
+    until("it is healed", || place.zone().contains("192.0.2.1") && !place.zone().contains("192.0.2.66"))
+        .await;
+    assert!(failed() >= 60.0);
+
+    fs::rename(place.at("gone"), place.at("infra")).unwrap();
+    place.commit(&["www", "api"]);
+    clock.advance(Duration::from_secs(66));
+    until("the next commit", || place.zone().contains("api")).await;
+    until("it is known", || instance.follower.sources()["infra"].behind.is_none()).await;
+    instance.stop();
+    instance.ended().await;
+}
