@@ -8,6 +8,7 @@ mod adopt;
 mod approve;
 mod explain;
 mod forget;
+mod health;
 mod notify;
 mod plan;
 mod push;
@@ -21,13 +22,16 @@ pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve};
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
+pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNTRACKED, said};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{
     PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects, push,
 };
 pub(crate) use push::{followed, is_line};
-pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
+pub use read::{
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, status,
+};
 
 pub(crate) use rollback::nothing_in_force;
 pub use rollback::{RollbackAsk, RolledBack, rollback};

@@ -3,8 +3,9 @@
 //! Every function reads on the connection it is given; a consistent snapshot is the caller's transaction.
 
 use super::{
+    drift,
     error::{Result, StoreError},
-    journal,
+    health, journal,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
     write::oldest_valid,
@@ -48,6 +49,9 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
             claims_made,
             consents,
             conditions,
+            drifts,
+            ailments: _,
+            looked_at: _,
             version: _,
             moved_away: _,
         } = memory;
@@ -57,6 +61,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
             || !claims_made.is_empty()
             || !consents.is_empty()
             || !conditions.is_empty()
+            || !drifts.is_empty()
     });
     Ok(many)
 }
@@ -68,6 +73,10 @@ async fn between(conn: &mut SqliteConnection, seal: Option<&Seal>, range: (&str,
     claims(conn, range, &mut many).await?;
     consents(conn, range, &mut many).await?;
     conditions(conn, range, &mut many).await?;
+    for (scope, drifts) in drift::open(conn, range).await? {
+        many.entry(scope).or_default().drifts = drifts;
+    }
+    health::recall(conn, range, &mut many).await?;
     for (scope, version) in versions(conn, range).await? {
         many.entry(scope).or_default().version = Some(version);
     }

@@ -10,10 +10,12 @@
 
 mod backup;
 mod counts;
+mod drift;
 mod entry;
 mod error;
 mod events;
 pub mod export;
+mod health;
 mod journal;
 mod memory;
 mod notification;
@@ -30,13 +32,16 @@ mod writer;
 mod tests;
 
 pub use backup::{Restored, restore};
+pub use drift::FieldEntry;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-    HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+    ApprovalEntry, Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry,
+    HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
+    TrackedEntry,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
 pub use export::Exported;
+pub use health::{Part, Parts, PartsByName};
 pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
 pub use seal::{KEY_FILE, Seal};
@@ -161,8 +166,9 @@ impl Db {
         let pool = open::read_pool(file).await?;
         let (sender, queue) = mpsc::channel(writer::QUEUE);
         let tasks = TaskTracker::new();
-        let writer =
-            writer::Writer { conn, seal: seal.clone(), epoch, file: file.to_path_buf(), queue, lock };
+        let clock = options.clock.clone();
+        let (writer_seal, file_name) = (seal.clone(), file.to_path_buf());
+        let writer = writer::Writer { conn, seal: writer_seal, epoch, file: file_name, queue, lock, clock };
         tasks.spawn(writer.run());
         tasks.close();
         let clock = options.clock.clone();

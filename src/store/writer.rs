@@ -15,7 +15,7 @@ use super::{
 };
 use crate::failpoint;
 use reconciled_engine::Write;
-use reconciled_provider::Error;
+use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
@@ -52,6 +52,7 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Message>,
     /// Held exactly as long as the connection.
     pub(super) lock: Option<Lock>,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 impl Writer {
@@ -201,7 +202,8 @@ impl Writer {
     }
 
     async fn apply(&mut self, writes: &[Write]) -> Result<()> {
-        let mut tx = Tx { conn: &mut self.conn, seal: &self.seal, epoch: self.epoch };
+        let now = self.clock.now();
+        let mut tx = Tx { conn: &mut self.conn, seal: &self.seal, epoch: self.epoch, now };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
