@@ -11,14 +11,14 @@ use crate::{
     client::Identity,
     daemon::{self, Daemon, Following},
     operation::{
-        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, EventsAsk, ExplainAsk, Explanation,
-        ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer, PushAsk,
-        PushFollow, PushTarget, PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack, StatusAnswer,
-        StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, DriftAsk, EventsAsk, ExplainAsk,
+        Explanation, ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer,
+        PushAsk, PushFollow, PushTarget, PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack,
+        StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, outside},
     source::Limits,
-    store::{Approvals, EventEntry, HistoryEntry, TrackedEntry, Verification},
+    store::{Approvals, DriftEntry, EventEntry, HistoryEntry, TrackedEntry, Verification},
 };
 use axum::{
     Router,
@@ -45,6 +45,7 @@ pub(super) fn all() -> Vec<Route> {
         asked("/v1/events", "the audit trail", events).reads(),
         asked("/v1/events/last", "number of the newest event", last_event).reads(),
         asked("/v1/events/verify", "whether the audit trail holds together", verify).reads(),
+        asked("/v1/drift", "what was changed by somebody else, and what became of it", drift).reads(),
         asked("/v1/approvals", "what waits for consent, and what was consented to", approvals).reads(),
         said("/v1/approve", "consent to a held plan", approve).acts(),
         asked("/v1/adopt", "what can be taken over", adoptable).reads(),
@@ -157,6 +158,10 @@ async fn sources(asking: Asking, _: All) -> Answer<BTreeMap<Arc<str>, Following>
 
 async fn history(asking: Asking, ask: HistoryAsk) -> Answer<Vec<HistoryEntry>> {
     Ok(operation::history(asking.instance.writing.db.reader(), &ask).await?)
+}
+
+async fn drift(asking: Asking, ask: DriftAsk) -> Answer<Vec<DriftEntry>> {
+    Ok(operation::drift(asking.instance.writing.db.reader(), &ask).await?)
 }
 
 async fn events(asking: Asking, ask: EventsAsk) -> Answer<Vec<EventEntry>> {

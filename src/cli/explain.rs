@@ -9,7 +9,7 @@ use crate::{
     api,
     config::Environment,
     manifest::explain,
-    operation::{self, ExplainAsk, Explanation, Wanted},
+    operation::{self, ExplainAsk, Explanation, ResourceEntry, UNTRACKED, Wanted, said},
     registry,
     render::plan::Document,
     session::{Ask, Failure, HostState, Session, outside},
@@ -175,7 +175,7 @@ fn text(what: &str, found: &Explanation) -> String {
         text = match (&*found.tracked, &*found.now) {
             (_, now) if now.iter().any(|one| one.change.is_some()) => format!("{what} is not in sync\n"),
             ([], []) => format!("{what} is not tracked any more\n"),
-            (rows, _) if rows.iter().any(|row| row.state == "pending") => {
+            (rows, _) if rows.iter().any(|row| row.tracked.state == "pending") => {
                 format!("{what} is on its way: the remote has accepted it, but it is not there yet\n")
             }
             (_, []) => format!("{what} was in sync when it was last looked at\n"),
@@ -210,8 +210,14 @@ fn text(what: &str, found: &Explanation) -> String {
     if !found.tracked.is_empty() {
         text.push_str("\ntracked:\n");
     }
-    for row in &found.tracked {
+    for resource in &found.tracked {
+        let row = &resource.tracked;
         let _ = writeln!(text, "  {}", row.address);
+        standing(resource, &mut text);
+        if row.state == UNTRACKED {
+            let _ = writeln!(text, "    {} {}, not tracked", row.scope, row.id);
+            continue;
+        }
         let _ = writeln!(
             text,
             "    {} {}, {}, from {} at {}",
@@ -224,6 +230,18 @@ fn text(what: &str, found: &Explanation) -> String {
         if !row.depends_on.is_empty() {
             let _ = writeln!(text, "    depends on {}", row.depends_on.join(", "));
         }
+    }
+    if !found.drifts.is_empty() {
+        text.push_str("\ndrift:\n");
+    }
+    for drift in &found.drifts {
+        let over = drift.ended_at.map(|at| format!(" at {at}")).unwrap_or_default();
+        let by = match (drift.outcome.as_str(), drift.action) {
+            ("healed", Some(action)) => format!(" by action {action}"),
+            _ => String::new(),
+        };
+        let (seen, address, outcome) = (drift.first_seen, &drift.address, &drift.outcome);
+        let _ = writeln!(text, "  {seen} · {address} · {outcome}{over}{by} · {}", said(drift));
     }
     if !found.history.is_empty() {
         text.push_str("\nlast:\n");
@@ -242,6 +260,23 @@ fn text(what: &str, found: &Explanation) -> String {
         text.push('\n');
     }
     text.lines().map(|line| crate::render::clean(line) + "\n").collect()
+}
+
+/// Writes how a resource stands: both conditions, and what they are about where all is not well.
+fn standing(resource: &ResourceEntry, text: &mut String) {
+    for side in &resource.conditions {
+        let since = side.since.map(|since| format!(" since {since}")).unwrap_or_default();
+        let _ = write!(text, "    {}: {} ({}){since}", side.kind, side.status, side.reason);
+        if !side.message.is_empty() {
+            let _ = write!(text, ": {}", side.message);
+        }
+        text.push('\n');
+    }
+    let observed = resource.conditions.first().and_then(|side| side.observed_generation);
+    if let Some(generation) = resource.generation {
+        let observed = observed.map_or("none".to_owned(), |observed| observed.to_string());
+        let _ = writeln!(text, "    generation {generation} in force, {observed} looked at");
+    }
 }
 
 /// Writes what keeps the resources from being in sync, and who stopped them.

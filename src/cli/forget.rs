@@ -41,7 +41,7 @@ pub(super) async fn run(
             operation::forgettable(&reader, &ask).await?
         }
     };
-    out.data(&render::status::tracked(&rows, &[], false));
+    out.data(&render::status::rows(&rows));
     let question = format!("Let go of these {}? They stay as they are.", rows.len());
     if !consent(forget.yes, &question, "reconciled forget … --yes", out)? {
         return Ok(Exit::Error);

@@ -7,15 +7,15 @@ use super::{
 use crate::{
     clock::SystemClock,
     config::Environment,
-    operation::{self, StatusAnswer, StatusAsk},
+    operation::{self, ManifestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk},
     render,
     session::{Failure, outside},
-    store::{ConditionEntry, Status, TrackedEntry},
+    store::{ConditionEntry, DriftEntry, Status},
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Clock;
 use serde::Serialize;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How often `--watch` looks.
 const WATCH: Duration = Duration::from_secs(2);
@@ -43,12 +43,15 @@ struct Whole<'a> {
     instance: &'a str,
     #[serde(flatten)]
     status: &'a Status,
+    health: &'a BTreeMap<String, SourceHealth>,
 }
 
 #[derive(Serialize)]
 struct Part<'a> {
-    resources: &'a [TrackedEntry],
+    resources: &'a [ResourceEntry],
+    manifests: &'a [ManifestEntry],
     conditions: &'a [ConditionEntry],
+    drifts: &'a [DriftEntry],
 }
 
 /// Runs the verb.
@@ -95,15 +98,15 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
             }
         },
     };
-    let StatusAnswer { instance, status, resources, messages } = &answer;
+    let StatusAnswer { instance, status, health, resources, manifests, messages } = &answer;
     messages.iter().for_each(|message| out.talk(message));
     let now = SystemClock.now();
     if args.address.is_none() {
-        let whole = Whole { instance, status };
-        list::show(out, args.output, &whole, || render::status::status(instance, status, now))?;
+        let whole = Whole { instance, status, health };
+        list::show(out, args.output, &whole, || render::status::status(instance, status, health, now))?;
         return Ok(exit(args, status));
     }
-    let part = Part { resources, conditions: &status.conditions };
+    let part = Part { resources, manifests, conditions: &status.conditions, drifts: &status.drifts };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
         let problems = render::status::problems(status, now);

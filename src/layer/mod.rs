@@ -115,6 +115,9 @@ macro_rules! forward_observer {
             ) -> Result<reconciled_provider::Deltas, reconciled_provider::Error> {
                 self.inner.diff(cx, want, seen).await
             }
+            fn tells_health(&self) -> bool {
+                self.inner.tells_health()
+            }
             async fn health(
                 &self,
                 cx: &reconciled_provider::Cx,

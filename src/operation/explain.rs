@@ -4,12 +4,15 @@
 //! nothing, and what went wrong with it is part of the answer.
 
 use super::{
+    health::{Known, ResourceEntry},
     pattern,
-    read::{concerns, means},
+    read::{concerns, is_meant as is_meant_here, means},
 };
 use crate::{
     session::{Failure, Session},
-    store::{ConditionEntry, HistoryEntry, HistoryFilter, HoldEntry, Reader, SuspensionEntry, TrackedEntry},
+    store::{
+        ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, Reader, SuspensionEntry,
+    },
 };
 use reconciled_engine::{
     Desired, Store, Suspension,
@@ -43,8 +46,11 @@ pub struct Explanation {
     pub suspensions: Vec<SuspensionEntry>,
     /// What is declared, what is there, and what would be done about it, from a look now.
     pub now: Vec<Now>,
-    /// What is tracked.
-    pub tracked: Vec<TrackedEntry>,
+    /// What is tracked, or declared and not brought about yet, and how it stands.
+    pub tracked: Vec<ResourceEntry>,
+    /// What was found changed by somebody else, the newest first.
+    #[serde(default)]
+    pub drifts: Vec<DriftEntry>,
     /// What happened last, the newest first.
     pub history: Vec<HistoryEntry>,
     /// What could not be looked at, and why.
@@ -104,6 +110,9 @@ pub async fn explain(
     let meant = pattern(&ask.address)?;
     let mut status = reader.status().await?;
     let tracked = reader.rows(Some(&meant)).await?;
+    let stands = Known::read(reader, &status, Parts::All).await?;
+    let mut drifts = reader.drifts(Some(&meant), false).await?;
+    drifts.truncate(RECENT);
     let mut scopes: BTreeSet<Scope> = tracked.iter().filter_map(|row| row.scope.parse().ok()).collect();
     let filter = HistoryFilter { address: Some(meant.clone()), ..HistoryFilter::default() };
     let mut history = reader.history(&filter).await?;
@@ -126,7 +135,8 @@ pub async fn explain(
         conditions: status.conditions,
         holds: status.holds,
         suspensions,
-        tracked,
+        tracked: stands.resources(tracked, |address| is_meant_here(&meant, address)),
+        drifts,
         history,
         ..Explanation::default()
     };

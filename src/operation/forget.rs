@@ -8,7 +8,7 @@ use crate::{
     store::{Db, Reader, TrackedEntry},
 };
 use reconciled_engine::{
-    Store, Write,
+    DriftEnd, Store, Write,
     store::{Consent, Event},
 };
 use reconciled_provider::{ManifestKey, ResourceId, Scope};
@@ -100,6 +100,8 @@ fn writes(rows: &[TrackedEntry], actor: &str, at: Duration) -> Result<Vec<Write>
     for (scope, ids) in gone {
         // What was found in sync was found so with these rows.
         writes.push(Write::Version(scope.clone(), None));
+        let ends = ids.iter().map(|id| (id.clone(), DriftEnd::Gone)).collect();
+        writes.push(Write::DriftOver(scope.clone(), ends, at));
         writes.push(Write::Gone(scope, ids));
     }
     writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source.into()))));

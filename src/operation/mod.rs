@@ -9,6 +9,7 @@ mod approve;
 mod changes;
 mod explain;
 mod forget;
+mod health;
 mod notify;
 mod plan;
 mod push;
@@ -23,13 +24,16 @@ pub use approve::{ApproveAsk, Approved, approve};
 pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
+pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNTRACKED, said};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{
     PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects, push,
 };
 pub(crate) use push::{followed, is_line};
-pub use read::{EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, events, history, status};
+pub use read::{
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, status,
+};
 
 pub(crate) use rollback::nothing_in_force;
 pub use rollback::{RollbackAsk, RolledBack, rollback};

@@ -1,17 +1,21 @@
 //! What is known, from the state alone: reaches neither remote nor source.
 
-use super::pattern;
+use super::{
+    health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth},
+    pattern,
+};
 use crate::{
     session::Failure,
     store::{
-        Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, PinEntry, Reader,
-        Stamp, Status, SuspensionEntry, TrackedEntry,
+        Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Parts,
+        PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry,
     },
 };
 use reconciled_engine::{Store, Suspension};
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// How does it stand?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +33,15 @@ pub struct StatusAnswer {
     /// The whole, or the conditions of what was asked for.
     #[serde(flatten)]
     pub status: Status,
-    /// What is tracked at the address that was asked for.
+    /// How the resources of each source fare; where an address was asked for, nothing.
     #[serde(default)]
-    pub resources: Vec<TrackedEntry>,
+    pub health: BTreeMap<String, SourceHealth>,
+    /// What is tracked at the address that was asked for, or declared and not brought about yet.
+    #[serde(default)]
+    pub resources: Vec<ResourceEntry>,
+    /// The manifests of these, each with the worst of its health.
+    #[serde(default)]
+    pub manifests: Vec<ManifestEntry>,
     /// What keeps newer revisions from coming into force, and what is wrong with the manifests; only a daemon
     /// knows.
     #[serde(default)]
@@ -49,23 +59,29 @@ pub async fn status(
 ) -> Result<StatusAnswer, Failure> {
     let mut status = reader.status().await?;
     status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
-    let mut resources = Vec::new();
+    let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
-        resources = reader.rows(Some(&pattern)).await?;
-        status.conditions.retain(|condition| concerns(&pattern, condition, &resources));
+        let stands = Known::read(reader, &status, Parts::All).await?;
+        let rows = reader.rows(Some(&pattern)).await?;
+        status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
+        status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
-        let mine = known
-            .iter()
-            .chain(outside)
-            .filter(|suspension| resources.iter().any(|row| means(suspension, row)));
+        let mine =
+            known.iter().chain(outside).filter(|suspension| rows.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
         let pins = reader.pins().await.map_err(Failure::Remote)?;
         let pins = pins.iter().filter(|pin| super::rollback::concerns(&pattern, pin));
         status.pins = pins.map(PinEntry::from).collect();
+        resources = stands.resources(rows, |address| is_meant(&pattern, address));
+        manifests = health::manifests(&resources);
+    } else {
+        let stands = Known::read(reader, &status, Parts::Ailing).await?;
+        health = stands.by_source(&reader.tracked_by_source().await?);
     }
-    Ok(StatusAnswer { instance: instance.into(), status, resources, messages: Vec::new() })
+    let instance = instance.into();
+    Ok(StatusAnswer { instance, status, health, resources, manifests, messages: Vec::new() })
 }
 
 /// True when a suspension means what is tracked; of labels that is not known here.
@@ -79,12 +95,29 @@ pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
 pub(super) fn concerns(pattern: &Pattern, condition: &ConditionEntry, rows: &[TrackedEntry]) -> bool {
     let tracked =
         rows.iter().any(|row| row.scope == condition.scope && Some(&row.id) == condition.id.as_ref());
-    let address = condition.address.as_deref().and_then(|text| text.parse::<Address>().ok());
-    let named = address.is_some_and(|address| {
-        let group = address.group.clone().unwrap_or_default();
-        pattern.matches(&address, &group)
-    });
-    tracked || named
+    tracked || condition.address.as_deref().is_some_and(|address| is_meant(pattern, address))
+}
+
+/// True when an address that was written down is meant.
+pub(super) fn is_meant(pattern: &Pattern, address: &str) -> bool {
+    let address = address.parse::<Address>();
+    address.is_ok_and(|address| pattern.matches(&address, address.group.as_deref().unwrap_or("")))
+}
+
+/// What was changed by somebody else?
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DriftAsk {
+    /// Only what concerns this address.
+    pub address: Option<String>,
+    /// Only what is not over.
+    #[serde(default)]
+    pub open: bool,
+}
+
+/// Answers [`DriftAsk`]: the drift ledger, the newest first.
+pub async fn drift(reader: &Reader, ask: &DriftAsk) -> Result<Vec<DriftEntry>, Failure> {
+    let address = ask.address.as_deref().map(pattern).transpose()?;
+    Ok(reader.drifts(address.as_ref(), ask.open).await?)
 }
 
 /// What happened?

@@ -5,17 +5,27 @@ use super::{
     table::Table,
     time::{age, rfc3339, span},
 };
-use crate::store::{ConditionEntry, HoldEntry, PinEntry, Status, SuspensionEntry, TrackedEntry};
-use std::{fmt::Write as _, time::Duration};
+use crate::{
+    operation::{ResourceEntry, SourceHealth, UNTRACKED, said},
+    store::{ConditionEntry, DriftEntry, HoldEntry, PinEntry, Status, SuspensionEntry, TrackedEntry},
+};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 /// Characters of a digest that people type.
 const DIGEST: usize = 8;
 /// Resources of one rollback that are named.
 const PINS: usize = 4;
+/// Drifts that are named.
+const DRIFTS: usize = 10;
 
 /// The whole of it.
-pub fn status(instance: &str, status: &Status, now: Duration) -> String {
-    let mut out = header(instance, status, now);
+pub fn status(
+    instance: &str,
+    status: &Status,
+    health: &BTreeMap<String, SourceHealth>,
+    now: Duration,
+) -> String {
+    let mut out = header(instance, status, health, now);
     out.push('\n');
     let problems = problems(status, now);
     if !problems.is_empty() {
@@ -27,6 +37,7 @@ pub fn status(instance: &str, status: &Status, now: Duration) -> String {
     for (count, what) in [
         (pending, "on their way"),
         (applied, "written and not yet seen"),
+        (status.drifts.len() as u64, "drifted"),
         (status.open, "sent without an answer"),
     ] {
         if count > 0 {
@@ -37,15 +48,17 @@ pub fn status(instance: &str, status: &Status, now: Duration) -> String {
     out
 }
 
-fn header(instance: &str, status: &Status, now: Duration) -> String {
+fn header(instance: &str, status: &Status, health: &BTreeMap<String, SourceHealth>, now: Duration) -> String {
     let mut parts = vec![format!("instance {}", clean(instance))];
     for source in &status.sources {
         let label = if source.label.is_empty() { &source.commit } else { &source.label };
+        let fares = health.get(&source.source).map(|health| format!(", {}", health.health));
         parts.push(format!(
-            "source {} at {} (in force for {})",
+            "source {} at {} (in force for {}{})",
             clean(&source.source),
             clean(label),
             span(now.saturating_sub(source.since.0)),
+            fares.unwrap_or_default(),
         ));
     }
     if status.sources.is_empty() {
@@ -63,7 +76,7 @@ fn header(instance: &str, status: &Status, now: Duration) -> String {
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
 pub fn problems(status: &Status, now: Duration) -> String {
-    let Status { conditions, holds, suspensions, pins, .. } = status;
+    let Status { conditions, holds, suspensions, pins, drifts, .. } = status;
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
@@ -85,6 +98,7 @@ pub fn problems(status: &Status, now: Duration) -> String {
     let others = others.filter(|c| !suspensions.iter().any(|one| of_one(c, one)));
     suspended.extend(others.map(|c| condition(c, now)));
     groups.push(("SUSPENDED", suspended));
+    groups.push(("DRIFTED", drifted(drifts, now)));
     groups.push(("ROLLED BACK", rolled_back(pins, now)));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
     shown
@@ -107,6 +121,21 @@ fn condition(condition: &ConditionEntry, now: Duration) -> String {
         let _ = writeln!(out, "    hint: {}", clean(hint));
     }
     out
+}
+
+/// What was changed by somebody else, the newest first, by name as far as there are few.
+fn drifted(drifts: &[DriftEntry], now: Duration) -> Vec<String> {
+    let entry = |drift: &DriftEntry| {
+        let (address, seen) = (clean(&drift.address), age(now, drift.first_seen.0));
+        format!("  {address}  {}  {seen}\n    {}\n", drift.outcome, clean(&said(drift)))
+    };
+    let mut all: Vec<String> = drifts.iter().take(DRIFTS).map(entry).collect();
+    // The number at the head of a group is that of its entries.
+    all.extend(drifts.iter().skip(DRIFTS).map(|_| String::new()));
+    if drifts.len() > DRIFTS {
+        all[DRIFTS] = format!("  and {} more: reconciled status '*/*' -o json\n", drifts.len() - DRIFTS);
+    }
+    all
 }
 
 /// One suspension: who, why, until when, and how much waits for it.
@@ -211,24 +240,44 @@ pub fn short(digest: &str) -> &str {
     digest.get(..DIGEST).unwrap_or(digest)
 }
 
-/// Tracked resources, one a row. A resource that is not in sync shows what its condition is.
-pub fn tracked(rows: &[TrackedEntry], conditions: &[ConditionEntry], wide: bool) -> String {
+/// Tracked resources, one a row, without how they stand.
+pub fn rows(rows: &[TrackedEntry]) -> String {
     let mut table = Table::new(["ADDRESS", "SCOPE", "STATE", "REVISION"]);
+    for row in rows {
+        let state = if row.state == "settled" { "in sync" } else { &row.state };
+        table.row([&*row.address, &row.scope, state, &row.revision]);
+    }
+    table.render(None)
+}
+
+/// Tracked resources, one a row. A resource that is not in sync shows what its condition is.
+pub fn tracked(rows: &[ResourceEntry], conditions: &[ConditionEntry], wide: bool) -> String {
+    let mut table = Table::new(["ADDRESS", "SCOPE", "STATE", "HEALTH", "REVISION"]);
     if wide {
         table = Table::new([
-            "ADDRESS", "SCOPE", "STATE", "REVISION", "ID", "FILE", "DELETION", "DRIFT", "WRITTEN",
+            "ADDRESS", "SCOPE", "STATE", "HEALTH", "REVISION", "ID", "FILE", "DELETION", "DRIFT", "WRITTEN",
         ]);
     }
-    for row in rows {
+    for resource in rows {
+        let row = &resource.tracked;
+        let synced = resource.conditions.iter().find(|side| side.kind == "Synced");
         let matter = conditions.iter().find(|c| c.scope == row.scope && c.id.as_ref() == Some(&row.id));
         let state = match (matter, row.state.as_str()) {
             (Some(condition), _) => condition.kind.as_str(),
-            (None, "settled") => "in sync",
+            (None, "settled") => match synced.filter(|side| side.status != "True") {
+                Some(side) => &side.reason,
+                None => "in sync",
+            },
             (None, state) => state,
         };
-        let mut cells = vec![row.address.clone(), row.scope.clone(), state.into(), row.revision.clone()];
+        let mut cells = vec![row.address.clone(), row.scope.clone(), state.into()];
+        cells.extend([resource.health.clone(), row.revision.clone()]);
         if wide {
-            let written = row.written_at.map_or_else(|| "never".into(), |at| rfc3339(at.0));
+            let written = match row.written_at {
+                _ if row.state == UNTRACKED => String::new(),
+                Some(at) => rfc3339(at.0),
+                None => "never".into(),
+            };
             cells.extend([
                 row.id.clone(),
                 row.file.clone(),
@@ -245,7 +294,7 @@ pub fn tracked(rows: &[TrackedEntry], conditions: &[ConditionEntry], wide: bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ScopeStatus, SourceStatus, Stamp};
+    use crate::store::{FieldEntry, ScopeStatus, SourceStatus, Stamp};
     use insta::assert_snapshot;
 
     const NOW: Duration = Duration::from_secs(10_000);
@@ -335,15 +384,55 @@ mod tests {
                 is_window: false,
             }],
             pins: ["www", "mail"].map(pin).into(),
+            drifts: Vec::new(),
             well: 10,
             open: 0,
         }
     }
 
+    fn fares(health: &str) -> BTreeMap<String, SourceHealth> {
+        let health = SourceHealth { health: health.into(), resources: BTreeMap::new() };
+        [("infra".to_owned(), health)].into()
+    }
+
+    #[test]
+    fn drifts_are_named_as_far_as_they_are_few() {
+        let drift = |number: usize| DriftEntry {
+            address: format!("Zone/example.com#h{number}/A"),
+            scope: "pdns/example.com".into(),
+            id: format!("h{number}.example.com./A"),
+            mode: "warn".into(),
+            first_seen: before(60),
+            missing: number == 1,
+            fields: vec![FieldEntry {
+                path: "ttl".into(),
+                remote: Some("60".into()),
+                declared: Some("300".into()),
+            }],
+            outcome: "reported".into(),
+            ended_at: None,
+            action: None,
+        };
+        let status = Status { drifts: (0..12).map(drift).collect(), ..Status::default() };
+        let text = problems(&status, NOW);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..5],
+            [
+                "DRIFTED (12)",
+                "  Zone/example.com#h0/A  reported  60s",
+                "    ttl is `60`, declared `300`",
+                "  Zone/example.com#h1/A  reported  60s",
+                "    it is gone from the remote",
+            ]
+        );
+        assert_eq!(lines.last(), Some(&"  and 2 more: reconciled status '*/*' -o json"));
+    }
+
     #[test]
     fn problems_are_grouped_by_what_they_need() {
-        assert_snapshot!(status("dns1", &example(), NOW), @r#"
-        instance dns1 · source infra at 9f2c1ab (in force for 2h) · 12 tracked in 1 scope · 148 foreign
+        assert_snapshot!(status("dns1", &example(), &fares("Degraded"), NOW), @r#"
+        instance dns1 · source infra at 9f2c1ab (in force for 2h, Degraded) · 12 tracked in 1 scope · 148 foreign
 
         NEEDS A PERSON (2)
           pdns/example.com  5m  9f2c1ab  1 to update, 12 to delete  digest 7f3a9112
@@ -376,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_state_in_which_nothing_happened_has_no_groups() {
-        assert_snapshot!(status("dns1", &Status::default(), NOW), @"
+        assert_snapshot!(status("dns1", &Status::default(), &BTreeMap::new(), NOW), @"
         instance dns1 · no revision in force yet · 0 tracked in 0 scopes
 
         0 well

@@ -24,6 +24,8 @@ async fn counts(conn: &mut SqliteConnection) -> Result<Counts> {
     Ok(Counts {
         resources: by_word(conn, "SELECT state, count(*) FROM inventory GROUP BY state").await?,
         conditions: by_word(conn, "SELECT kind, count(*) FROM condition GROUP BY kind").await?,
+        drifts: by_word(conn, "SELECT mode, count(*) FROM drift WHERE ended_at IS NULL GROUP BY mode")
+            .await?,
         holds: number(conn, "SELECT count(*) FROM hold").await?,
         suspensions: number(conn, "SELECT count(*) FROM suspension").await?,
     })

@@ -1,5 +1,6 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
+use super::drift::FieldEntry;
 use reconciled_engine::{Pin, StoppedBy, Suspension};
 use reconciled_provider::Pattern;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -60,6 +61,9 @@ pub struct Status {
     pub scopes: Vec<ScopeStatus>,
     /// What is not in sync, and why.
     pub conditions: Vec<ConditionEntry>,
+    /// What was found changed by somebody else and is not over, the newest first.
+    #[serde(default)]
+    pub drifts: Vec<DriftEntry>,
     /// What waits for consent.
     pub holds: Vec<HoldEntry>,
     /// What persons stopped.
@@ -134,6 +138,33 @@ pub struct ConditionEntry {
     pub since: Stamp,
     /// When it is tried again, if it is.
     pub next_try: Option<Stamp>,
+}
+
+/// One entry of the drift ledger: something was found changed by somebody else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftEntry {
+    /// Address for people.
+    pub address: String,
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Remote key.
+    pub id: String,
+    /// `heal` or `warn`.
+    pub mode: String,
+    /// When it was first seen.
+    pub first_seen: Stamp,
+    /// It was gone from the remote.
+    pub missing: bool,
+    /// The fields that differed when it was last seen.
+    pub fields: Vec<FieldEntry>,
+    /// What became of it: `open` (to be healed), `reported` (and left, as `drift: warn` says), `healed` by this
+    /// instance, `gone` (somebody else put it back, or something else is declared now), or `ignored` since.
+    pub outcome: String,
+    /// When it was seen to be over.
+    pub ended_at: Option<Stamp>,
+    /// The last write of this instance that may have healed it: its number in the journal.
+    pub action: Option<u64>,
 }
 
 /// A plan that waits for consent.

@@ -4,7 +4,7 @@
 //! event, the hash of its first line is taken as given.
 
 use super::{
-    Db, Reader,
+    Db, Reader, drift,
     error::{Result, StoreError},
     events::{self, Broken, Verification},
     rows::{ms, to_hex},
@@ -93,7 +93,8 @@ impl Reader {
 }
 
 impl Db {
-    /// Takes events from before `cutoff` out of the trail; what is left still holds together. Returns how many went.
+    /// Takes events from before `cutoff` out of the trail, and what the drift ledger has of that time; what is left still
+    /// holds together. Returns how many events went.
     pub async fn trim_events(&self, cutoff: Duration) -> std::result::Result<u64, Error> {
         let (reply, answer) = oneshot::channel();
         let message = writer::Message::Trim(cutoff, reply);
@@ -113,6 +114,7 @@ pub(super) async fn trim(conn: &mut SqliteConnection, cutoff: Duration) -> Resul
     .bind(ms(cutoff))
     .fetch_optional(&mut *conn)
     .await?;
+    drift::trim(conn, cutoff).await?;
     let Some((number, hash)) = last else { return Ok(0) };
     sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
         .bind(events::BEGIN)

@@ -3,8 +3,9 @@
 //! Every function reads on the connection it is given; a consistent snapshot is the caller's transaction.
 
 use super::{
+    drift,
     error::{Result, StoreError},
-    journal,
+    health, journal,
     kept::Kept,
     rows::{self, Names, address, at, hash, parse_json, scope},
     seal::Seal,
@@ -61,6 +62,9 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
             claims_made,
             consents,
             conditions,
+            drifts,
+            ailments: _,
+            looked_at: _,
             version: _,
             moved_away: _,
         } = memory;
@@ -70,6 +74,7 @@ pub(super) async fn all(conn: &mut SqliteConnection, seal: Option<&Seal>) -> Res
             || !claims_made.is_empty()
             || !consents.is_empty()
             || !conditions.is_empty()
+            || !drifts.is_empty()
     });
     Ok(many)
 }
@@ -93,6 +98,10 @@ async fn besides(
     claims(conn, range, many).await?;
     consents(conn, range, many).await?;
     conditions(conn, range, many).await?;
+    for (scope, drifts) in drift::open(conn, range).await? {
+        many.entry(scope).or_default().drifts = drifts;
+    }
+    health::recall(conn, range, many).await?;
     for (scope, version) in versions(conn, range).await? {
         many.entry(scope).or_default().version = Some(version);
     }

@@ -10,10 +10,12 @@
 
 mod backup;
 mod counts;
+mod drift;
 mod entry;
 mod error;
 mod events;
 pub mod export;
+mod health;
 mod journal;
 mod kept;
 mod memory;
@@ -31,13 +33,16 @@ mod writer;
 mod tests;
 
 pub use backup::{Restored, restore};
+pub use drift::FieldEntry;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-    HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+    ApprovalEntry, Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry,
+    HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
+    TrackedEntry,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};
 pub use export::Exported;
+pub use health::{Part, Parts, PartsByName};
 pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
 pub use seal::{KEY_FILE, Seal};
@@ -172,6 +177,7 @@ impl Db {
             lock,
             kept: kept.clone(),
             touched: Vec::new(),
+            clock: options.clock.clone(),
         };
         tasks.spawn(writer.run());
         tasks.close();

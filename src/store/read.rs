@@ -1,7 +1,7 @@
 //! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
 
 use super::{
-    Reader,
+    Reader, drift,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
         HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
@@ -89,11 +89,13 @@ async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
 async fn status(conn: &mut SqliteConnection) -> Result<Status> {
     let whole = not_well(conn).await?;
     Ok(Status {
+        drifts: drift::entries(conn, None, true).await?,
         sources: sources(conn).await?,
         scopes: scopes(conn).await?,
         well: sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
-                 (SELECT scope, id FROM condition WHERE id IS NOT NULL)",
+                 (SELECT scope, id FROM condition WHERE id IS NOT NULL
+                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)",
         )
         .fetch_one(&mut *conn)
         .await? as u64,
@@ -212,7 +214,7 @@ async fn approvals(conn: &mut SqliteConnection) -> Result<Approvals> {
 }
 
 /// True when a stored address is among those meant. `group` is that of its manifest, where one is known.
-fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
+pub(super) fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: Option<&str>) -> bool {
     let Some(pattern) = pattern else { return true };
     let Some(address) = address.and_then(|text| text.parse::<Address>().ok()) else { return false };
     let group = group.or(address.group.as_deref()).unwrap_or("");

@@ -61,7 +61,7 @@ const SIZES: [usize; 3] = [128, 8, 1];
 static UPSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(upsert));
 
 fn upsert(rows: usize) -> String {
-    const COLUMNS: [&str; 19] = [
+    const COLUMNS: [&str; 20] = [
         "scope",
         "id",
         "manifest",
@@ -81,9 +81,17 @@ fn upsert(rows: usize) -> String {
         "depends_on",
         "private",
         "outputs",
+        "synced_at",
     ];
     let marks = format!("({})", vec!["?"; COLUMNS.len()].join(","));
-    let sets: Vec<String> = COLUMNS[2..].iter().map(|name| format!("{name}=excluded.{name}")).collect();
+    let mut sets: Vec<String> =
+        COLUMNS[2..COLUMNS.len() - 1].iter().map(|name| format!("{name}=excluded.{name}")).collect();
+    // Who stays settled stays so since then.
+    sets.push("synced_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.synced_at,excluded.synced_at)".into());
+    sets.push(
+        "healthy_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.healthy_at,NULL)"
+            .into(),
+    );
     format!(
         "INSERT INTO inventory ({}) VALUES {} ON CONFLICT (scope, id) DO UPDATE SET {}",
         COLUMNS.join(","),
@@ -108,7 +116,7 @@ pub(super) async fn touch(conn: &mut SqliteConnection, scope: &Scope) -> Result<
 }
 
 /// Puts or replaces rows by scope and id.
-pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row]) -> Result<()> {
+pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], now: Duration) -> Result<()> {
     let mut scopes = Last::default();
     let mut rest = rows;
     for (size, sql) in SIZES.iter().zip(UPSERTS.iter()) {
@@ -116,7 +124,7 @@ pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row]) 
             let (chunk, after) = rest.split_at(*size);
             let mut query = sqlx::query(AssertSqlSafe(sql.as_str()));
             for row in chunk {
-                query = bind(query, row, seal, &mut scopes)?;
+                query = bind(query, row, seal, &mut scopes, now)?;
             }
             query.execute(&mut *conn).await?;
             rest = after;
@@ -127,7 +135,7 @@ pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row]) 
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Result<Query<'q>> {
+fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last, now: Duration) -> Result<Query<'q>> {
     let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
     let (state, recheck_at) = state_columns(&row.state);
     Ok(query
@@ -140,7 +148,7 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(&applied.0[..])
         .bind(row.normalizer)
         .bind(deletion_word(row.deletion))
-        .bind(drift_word(row.drift))
+        .bind(row.drift.word())
         .bind(row.merge)
         .bind(state)
         .bind(recheck_at)
@@ -149,18 +157,25 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last) -> Resu
         .bind(remote.clone())
         .bind(edges(after))
         .bind(seal.seal(&row.scope, id, Part::Private, private)?)
-        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
+        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?)
+        .bind((row.state == RowState::Settled).then(|| ms(now))))
 }
 
 /// Marks rows as seen to be as written; true when that changed any.
-pub(super) async fn settle(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<bool> {
+pub(super) async fn settle(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    ids: &[ResourceId],
+    now: Duration,
+) -> Result<bool> {
     let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
     let done = sqlx::query(
-        "UPDATE inventory SET state = 'settled', recheck_at = NULL
+        "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?3, healthy_at = ?3
          WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
     )
     .bind(scope.to_string())
     .bind(json(&ids))
+    .bind(ms(now))
     .execute(conn)
     .await?;
     Ok(done.rows_affected() > 0)
@@ -484,13 +499,5 @@ fn deletion_word(deletion: Deletion) -> &'static str {
         Deletion::Delete => "delete",
         Deletion::Abandon => "abandon",
         Deletion::Protect => "protect",
-    }
-}
-
-fn drift_word(drift: Drift) -> &'static str {
-    match drift {
-        Drift::Heal => "heal",
-        Drift::Warn => "warn",
-        Drift::Ignore => "ignore",
     }
 }

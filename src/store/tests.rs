@@ -3,8 +3,8 @@ mod kept;
 use super::*;
 use futures_util::future::join_all;
 use reconciled_engine::{
-    Extent, RowState,
-    store::{ClaimRow, Condition, ConditionKind, Consent, Ending, Event, Intent, OpenIntent},
+    DriftEnd, DriftField, Drifted, Extent, HealthState, RowState,
+    store::{Ailment, ClaimRow, Condition, ConditionKind, Consent, Ending, Event, Intent, OpenIntent},
 };
 use reconciled_provider::{
     ActionId, Claim, Deletion, Drift, ErrorKind, Lives, Pattern, ResourceId, Sealed, Tracked, Version,
@@ -575,6 +575,8 @@ async fn the_views_for_people_can_all_be_read() {
         Write::Approve(approval(NOW)),
         Write::Suspend(suspension("one", None)),
         Write::Pin(pin("one", None)),
+        Write::Drifted(vec![drift("a", None)]),
+        Write::Ailments(zone(), vec![ailment("a", HealthState::Degraded)]),
         Write::Event(event("adopt", "x")),
     ])
     .await
@@ -584,7 +586,7 @@ async fn the_views_for_people_can_all_be_read() {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    assert_eq!(views.len(), 9);
+    assert_eq!(views.len(), 11);
     for view in views {
         let rows =
             sqlx::query(AssertSqlSafe(format!("SELECT * FROM {view}"))).fetch_all(&mut *conn).await.unwrap();
@@ -1027,4 +1029,76 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     assert_eq!(broken(&|all| all[3].at += 1), Some(4));
     assert_eq!(broken(&|all| drop(all.remove(2))), Some(4));
     assert!(export::verify("{}\n".as_bytes()).is_err());
+}
+
+fn drift(id: &str, action: Option<u64>) -> Drifted {
+    Drifted {
+        scope: zone(),
+        id: id.into(),
+        address: format!("Zone/example.com#{id}").parse().unwrap(),
+        manifest: key("example.com"),
+        mode: Drift::Heal,
+        first_seen: NOW,
+        missing: false,
+        fields: vec![DriftField { path: "ttl".into(), remote: Some("60".into()), declared: None }],
+        action: action.map(ActionId),
+    }
+}
+
+fn ailment(id: &str, state: HealthState) -> Ailment {
+    Ailment { id: Some(id.into()), state, message: "it exits with 1".into(), since: NOW }
+}
+
+#[tokio::test]
+async fn a_drift_is_one_entry_until_it_is_over_and_goes_with_its_time() {
+    let (_dir, db) = new().await;
+    let open = async || db.reader().scope(&zone()).await.unwrap().drifts;
+    let over = |end, at| Write::DriftOver(zone(), vec![("a".into(), end)], at);
+    db.commit(vec![Write::Drifted(vec![drift("a", None)])]).await.unwrap();
+    assert_eq!(open().await, [drift("a", None)]);
+    // The intent that heals it, and a later look that knows of none: first seen and action stay.
+    let later = Drifted { first_seen: NOW + DAY, ..drift("a", Some(7)) };
+    db.commit(vec![Write::Drifted(vec![later])]).await.unwrap();
+    db.commit(vec![Write::Drifted(vec![drift("a", None)])]).await.unwrap();
+    assert_eq!(open().await, [drift("a", Some(7))]);
+    db.commit(vec![Write::NotHealed(zone(), vec!["a".into()])]).await.unwrap();
+    assert_eq!(open().await, [drift("a", None)]);
+    db.commit(vec![over(DriftEnd::Gone, NOW + DAY)]).await.unwrap();
+    assert_eq!(open().await, []);
+    db.commit(vec![Write::Drifted(vec![drift("a", Some(8))]), over(DriftEnd::Healed, NOW + DAY * 3)])
+        .await
+        .unwrap();
+    db.commit(vec![Write::Drifted(vec![drift("b", None)])]).await.unwrap();
+    let words = async || -> Vec<String> {
+        let all = db.reader().drifts(None, false).await.unwrap();
+        all.iter().map(|entry| format!("{} {}", entry.id, entry.outcome)).collect()
+    };
+    assert_eq!(words().await, ["b open", "a healed", "a gone"]);
+    assert_eq!(db.reader().drifts(None, true).await.unwrap().len(), 1);
+    // What is open stays, however old it is.
+    db.trim_events(NOW + DAY * 2).await.unwrap();
+    assert_eq!(words().await, ["b open", "a healed"]);
+    db.trim_events(NOW + DAY * 9).await.unwrap();
+    assert_eq!(words().await, ["b open"]);
+}
+
+#[tokio::test]
+async fn what_is_not_healthy_is_remembered_until_it_is_and_nothing_of_what_is() {
+    let (_dir, db) = new().await;
+    let settled = Row { state: RowState::Settled, ..row("a") };
+    let whole = Ailment { id: None, ..ailment("a", HealthState::Unknown) };
+    let list = vec![whole, ailment("a", HealthState::Degraded)];
+    let looked = Write::LookedAt(zone(), 3);
+    let writes = vec![Write::Rows(vec![settled]), Write::Ailments(zone(), list.clone()), looked];
+    db.commit(writes).await.unwrap();
+    let memory = db.reader().scope(&zone()).await.unwrap();
+    assert_eq!((memory.ailments, memory.looked_at), (list, 3));
+    assert_eq!(db.reader().parts(Parts::Ailing).await.unwrap().len(), 1);
+    db.commit(vec![Write::Ailments(zone(), Vec::new())]).await.unwrap();
+    assert_eq!(db.reader().scope(&zone()).await.unwrap().ailments, []);
+    assert!(db.reader().parts(Parts::Ailing).await.unwrap().is_empty());
+    let all = db.reader().parts(Parts::All).await.unwrap();
+    let part = all.values().next().unwrap();
+    assert!(part.synced_at.is_some() && part.healthy_at >= part.synced_at, "{part:?}");
+    assert_eq!((part.looked_at, part.generation), (Some(3), None));
 }

@@ -3,8 +3,9 @@
 //! Guarantee: a write that changes nothing touches no page, so a transaction of such writes costs no fsync.
 
 use super::{
+    drift,
     error::{Result, StoreError},
-    events, journal, pin,
+    events, health, journal, pin,
     rows::{self, hash, json, ms},
     seal::Seal,
     suspension,
@@ -29,6 +30,7 @@ pub(super) struct Tx<'a> {
     pub(super) conn: &'a mut SqliteConnection,
     pub(super) seal: &'a Seal,
     pub(super) epoch: u64,
+    pub(super) now: Duration,
     /// Scopes whose rows were changed, with their new stamps.
     pub(super) touched: Vec<(Scope, i64)>,
 }
@@ -47,7 +49,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Start { scope, intents, fence, at } => journal::start(tx, scope, intents, fence, *at).await,
         Write::End(endings) => journal::end(tx, endings).await,
         Write::Rows(list) => {
-            rows::put(tx.conn, tx.seal, list).await?;
+            rows::put(tx.conn, tx.seal, list, tx.now).await?;
             let scopes: BTreeSet<&Scope> = list.iter().map(|row| &row.scope).collect();
             for scope in scopes {
                 tx.touch(scope).await?;
@@ -61,13 +63,13 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
             Ok(())
         }
         Write::Settled(scope, ids) => {
-            if rows::settle(tx.conn, scope, ids).await? {
+            if rows::settle(tx.conn, scope, ids, tx.now).await? {
                 tx.touch(scope).await?;
             }
             Ok(())
         }
         Write::Documents(scope, list) => rows::documents(tx.conn, scope, list).await,
-        Write::Conditions(scope, list) => conditions(tx.conn, scope, list).await,
+        Write::Conditions(scope, list) => conditions(tx.conn, scope, list, tx.now).await,
         Write::InForce { revision, manifests, at } => in_force(tx.conn, revision, manifests, *at).await,
         Write::Hold(hold) => put_hold(tx.conn, hold).await,
         Write::Release(domain) => release(tx.conn, domain).await,
@@ -85,11 +87,21 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Looked(id, scope) => suspension::looked(tx.conn, id, scope).await,
         Write::Pin(pin) => pin::put(tx.conn, pin).await,
         Write::Unpin(scope, id) => pin::end(tx.conn, scope, id).await,
+        Write::Drifted(list) => drift::put(tx.conn, list).await,
+        Write::NotHealed(scope, ids) => drift::not_healed(tx.conn, scope, ids).await,
+        Write::DriftOver(scope, ends, at) => drift::over(tx.conn, scope, ends, *at).await,
+        Write::Ailments(scope, list) => health::put(tx.conn, scope, list, tx.now).await,
+        Write::LookedAt(scope, generation) => health::looked_at(tx.conn, scope, *generation).await,
         Write::Event(event) => events::append(tx.conn, event).await,
     }
 }
 
-async fn conditions(conn: &mut SqliteConnection, scope: &Scope, list: &[Condition]) -> Result<()> {
+async fn conditions(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    list: &[Condition],
+    now: Duration,
+) -> Result<()> {
     let name = scope.to_string();
     let mut memory = super::memory::Many::new();
     super::memory::conditions(conn, (&name, &name), &mut memory).await?;
@@ -98,12 +110,26 @@ async fn conditions(conn: &mut SqliteConnection, scope: &Scope, list: &[Conditio
         .iter()
         .map(|condition| {
             let before = old.iter().find(|before| is_same_trouble(before, condition));
-            Condition { since: before.map_or(condition.since, |before| before.since), ..condition.clone() }
+            let since = if condition.since.is_zero() { now } else { condition.since };
+            Condition { since: before.map_or(since, |before| before.since), ..condition.clone() }
         })
         .collect();
     if stored(&new) == stored(&old) {
         return Ok(());
     }
+    // Of whom nothing is said any more is well since now.
+    let is_named = |id: &ResourceId| new.iter().any(|condition| condition.id.as_ref() == Some(id));
+    let well = old.iter().filter_map(|condition| condition.id.as_ref()).filter(|id| !is_named(id));
+    let well: Vec<&str> = well.map(|id| &*id.0).collect();
+    sqlx::query(
+        "UPDATE inventory SET synced_at = ?3, healthy_at = ?3
+         WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'settled'",
+    )
+    .bind(&name)
+    .bind(json(&well))
+    .bind(ms(now))
+    .execute(&mut *conn)
+    .await?;
     sqlx::query("DELETE FROM condition WHERE scope = ?1").bind(&name).execute(&mut *conn).await?;
     for (position, condition) in new.iter().enumerate() {
         sqlx::query(
@@ -188,7 +214,8 @@ async fn in_force(
     sqlx::query(
         "INSERT INTO manifest (source, key, content, generation)
          SELECT ?1, value ->> 0, unhex(value ->> 1), ?2 FROM json_each(?3) WHERE true
-         ON CONFLICT (key) DO UPDATE SET content = excluded.content, generation = excluded.generation",
+         ON CONFLICT (key) DO UPDATE SET content = excluded.content, previous = generation,
+             generation = excluded.generation",
     )
     .bind(revision.source.clone())
     .bind(generation)

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::failpoint;
 use reconciled_engine::Write;
-use reconciled_provider::Error;
+use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
@@ -56,6 +56,7 @@ pub(super) struct Writer {
     pub(super) kept: Arc<Kept>,
     /// What the transaction under way has touched.
     pub(super) touched: Vec<Touched>,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 impl Writer {
@@ -210,8 +211,8 @@ impl Writer {
     }
 
     async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
-        let (conn, touched) = (&mut self.conn, Vec::new());
-        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, touched };
+        let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
+        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");

@@ -24,6 +24,7 @@ pub struct Metrics {
     commit_statuses: CounterVec,
     commit_to_converged: HistogramVec,
     conditions: GaugeVec,
+    drifts: GaugeVec,
     git_polls: CounterVec,
     healing_writes: CounterVec,
     holds: GaugeVec,
@@ -55,6 +56,8 @@ pub struct Counts {
     pub resources: BTreeMap<String, u64>,
     /// Conditions by kind.
     pub conditions: BTreeMap<String, u64>,
+    /// Open entries of the drift ledger by mode.
+    pub drifts: BTreeMap<String, u64>,
     /// Domains that wait for consent.
     pub holds: u64,
     /// What persons stopped.
@@ -71,6 +74,7 @@ impl Default for Metrics {
             commit_statuses: counter(&registry, &names::COMMIT_STATUSES),
             commit_to_converged: histogram(&registry, &names::COMMIT_TO_CONVERGED, LONG),
             conditions: gauge(&registry, &names::CONDITIONS),
+            drifts: gauge(&registry, &names::DRIFTS),
             git_polls: counter(&registry, &names::GIT_POLLS),
             healing_writes: counter(&registry, &names::HEALING_WRITES),
             holds: gauge(&registry, &names::HOLDS),
@@ -147,6 +151,7 @@ impl Metrics {
     ) -> String {
         set(&self.resources, &["applied", "pending", "settled"], &counts.resources);
         set(&self.conditions, &["held", "stalled", "suspended", "waiting"], &counts.conditions);
+        set(&self.drifts, &["heal", "warn"], &counts.drifts);
         self.holds.with_label_values(NONE).set(counts.holds as f64);
         self.suspensions.with_label_values(NONE).set(counts.suspensions as f64);
         let mut stances: BTreeMap<String, u64> = BTreeMap::new();

@@ -76,6 +76,7 @@ metrics! {
     COMMIT_STATUSES Counter "reconciled_commit_statuses_total" ["source", "outcome"], "Commit statuses: sent, failed";
     COMMIT_TO_CONVERGED Histogram "reconciled_commit_to_converged_seconds" ["source"], "From the time of a commit until all of it was found in sync";
     CONDITIONS Gauge "reconciled_conditions" ["kind"], "What is not in sync: waiting, stalled, held, suspended";
+    DRIFTS Gauge "reconciled_drifts" ["mode"], "What was changed by somebody else and is not over: to be healed, or only reported";
     GIT_POLLS Counter "reconciled_git_polls_total" ["source", "outcome"], "Questions to the repository of a source: answered, failed";
     HEALING_WRITES Counter "reconciled_healing_writes_total" ["provider"], "Writes without a change of the specification: drift and what was lost";
     HOLDS Gauge "reconciled_holds" [], "Guard domains that wait for consent";

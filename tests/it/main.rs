@@ -10,6 +10,7 @@ mod crash;
 mod daemon;
 mod env;
 mod git;
+mod health;
 mod hostile;
 mod http;
 mod input;

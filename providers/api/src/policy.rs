@@ -31,6 +31,21 @@ pub enum Drift {
     Ignore,
 }
 
+impl Drift {
+    /// The word, as manifests say it.
+    ///
+    /// ```
+    /// assert_eq!(reconciled_provider::Drift::Warn.word(), "warn");
+    /// ```
+    pub fn word(self) -> &'static str {
+        match self {
+            Drift::Heal => "heal",
+            Drift::Warn => "warn",
+            Drift::Ignore => "ignore",
+        }
+    }
+}
+
 /// Whether a resource that exists but is not tracked may be taken over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adopt {

@@ -181,7 +181,13 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// error of the call, or nobody tries again.
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
 
-    /// Health, on its own clock: a list that was skipped must not freeze health.
+    /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.
+    fn tells_health(&self) -> bool {
+        false
+    }
+
+    /// Health, on its own clock: a list that was skipped must not freeze health. Of what is left out, nothing is known
+    /// to be wrong.
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error>;
 
     /// What exists, for import. `query` names a scope, in the words of this provider.

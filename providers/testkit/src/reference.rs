@@ -504,8 +504,16 @@ impl Observer for Reference {
         Ok(deltas)
     }
 
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
+    fn tells_health(&self) -> bool {
+        // A host knows how its units fare.
+        matches!(self.role, Role::Host)
+    }
+
+    async fn health(&self, _: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        let is_asked = |id: &ResourceId| want.desired.iter().any(|desired| desired.id == *id);
+        let mut told = self.world.health(want.scope);
+        told.retain(|(id, _)| self.tells_health() && is_asked(id));
+        Ok(told)
     }
 
     async fn discover(&self, _: &Cx, query: &str) -> Result<Vec<Found>, Error> {

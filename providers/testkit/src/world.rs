@@ -1,7 +1,7 @@
 //! The remotes, in memory. Outlives the crash of whoever talks to it, and checks what only a remote can see:
 //! duplicates, deletions of what is not ours, writes that no intent announced, stale writes.
 
-use reconciled_provider::{Owner, ResourceId, Scope};
+use reconciled_provider::{Health, Owner, ResourceId, Scope};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -38,6 +38,7 @@ struct State {
     scopes: BTreeMap<Scope, Contents>,
     /// Older contents, newest last, for stale reads.
     past: BTreeMap<Scope, Vec<(Duration, Contents)>>,
+    health: BTreeMap<(Scope, ResourceId), Health>,
     assigned: u64,
     reads: u64,
     writes: u64,
@@ -117,6 +118,18 @@ impl World {
             .find(|(replaced_at, _)| *replaced_at + window > now)
             .map(|(_, contents)| contents.clone());
         old.unwrap_or_else(|| state.scopes.get(scope).cloned().unwrap_or_default())
+    }
+
+    /// From now on, an object fares like this.
+    pub fn fares(&self, scope: &Scope, id: &str, health: Health) {
+        self.state().health.insert((scope.clone(), id.into()), health);
+    }
+
+    /// How the objects of a scope fare, as far as anything was said.
+    pub(crate) fn health(&self, scope: &Scope) -> Vec<(ResourceId, Health)> {
+        let state = self.state();
+        let mine = state.health.iter().filter(|((place, _), _)| place == scope);
+        mine.map(|((_, id), health)| (id.clone(), health.clone())).collect()
     }
 
     /// Puts or deletes as somebody else would, past every check.

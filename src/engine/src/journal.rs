@@ -5,6 +5,7 @@
 //! The journal is evidence, never a work list: the next pass plans anew from observation.
 
 use crate::{
+    drift,
     plan::{Change, Step},
     store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
     telemetry,
@@ -199,6 +200,9 @@ impl Journal for BatchJournal<'_> {
             at: self.clock.now(),
         };
         let mut writes = vec![start, Write::Version(self.scope.clone(), None)];
+        // With the intent, so that a crash leaves both or none.
+        let steps = actions.iter().filter_map(|a| Some((*a, self.steps.get(a)?.0)));
+        writes.extend(drift::healing(self.scope, steps, self.clock.now()));
         writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source))));
         self.store.commit(writes).await?;
         self.open_spans(actions);
@@ -235,6 +239,9 @@ impl Journal for BatchJournal<'_> {
             all.push(Write::Gone(self.scope.clone(), writes.gone));
         }
         all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
+        let failed = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
+        all.extend(drift::failed(self.scope, failed));
         all.extend(events.into_iter().map(Write::Event));
         self.store.commit(all).await?;
         self.close_spans(&outcomes);

@@ -7,7 +7,9 @@
 //! It deliberately depends on no runtime, HTTP, SQL or Git crate.
 
 pub mod desired;
+pub mod drift;
 pub mod error_policy;
+pub mod health;
 mod journal;
 pub mod pass;
 pub mod pin;
@@ -20,6 +22,8 @@ pub mod suspension;
 pub mod telemetry;
 
 pub use desired::{Desired, ManifestMeta, SourceState};
+pub use drift::{DriftEnd, DriftField, Drifted};
+pub use health::HealthState;
 pub use pin::Pin;
 pub use store::{Row, RowState, Store, Write};
 pub use suspension::{Extent, Heals, StoppedBy, Suspension};

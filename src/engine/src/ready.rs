@@ -2,6 +2,7 @@
 
 use crate::{
     desired::Desired,
+    health,
     store::{RowState, ScopeMemory},
 };
 use reconciled_provider::{ManifestKey, Scope};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known of edges before any scope is looked at.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Manifests whose every resource is settled as declared.
+    /// Manifests whose every resource is settled as declared and healthy enough to be built on.
     pub ready: BTreeSet<ManifestKey>,
     /// Who depends on a manifest, by the scope of the dependant.
     needed: BTreeMap<ManifestKey, BTreeSet<Scope>>,
@@ -48,12 +49,14 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     let mut missing: BTreeMap<u32, usize> = BTreeMap::new();
     for (scope, resources) in &desired.scopes {
         let rows = memories.get(scope).map_or(&[][..], |m| &m.rows);
+        let unready = memories.get(scope).map(health::unready).unwrap_or_default();
         for resource in resources {
             let row = rows.binary_search_by(|r| r.tracked.id.cmp(&resource.id)).ok().map(|i| &rows[i]);
             let settled = row.is_some_and(|row| {
                 row.state == RowState::Settled
                     && row.template == resource.spec.template()
                     && resource.spec.hash() == Some(row.tracked.applied)
+                    && !unready.contains(&resource.id)
             });
             *missing.entry(resource.origin.manifest).or_default() += usize::from(!settled);
         }
@@ -65,4 +68,92 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
         }
     }
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        desired::ManifestMeta,
+        health::HealthState,
+        store::{Ailment, Row},
+    };
+    use reconciled_provider::{Deletion, Drift, Hash, Origin, PolicyId, Resource, ResourceId, Spec, Tracked};
+    use std::{sync::Arc, time::Duration};
+
+    fn key(name: &str) -> ManifestKey {
+        ManifestKey::new("s", "test", "Thing", "", name)
+    }
+
+    fn manifest(name: &str, after: &[ManifestKey]) -> ManifestMeta {
+        ManifestMeta {
+            key: key(name),
+            address: format!("Thing/{name}").parse().unwrap(),
+            file: "a.yaml".into(),
+            line: 1,
+            content: Hash::default(),
+            labels: BTreeMap::new(),
+            after: after.into(),
+            moved_from: None,
+        }
+    }
+
+    /// Whether the manifest `a`, as declared and with this health, is ready.
+    fn check(health: Option<HealthState>) -> bool {
+        let scope = Scope::new("ref", "one");
+        let spec = Spec::known(b"x".to_vec());
+        let row = Row {
+            scope: scope.clone(),
+            tracked: Tracked::new("a".into(), spec.hash().unwrap()),
+            manifest: key("a"),
+            address: "Thing/a".parse().unwrap(),
+            file: "a.yaml".into(),
+            template: spec.template(),
+            normalizer: 0,
+            deletion: Deletion::Delete,
+            drift: Drift::Heal,
+            merge: false,
+            state: RowState::Settled,
+            written_at: Duration::ZERO,
+            revision: "".into(),
+        };
+        let resource = Resource {
+            scope: Arc::new(scope.clone()),
+            id: "a".into(),
+            spec,
+            policy: PolicyId::default(),
+            origin: Origin { manifest: 0, line: 1 },
+        };
+        let ailment = |state| Ailment {
+            id: Some(ResourceId::from("a")),
+            state,
+            message: "".into(),
+            since: Duration::ZERO,
+        };
+        let desired = Desired {
+            manifests: vec![manifest("a", &[]), manifest("b", &[key("a")])],
+            scopes: [(scope.clone(), vec![resource])].into(),
+            ..Desired::default()
+        };
+        let memory = ScopeMemory {
+            rows: vec![row],
+            ailments: health.map(ailment).into_iter().collect(),
+            ..ScopeMemory::default()
+        };
+        facts(&desired, &[(scope, memory)].into()).ready.contains(&key("a"))
+    }
+
+    #[test]
+    fn what_is_declared_and_does_not_do_its_work_is_waited_for() {
+        assert!(check(None));
+        for (state, is_ready) in [
+            (HealthState::Progressing, false),
+            (HealthState::Missing, false),
+            (HealthState::Degraded, false),
+            (HealthState::Suspended, true),
+            (HealthState::Unknown, true),
+        ] {
+            assert_eq!(check(Some(state)), is_ready, "{state:?}");
+        }
+    }
 }

@@ -3,7 +3,12 @@
 //! The engine never holds a transaction open across a call. Everything that must be durable together is one
 //! [`Store::commit`]; a fault before, in or after it is one the simulation can play.
 
-use crate::{pin::Pin, suspension::Suspension};
+use crate::{
+    drift::{DriftEnd, Drifted},
+    health::HealthState,
+    pin::Pin,
+    suspension::Suspension,
+};
 use async_trait::async_trait;
 use reconciled_provider::{
     ActionId, Address, Claim, Deletion, Drift, Error, Hash, ManifestKey, ResourceId, Scope, Tracked, Version,
@@ -118,10 +123,23 @@ pub struct Condition {
     pub message: Arc<str>,
     /// What to type.
     pub hint: Option<Arc<str>>,
-    /// Since when, since the epoch; kept while the condition stays the same.
+    /// Since when, since the epoch; kept while the condition stays the same. Zero: since it is recorded.
     pub since: Duration,
     /// When it is tried again, if it is.
     pub next_try: Option<Duration>,
+}
+
+/// What is not healthy: a resource, or a scope as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ailment {
+    /// The resource, or none for the scope as a whole.
+    pub id: Option<ResourceId>,
+    /// How it fares; never healthy.
+    pub state: HealthState,
+    /// Why.
+    pub message: Arc<str>,
+    /// Since when, since the epoch; kept while the state stays the same.
+    pub since: Duration,
 }
 
 /// Who is needed to resolve a condition.
@@ -324,6 +342,17 @@ pub enum Write {
     Pin(Pin),
     /// The pin of this resource is over. Raises the generation of its manifest.
     Unpin(Scope, ResourceId),
+    /// Entries of the drift ledger that begin or change. An open one keeps when it was first seen, and the write that
+    /// may have healed it where none is given.
+    Drifted(Vec<Drifted>),
+    /// Writes that were to heal these failed: they are no reason for what becomes of their entries.
+    NotHealed(Scope, Vec<ResourceId>),
+    /// Entries of the drift ledger that are over, and since when.
+    DriftOver(Scope, Vec<(ResourceId, DriftEnd)>, Duration),
+    /// All that is not healthy in a scope, replacing what was before.
+    Ailments(Scope, Vec<Ailment>),
+    /// A complete pass looked at a scope as declared by manifests up to this generation.
+    LookedAt(Scope, u64),
     /// An event.
     Event(Event),
 }
@@ -347,6 +376,12 @@ pub struct ScopeMemory {
     pub conditions: Vec<Condition>,
     /// The version at which the scope was last seen whole and in sync.
     pub version: Option<KnownVersion>,
+    /// Open entries of the drift ledger, sorted by id.
+    pub drifts: Vec<Drifted>,
+    /// What is not healthy, sorted by id.
+    pub ailments: Vec<Ailment>,
+    /// The newest generation of a manifest here that a complete pass looked at.
+    pub looked_at: u64,
     /// Old identities of rows that the planner moved here; never stored.
     pub moved_away: Vec<(Scope, ResourceId)>,
 }

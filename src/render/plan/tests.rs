@@ -151,9 +151,13 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             tracked: 0,
             in_sync: 0,
             unlike: 0,
+            as_declared: Vec::new(),
+            ignored: Vec::new(),
             looked: Vec::new(),
         },
         skipped: false,
+        health: Default::default(),
+        looked_at: Default::default(),
     }
 }
 

@@ -105,7 +105,10 @@ pub(super) async fn health_speaks_of_what_was_asked_for(play: &Play<'_>) -> Chec
     let want =
         Want { scope: &process.scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
     let ids: BTreeSet<&ResourceId> = desired.iter().map(|r| &r.id).collect();
-    for (id, health) in process.provider.health(&process.cx, &want).await? {
+    let told = process.provider.health(&process.cx, &want).await?;
+    let is_asked = process.provider.tells_health();
+    ensure!(told.is_empty() || is_asked, "health is told, and `tells_health` says that nobody need ask");
+    for (id, health) in told {
         ensure!(ids.contains(&id), "{id} is {health:?}, and nobody asked");
     }
     Ok(())

@@ -121,6 +121,10 @@ impl Observer for Broken {
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         self.inner.diff(cx, want, seen).await
     }
+    fn tells_health(&self) -> bool {
+        self.inner.tells_health()
+    }
+
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         self.inner.health(cx, want).await
     }

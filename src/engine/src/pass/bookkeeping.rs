@@ -5,6 +5,7 @@
 //! call: that is the journal's.
 
 use crate::{
+    drift,
     plan::{Blocked, Change, Step},
     store::{Ending, Event, OpenIntent, Row, RowState, Write},
     survey::View,
@@ -138,6 +139,7 @@ pub(super) fn bookkeeping(
         });
     }
     claims_synced(view, &mut writes);
+    drift::noted(scope, view, now, &mut writes);
     writes.extend(events.into_iter().map(Write::Event));
     (writes, found)
 }

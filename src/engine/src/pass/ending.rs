@@ -6,6 +6,7 @@
 use super::{Engine, ScopeReport, ScopeState};
 use crate::{
     error_policy::{self, Next},
+    health,
     plan::Step,
     store::{Condition, ConditionKind, Write},
     survey::View,
@@ -84,9 +85,11 @@ impl Engine {
     /// A scope that could not be looked at: nothing is concluded, it is tried again.
     pub(crate) async fn unseen(&self, scope: &Scope, error: &Error) -> Result<ScopeReport, Error> {
         let report = self.failed(scope, error, Vec::new());
-        let known = self.store.scope(scope).await?.conditions;
+        let known = self.store.scope(scope).await?;
         let mut writes = Vec::new();
-        conditions_write(scope, &known, &report.conditions, &mut writes);
+        conditions_write(scope, &known.conditions, &report.conditions, &mut writes);
+        let ailments = health::unseen(&known.ailments, error, self.surveyor.cx.clock.now());
+        health::write(scope, &known.ailments, &ailments, &mut writes);
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }

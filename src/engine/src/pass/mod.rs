@@ -10,6 +10,7 @@
 mod bookkeeping;
 mod converge;
 mod ending;
+mod fared;
 mod flapping;
 mod holds;
 mod observing;

@@ -48,6 +48,8 @@ pub struct ScopeReport {
     pub conditions: Vec<Condition>,
     /// Scopes to look at again because of what happened here: claims made, claims that came true.
     pub wakes: BTreeSet<Scope>,
+    /// When to look again at what is on its way to be healthy, whatever the state says.
+    pub recheck: Option<Duration>,
     /// What went wrong, if it decided when the scope is looked at again.
     pub error: Option<Error>,
     /// The remote gave no answer: a matter of its entry, not only of this scope.
@@ -64,6 +66,7 @@ impl ScopeReport {
             settled: 0,
             conditions,
             wakes: BTreeSet::new(),
+            recheck: None,
             error: None,
             unreachable: false,
         }

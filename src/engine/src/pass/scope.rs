@@ -69,7 +69,7 @@ impl Engine {
             .collect();
         let mut conditions = view.plan.conditions.clone();
         let actionable = self.without_flapping(scope, actionable, &mut conditions);
-        let settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
+        let mut settled = view.plan.settled.len() + view.plan.refreshed.len() + view.plan.lapsed.len();
         let adopted = view.plan.steps.iter().filter(|s| s.change == Change::Adopt).count();
         let batch = self.batch(scope, &view, &actionable);
         let (mut writes, found) = bookkeeping(
@@ -78,6 +78,9 @@ impl Engine {
             self.surveyor.entries[&scope.provider].observer.info().consistency_window,
             now,
         );
+        let has_news = self.fared(scope, &view, fences, &mut writes);
+        // Who waits until this is healthy is looked at again.
+        settled += usize::from(has_news);
         let wakes: BTreeSet<Scope> = writes
             .iter()
             .filter_map(|write| match write {
@@ -101,6 +104,7 @@ impl Engine {
                 adopted,
                 settled,
                 wakes,
+                recheck: view.health.recheck,
                 ..ScopeReport::quiet(state, conditions)
             });
         }

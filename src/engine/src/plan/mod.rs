@@ -145,6 +145,10 @@ pub struct ScopePlan {
     pub frozen: BTreeMap<ManifestKey, usize>,
     /// Resources that differ and are left so, because the difference is ignored.
     pub unlike: usize,
+    /// What the ledger has as drifted and that is as declared again.
+    pub as_declared: Vec<ResourceId>,
+    /// What the ledger has as drifted and of which the difference is ignored now.
+    pub ignored: Vec<ResourceId>,
     /// Suspensions whose time is over and that leave nothing in doubt here, by id.
     pub looked: Vec<Arc<str>>,
 }
@@ -182,6 +186,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         in_sync: 0,
         frozen: BTreeMap::new(),
         unlike: 0,
+        as_declared: Vec::new(),
+        ignored: Vec::new(),
         looked: Vec::new(),
     };
     let planner = Planner {
@@ -287,6 +293,10 @@ impl<'a> Planner<'a> {
     /// The scope was planned from this very document before.
     fn is_same_document(&self, key: &ManifestKey, manifest: &ManifestMeta) -> bool {
         self.input.memory.documents.get(key) == Some(&manifest.content)
+    }
+    /// True when the ledger has an open entry for it.
+    fn has_drifted(&self, id: &ResourceId) -> bool {
+        self.input.memory.drifts.binary_search_by(|drift| drift.id.cmp(id)).is_ok()
     }
     fn covers(&self, id: &ResourceId) -> bool {
         self.input.seen.covered.covers(id)

@@ -82,7 +82,11 @@ impl Planner<'_> {
         }
         let difference = self.difference(desired, observed);
         if matches!(difference, Difference::Same | Difference::Ignored) {
-            out.unlike += usize::from(matches!(difference, Difference::Ignored));
+            if matches!(difference, Difference::Ignored) {
+                self.ignore(&desired.id, out);
+            } else if self.has_drifted(&desired.id) {
+                out.as_declared.push(desired.id.clone());
+            }
             match taken && self.marks() {
                 true => self.write_mark(desired, Some(row), observed, address, out),
                 false => self.in_sync(desired, row, observed, address, out),
@@ -274,8 +278,7 @@ impl Planner<'_> {
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
         if self.is_ignored(desired) {
-            out.unlike += 1;
-            return;
+            return self.ignore(&desired.id, out);
         }
         if let Some(at) = self.unseen_until(row).max(self.unanswered_until(&desired.id, None)) {
             // A write may stay unseen that long; creating again would make two.
@@ -283,6 +286,14 @@ impl Planner<'_> {
             return;
         }
         self.create(desired, Some(row), address, out);
+    }
+
+    /// Counts what differs and is left so.
+    pub(super) fn ignore(&self, id: &ResourceId, out: &mut ScopePlan) {
+        out.unlike += 1;
+        if self.has_drifted(id) {
+            out.ignored.push(id.clone());
+        }
     }
 
     /// Until when our last write may be missing from what reads show.

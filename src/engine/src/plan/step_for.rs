@@ -20,8 +20,7 @@ impl Planner<'_> {
         match &step.blocked {
             Some(Blocked::Drift(Drift::Ignore)) => {
                 out.in_sync += 1;
-                out.unlike += 1;
-                return;
+                return self.ignore(&desired.id, out);
             }
             Some(blocked) => out.conditions.push(blocked.condition(&step)),
             None => {}

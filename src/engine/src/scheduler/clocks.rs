@@ -2,7 +2,8 @@
 //!
 //! Guarantees: while nothing moved, a tick is one `versions` call and one read of the store, however many scopes
 //! there are, and writes nothing. Every scope is read in full at every [`FULL`]th tick, each at its own, so that
-//! a version that lies is found out. Scopes without a version are read at every tick.
+//! a version that lies is found out. Scopes without a version are read at every tick, and those of an entry that tells
+//! health are looked at.
 //! It deliberately concludes nothing from a probe but where to look.
 
 use super::Scheduler;
@@ -44,7 +45,9 @@ impl Scheduler {
             let version = now.get(scope).filter(|version| matches!(version, Version::At(_)));
             version.is_some() && version == known.get(scope)
         };
-        let moved = others.into_iter().filter(|scope| !stands(scope)).map(|scope| (scope, false));
+        // Health has no version: where there is any, it is asked for at every tick.
+        let tells = self.engine.surveyor.entries[entry].observer.tells_health();
+        let moved = others.into_iter().filter(|scope| tells || !stands(scope)).map(|scope| (scope, false));
         Ok(moved.chain(full.into_iter().map(|scope| (scope, true))).collect())
     }
 

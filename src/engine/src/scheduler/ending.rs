@@ -116,7 +116,7 @@ impl State {
         let lane = self.lane(scope);
         match report.state {
             ScopeState::DueNow if restless < RESTLESS => {
-                self.queue.add(key, Wish { priority, focus: Focus::All, full: false, lane });
+                self.queue.add(key, Wish { priority, focus: Focus::All, full: false, lane: lane.clone() });
             }
             ScopeState::DueNow => {
                 let wait = error_policy::backoff(restless - RESTLESS + 1, self.chance.byte());
@@ -134,6 +134,9 @@ impl State {
             | ScopeState::Held
             | ScopeState::Stalled
             | ScopeState::Idle => {}
+        }
+        if let (Some(at), Some(key)) = (report.recheck, self.key(scope)) {
+            self.queue.add_at(key, Cause::Recheck, at, &lane);
         }
     }
 

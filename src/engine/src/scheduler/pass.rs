@@ -142,7 +142,7 @@ impl Scheduler {
         survey: Survey,
     ) -> Result<RoundReport, Error> {
         if self.settings.observe {
-            engine.record(survey).await
+            engine.record(desired, survey).await
         } else {
             engine.carry_out(desired, survey).await
         }

@@ -6,16 +6,21 @@
 use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus, recover::recover};
 use crate::{
     desired::Desired,
-    plan::{self, ScopeInput},
+    health,
+    plan::{self, ScopeInput, ScopePlan},
     ready,
     store::ScopeMemory,
     suspension::Suspension,
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Address, ClaimState, Error, Focus, Observation, ResourceId, Scope, Tracked, Version, Want,
+    Address, ClaimState, Error, Focus, ManifestKey, Observation, ResourceId, Scope, Tracked, Version, Want,
 };
-use std::{collections::BTreeMap, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+};
 
 impl Surveyor {
     /// Runs a read, which has an end: `cx.deadline`.
@@ -125,6 +130,37 @@ impl Surveyor {
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
             plan.foreign_count = known.foreign;
         }
-        Ok(View { memory, seen, plan, skipped })
+        let asked = match observer.tells_health() {
+            true => {
+                let health = observer.health(&self.cx, &want);
+                Some(self.within(health, &format!("asking for the health of {scope}")).await)
+            }
+            false => None,
+        };
+        let was_read = |id: &ResourceId| !skipped && seen.complete && focus.covers(id);
+        let now = self.cx.clock.now();
+        let told = health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now };
+        let health = health::assess(told);
+        let looked_at = looked_at(desired, scope, &plan, &seen, options);
+        Ok(View { memory, seen, plan, skipped, health, looked_at })
     }
+}
+
+/// The manifests of a scope that was looked at whole. None where nothing moved: what a manifest that changed declares
+/// is a step, a condition, or a row to refresh, so that a look at what is well costs nothing.
+fn looked_at(
+    desired: &Desired,
+    scope: &Scope,
+    plan: &ScopePlan,
+    seen: &Observation,
+    options: &SurveyOptions,
+) -> BTreeSet<ManifestKey> {
+    let is_whole = seen.complete && seen.covered == Focus::All && options.selection.is_all();
+    let is_quiet = plan.is_empty() && plan.refreshed.is_empty();
+    if !is_whole || is_quiet {
+        return BTreeSet::new();
+    }
+    let declared: BTreeSet<u32> = desired.in_scope(scope).iter().map(|r| r.origin.manifest).collect();
+    let manifests = declared.into_iter().filter_map(|index| desired.manifests.get(index as usize));
+    manifests.map(|manifest| manifest.key.clone()).collect()
 }

@@ -14,6 +14,7 @@ mod recover;
 
 use crate::{
     desired::Desired,
+    health::Assessment,
     plan::{
         self, EntryPolicy, ScopePlan, Selection,
         guard::{self, GuardLimits, Verdict},
@@ -23,7 +24,9 @@ use crate::{
     suspension::Suspension,
 };
 use futures_util::{FutureExt, StreamExt, stream};
-use reconciled_provider::{ClaimState, Cx, Error, GuardDomain, Identity, Observation, Observer, Scope};
+use reconciled_provider::{
+    ClaimState, Cx, Error, GuardDomain, Identity, ManifestKey, Observation, Observer, Scope,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
@@ -80,6 +83,10 @@ pub struct View {
     pub plan: ScopePlan,
     /// The version stood and nothing was asked of the scope itself.
     pub skipped: bool,
+    /// How its resources fare.
+    pub health: Assessment,
+    /// The manifests that declare something here, if all of it was looked at and not all was as remembered.
+    pub looked_at: BTreeSet<ManifestKey>,
 }
 
 /// The guard's word on one domain.
@@ -266,7 +273,8 @@ impl ScopeMemory {
         !(self.rows.is_empty()
             && self.open.is_empty()
             && self.claims_here.is_empty()
-            && self.consents.is_empty())
+            && self.consents.is_empty()
+            && self.drifts.is_empty())
     }
 }
 

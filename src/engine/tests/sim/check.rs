@@ -27,6 +27,10 @@ pub(crate) fn memory(scenario: &Scenario, disk: &Disk) -> Vec<String> {
         for row in memory.rows.iter().filter(|r| r.state != RowState::Settled) {
             failures.push(format!("{scope}/{} is {:?} at rest", row.tracked.id, row.state));
         }
+        // Everything here is healed: a drift that was seen has come to its end.
+        for drift in &memory.drifts {
+            failures.push(format!("{scope}/{} is still in the drift ledger at rest", drift.id));
+        }
         let foreign = scenario
             .before
             .iter()

@@ -10,18 +10,19 @@ use crate::{
 };
 use futures_util::{FutureExt, future::select};
 use reconciled_engine::{
-    Desired, Extent, ManifestMeta, Store, Suspension, Write,
+    Desired, Extent, HealthState, ManifestMeta, Store, Suspension, Write,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
     store::ConditionKind,
     survey::{Recall, Surveyor},
 };
-use reconciled_provider::{Cx, Focus, ManifestKey, Owner, Provider, Scope, Stop};
+use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Provider, Scope, Stop};
 use reconciled_testkit::{Reference, Role, World, context::TableSecrets, faults::Calm, reference::snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
+    slice,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -388,7 +389,7 @@ fn who_only_observes_writes_nothing_and_says_what_differs() {
 fn scopes_without_versions_are_read_at_every_tick() {
     let mut house = House::new(Settings::default());
     let files = Scope::new("host", "files");
-    house.commit("r1", std::slice::from_ref(&files), "x");
+    house.commit("r1", slice::from_ref(&files), "x");
     house.pass(MINUTE);
     house.rig.forget();
     house.pass(24 * HOUR);
@@ -550,4 +551,49 @@ fn a_person_who_resumes_has_what_was_changed_by_hand_healed() {
     house.pass(MINUTE);
     assert!(house.is_as_declared(&zones[0]));
     house.settles();
+}
+
+#[test]
+fn health_is_asked_for_although_nothing_moved_and_only_what_changes_is_written() {
+    let mut house = House::new(Settings::default());
+    let scope = Scope::new("host", "h1");
+    house.commit("r1", slice::from_ref(&scope), "one");
+    house.pass(HOUR);
+    assert_eq!(house.stance(&scope), Stance::InSync);
+    let known = |house: &House| {
+        let disk = house.disk.lock().unwrap();
+        (disk.scopes[&scope].ailments.clone(), disk.commits)
+    };
+    let (well, before) = known(&house);
+    assert!(well.is_empty());
+
+    house.world.fares(&scope, "a-h1", Health::Degraded { why: "it exits with 1".into() });
+    house.pass(HOUR);
+    let (ill, commits) = known(&house);
+    assert_eq!(commits, before + 1, "one write for one change");
+    let [ailment] = &ill[..] else { panic!("{ill:?}") };
+    assert_eq!((ailment.state, &*ailment.message), (HealthState::Degraded, "it exits with 1"));
+    assert!(ailment.id.as_ref().is_some_and(|id| &*id.0 == "a-h1"));
+    // It is as declared all the same.
+    assert_eq!(house.stance(&scope), Stance::InSync);
+    house.pass(HOUR);
+    assert_eq!(known(&house), (ill, commits), "what stays as it is costs no write");
+
+    house.world.fares(&scope, "a-h1", Health::Healthy);
+    house.pass(HOUR);
+    assert_eq!(known(&house), (Vec::new(), commits + 1));
+}
+
+#[test]
+fn what_is_on_its_way_is_looked_at_when_it_says() {
+    let mut house = House::new(Settings::default());
+    let scope = Scope::new("host", "h1");
+    let way = Health::Progressing { why: "it starts".into(), recheck: 5 * SECOND };
+    house.world.fares(&scope, "a-h1", way);
+    house.commit("r1", slice::from_ref(&scope), "one");
+    house.pass(3 * SECOND);
+    assert_eq!(house.disk.lock().unwrap().scopes[&scope].ailments.len(), 1);
+    house.world.fares(&scope, "a-h1", Health::Healthy);
+    house.pass(6 * SECOND);
+    assert!(house.disk.lock().unwrap().scopes[&scope].ailments.is_empty(), "long before the next resync");
 }

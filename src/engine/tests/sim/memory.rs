@@ -1,7 +1,7 @@
 //! The store, in memory: atomic commits that survive a crash, generations, epochs.
 
 use async_trait::async_trait;
-use reconciled_engine::{pin::Pin, store::*, suspension::Suspension};
+use reconciled_engine::{DriftEnd, Drifted, pin::Pin, store::*, suspension::Suspension};
 use reconciled_provider::{ActionId, Error, Hash, ManifestKey, ResourceId, Scope};
 use reconciled_testkit::{Fault, Faults, Point};
 use std::{
@@ -22,6 +22,8 @@ pub(crate) struct Disk {
     pub(crate) suspensions: BTreeMap<Arc<str>, Suspension>,
     pub(crate) pins: BTreeMap<(Scope, ResourceId), Pin>,
     pub(crate) approvals: Vec<Approval>,
+    /// Entries of the drift ledger that are over.
+    pub(crate) ledger: Vec<(Drifted, DriftEnd)>,
     pub(crate) commits: u64,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
     /// Everything an intent was ever recorded for.
@@ -184,6 +186,33 @@ impl Disk {
                 }
                 self.suspensions.retain(|i, suspension| *i != id || !suspension.scopes.is_empty());
             }
+            Write::Drifted(list) => {
+                for drift in list {
+                    let open = &mut self.memory(&drift.scope.clone()).drifts;
+                    match open.binary_search_by(|known| known.id.cmp(&drift.id)) {
+                        Ok(index) => {
+                            let known = &mut open[index];
+                            let (first_seen, action) = (known.first_seen, drift.action.or(known.action));
+                            *known = Drifted { first_seen, action, ..drift };
+                        }
+                        Err(index) => open.insert(index, drift),
+                    }
+                }
+            }
+            Write::NotHealed(scope, ids) => {
+                let open = self.memory(&scope).drifts.iter_mut().filter(|drift| ids.contains(&drift.id));
+                open.for_each(|drift| drift.action = None);
+            }
+            Write::DriftOver(scope, ends, _) => {
+                for (id, end) in ends {
+                    let open = &mut self.memory(&scope).drifts;
+                    let Ok(index) = open.binary_search_by(|known| known.id.cmp(&id)) else { continue };
+                    let drift = open.remove(index);
+                    self.ledger.push((drift, end));
+                }
+            }
+            Write::Ailments(scope, ailments) => self.memory(&scope).ailments = ailments,
+            Write::LookedAt(scope, generation) => self.memory(&scope).looked_at = generation,
             Write::Event(_) => {}
         }
     }

@@ -1,0 +1,242 @@
+//! The drift ledger: what was found changed by somebody else, when first, in which fields, and what became of it.
+//!
+//! Guarantees: a resource has at most one open entry, from when its drift was first seen until it is as declared
+//! again; an entry and the write that heals it survive a crash as one; a pass that finds nothing new writes nothing.
+//! Values are those a plan shows, so no secret is among them. It deliberately decides nothing: what is healed is the
+//! planner's word.
+
+use crate::{
+    plan::{Change, Reason, Step},
+    store::{Event, Write},
+    survey::View,
+};
+use reconciled_provider::{ActionId, Address, Drift, FieldChange, ManifestKey, ResourceId, Scope, Shown};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// An open entry of the ledger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drifted {
+    /// Where.
+    pub scope: Scope,
+    /// What.
+    pub id: ResourceId,
+    /// Address for people.
+    pub address: Address,
+    /// The manifest that declares it.
+    pub manifest: ManifestKey,
+    /// What shall happen: it is healed, or only reported.
+    pub mode: Drift,
+    /// When it was first seen, since the epoch.
+    pub first_seen: Duration,
+    /// It is gone from the remote.
+    pub missing: bool,
+    /// The fields that differ, as last seen.
+    pub fields: Vec<DriftField>,
+    /// The last write that may have healed it.
+    pub action: Option<ActionId>,
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriftField {
+    /// Its path.
+    pub path: Arc<str>,
+    /// What the remote has; none when it is not there.
+    pub remote: Option<Arc<str>>,
+    /// What is declared; none when it shall not be there.
+    pub declared: Option<Arc<str>>,
+}
+
+impl From<&FieldChange> for DriftField {
+    fn from(field: &FieldChange) -> DriftField {
+        let side = |shown: &Shown| match shown {
+            Shown::Text(text) => Some(cut(text)),
+            Shown::Sensitive => Some("(sensitive)".into()),
+            Shown::Unknown => Some("(known after apply)".into()),
+            Shown::Absent => None,
+        };
+        DriftField { path: field.path.clone(), remote: side(&field.before), declared: side(&field.after) }
+    }
+}
+
+/// Characters of a value that are kept: a ledger is no copy of files.
+const LONGEST: usize = 200;
+/// Fields of a drift that are kept.
+const FIELDS: usize = 20;
+/// Events of one pass.
+const EVENTS: usize = 100;
+
+fn cut(text: &str) -> Arc<str> {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// What became of a drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DriftEnd {
+    /// This instance wrote it as declared, and saw it so.
+    Healed,
+    /// Somebody else put it back, or what is declared is something else now.
+    Gone,
+    /// The manifest or source says `drift: ignore` now, or to ignore what differs.
+    Ignored,
+}
+
+impl DriftEnd {
+    /// The word for tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            DriftEnd::Healed => "healed",
+            DriftEnd::Gone => "gone",
+            DriftEnd::Ignored => "ignored",
+        }
+    }
+}
+
+/// The drift that a step is about, if it is about one.
+pub(crate) fn of(scope: &Scope, step: &Step, now: Duration) -> Option<Drifted> {
+    let was = step.work.was.as_ref().filter(|_| is_drift(step))?;
+    let row = step.work.row.as_ref().unwrap_or(was);
+    Some(Drifted {
+        scope: scope.clone(),
+        id: step.id.clone(),
+        address: step.address.clone(),
+        manifest: row.manifest.clone(),
+        mode: row.drift,
+        first_seen: now,
+        missing: step.work.observed.is_none(),
+        // What is created again differs in everything.
+        fields: match step.work.observed {
+            Some(_) => step.fields.iter().take(FIELDS).map(DriftField::from).collect(),
+            None => Vec::new(),
+        },
+        action: None,
+    })
+}
+
+/// True for what is made again as it was, or would be.
+pub(crate) fn is_drift(step: &Step) -> bool {
+    step.change.writes()
+        && step.change != Change::Continue
+        && matches!(step.reason, Reason::Drift | Reason::Restore)
+}
+
+/// What a look changes in the ledger: entries that begin, change or end.
+pub(crate) fn noted(scope: &Scope, view: &View, now: Duration, writes: &mut Vec<Write>) {
+    let known = &view.memory.drifts;
+    let mut seen = Vec::new();
+    let mut events = Vec::new();
+    for drift in view.plan.steps.iter().filter_map(|step| of(scope, step, now)) {
+        match known.iter().find(|entry| entry.id == drift.id) {
+            None => {
+                events.push(event(&drift, "drift", drift.mode.word(), describe(&drift), now));
+                seen.push(drift);
+            }
+            Some(entry) => {
+                let drift = Drifted { first_seen: entry.first_seen, action: entry.action, ..drift };
+                if drift != *entry {
+                    seen.push(drift);
+                }
+            }
+        }
+    }
+    let over: Vec<(ResourceId, DriftEnd)> = known
+        .iter()
+        .filter_map(|entry| Some((entry, ended(entry, view)?)))
+        .map(|(entry, end)| {
+            events.push(event(entry, "drift-over", end.word(), farewell(entry, end), now));
+            (entry.id.clone(), end)
+        })
+        .collect();
+    if !seen.is_empty() {
+        writes.push(Write::Drifted(seen));
+    }
+    if !over.is_empty() {
+        writes.push(Write::DriftOver(scope.clone(), over, now));
+    }
+    events.truncate(EVENTS);
+    writes.extend(events.into_iter().map(Write::Event));
+}
+
+/// What became of an entry, if a look shows that it is over.
+fn ended(entry: &Drifted, view: &View) -> Option<DriftEnd> {
+    let plan = &view.plan;
+    let mut steps = plan.steps.iter().filter(|step| step.id == entry.id).peekable();
+    if plan.as_declared.contains(&entry.id) {
+        return Some(if entry.action.is_some() { DriftEnd::Healed } else { DriftEnd::Gone });
+    }
+    if plan.ignored.contains(&entry.id) {
+        return Some(DriftEnd::Ignored);
+    }
+    if steps.peek().is_some() {
+        // Something else is declared now: what differs is no drift any more. What goes on heals.
+        let is_other = |step: &Step| !is_drift(step) && step.reason != Reason::Continue;
+        return steps.all(is_other).then_some(DriftEnd::Gone);
+    }
+    let rows = &view.memory.rows;
+    let is_tracked = rows.binary_search_by(|row| row.tracked.id.cmp(&entry.id)).is_ok();
+    let has_lapsed = plan.lapsed.iter().any(|row| row.tracked.id == entry.id);
+    // Anything else says nothing: not looked at, not visible yet, not to be told.
+    (!is_tracked || has_lapsed).then_some(DriftEnd::Gone)
+}
+
+/// Entries that the writes of a journaled group are about to heal.
+pub(crate) fn healing<'s>(
+    scope: &Scope,
+    steps: impl Iterator<Item = (ActionId, &'s Step)>,
+    now: Duration,
+) -> Option<Write> {
+    let drifts: Vec<Drifted> = steps
+        .filter_map(|(action, step)| Some(Drifted { action: Some(action), ..of(scope, step, now)? }))
+        .collect();
+    (!drifts.is_empty()).then_some(Write::Drifted(drifts))
+}
+
+/// Entries that a group was to heal and did not: a failure certainly changed nothing.
+pub(crate) fn failed<'s>(scope: &Scope, steps: impl Iterator<Item = &'s Step>) -> Option<Write> {
+    let ids: BTreeSet<ResourceId> = steps.filter(|step| is_drift(step)).map(|step| step.id.clone()).collect();
+    (!ids.is_empty()).then(|| Write::NotHealed(scope.clone(), ids.into_iter().collect()))
+}
+
+/// One line for people.
+fn describe(drift: &Drifted) -> String {
+    if drift.missing {
+        return "it is gone from the remote".into();
+    }
+    let side = |value: &Option<Arc<str>>| match value {
+        Some(value) => format!("`{value}`"),
+        None => "nothing".into(),
+    };
+    let fields: Vec<String> = drift
+        .fields
+        .iter()
+        .map(|field| format!("{} is {}, declared {}", field.path, side(&field.remote), side(&field.declared)))
+        .collect();
+    match &fields[..] {
+        [] => "it was changed by somebody else".into(),
+        fields => format!("changed by somebody else: {}", fields.join("; ")),
+    }
+}
+
+fn farewell(entry: &Drifted, end: DriftEnd) -> &'static str {
+    match (end, entry.action) {
+        (DriftEnd::Healed, _) => "it is as declared again, by a write of this instance",
+        (DriftEnd::Gone, _) => "put back by somebody else, or declared otherwise",
+        (DriftEnd::Ignored, _) => "what differs is ignored now",
+    }
+}
+
+fn event(entry: &Drifted, kind: &str, reason: &str, message: impl Into<Arc<str>>, at: Duration) -> Event {
+    Event {
+        at,
+        kind: kind.into(),
+        scope: Some(entry.scope.clone()),
+        address: Some(entry.address.clone()),
+        revision: "".into(),
+        actor: "engine".into(),
+        reason: reason.into(),
+        message: message.into(),
+    }
+}

@@ -1,0 +1,307 @@
+//! Health: how resources fare, apart from whether they are in sync, in the words and the order of Argo CD.
+//!
+//! Guarantees: only what is not healthy is remembered, so a pass over what is well writes nothing; what was not read
+//! keeps the health it had. It deliberately does not say what keeps something from being in sync: that is a
+//! [`crate::store::Condition`], and health at large follows from both.
+
+use crate::store::{Ailment, ScopeMemory, Write};
+use crate::survey::View;
+use reconciled_provider::{Error, Health, Observation, ResourceId, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A word for health, from best to worst: of many, the worst counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HealthState {
+    /// Does its work, as far as is known.
+    #[default]
+    Healthy,
+    /// Switched off on purpose.
+    Suspended,
+    /// On its way.
+    Progressing,
+    /// Declared and not there.
+    Missing,
+    /// Does not do its work, or cannot be brought about.
+    Degraded,
+    /// Cannot be told.
+    Unknown,
+}
+
+impl HealthState {
+    /// All of them, from best to worst.
+    pub const ALL: [HealthState; 6] = [
+        HealthState::Healthy,
+        HealthState::Suspended,
+        HealthState::Progressing,
+        HealthState::Missing,
+        HealthState::Degraded,
+        HealthState::Unknown,
+    ];
+
+    /// The word, as Argo CD writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            HealthState::Healthy => "Healthy",
+            HealthState::Suspended => "Suspended",
+            HealthState::Progressing => "Progressing",
+            HealthState::Missing => "Missing",
+            HealthState::Degraded => "Degraded",
+            HealthState::Unknown => "Unknown",
+        }
+    }
+
+    /// The state of a word.
+    pub fn of_word(word: &str) -> Option<HealthState> {
+        HealthState::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// True when dependants may go on; see [`Health::is_ready`].
+    pub fn is_ready(self) -> bool {
+        !matches!(self, HealthState::Progressing | HealthState::Degraded | HealthState::Missing)
+    }
+}
+
+impl From<&Health> for HealthState {
+    fn from(health: &Health) -> HealthState {
+        match health {
+            Health::Healthy => HealthState::Healthy,
+            Health::Suspended => HealthState::Suspended,
+            Health::Progressing { .. } => HealthState::Progressing,
+            Health::Missing => HealthState::Missing,
+            Health::Degraded { .. } => HealthState::Degraded,
+            Health::Unknown => HealthState::Unknown,
+        }
+    }
+}
+
+/// What a look says of the health of a scope.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assessment {
+    /// What is not healthy, sorted by id; none for the scope as a whole comes first.
+    pub ailments: Vec<Ailment>,
+    /// When what is on its way shall be looked at again.
+    pub recheck: Option<Duration>,
+}
+
+/// What of a scope is known by looking.
+pub(crate) struct Told<'a> {
+    pub(crate) memory: &'a ScopeMemory,
+    pub(crate) seen: &'a Observation,
+    /// What was really read, and not taken from memory.
+    pub(crate) was_read: &'a dyn Fn(&ResourceId) -> bool,
+    /// What the provider says on its own clock; none when it never says any.
+    pub(crate) asked: Option<Result<Vec<(ResourceId, Health)>, Error>>,
+    pub(crate) now: Duration,
+}
+
+/// Puts together what was read, what the provider says when asked, and what was known.
+pub(crate) fn assess(told: Told<'_>) -> Assessment {
+    let Told { memory, seen, was_read, asked, now } = told;
+    let mut all: BTreeMap<&ResourceId, &Health> = BTreeMap::new();
+    all.extend(seen.resources.iter().filter_map(|o| Some((&o.id, o.health.as_ref()?))));
+    let (answers, error) = match &asked {
+        Some(Ok(answers)) => (&answers[..], None),
+        Some(Err(error)) => (&[][..], Some(error)),
+        None => (&[][..], None),
+    };
+    all.extend(answers.iter().map(|(id, health)| (id, health)));
+    let mut out = Assessment::default();
+    if let Some(error) = error {
+        let message = format!("asking for health: {}", error.chain());
+        out.ailments.push(ailment(memory, None, HealthState::Unknown, message.into(), now));
+    }
+    for (id, health) in &all {
+        let (state, why) = (HealthState::from(*health), why(health));
+        if let Health::Progressing { recheck, .. } = health {
+            let at = now + (*recheck).max(SOONEST);
+            out.recheck = Some(out.recheck.map_or(at, |other| other.min(at)));
+        }
+        if state != HealthState::Healthy {
+            out.ailments.push(ailment(memory, Some((*id).clone()), state, why.into(), now));
+        }
+    }
+    // What nobody spoke of keeps what is known, unless it was read: then silence means health.
+    let is_asked = matches!(asked, Some(Ok(_)));
+    let silent = |id: &ResourceId| error.is_none() && (is_asked || was_read(id));
+    let kept = memory.ailments.iter().filter(|known| {
+        known.id.as_ref().is_some_and(|id| !all.contains_key(id) && !silent(id) && is_known(memory, id))
+    });
+    out.ailments.extend(kept.cloned());
+    out.ailments.sort_by(|a, b| a.id.cmp(&b.id));
+    out
+}
+
+/// A remote that asks to be looked at again at once is not.
+const SOONEST: Duration = Duration::from_secs(1);
+
+fn is_known(memory: &ScopeMemory, id: &ResourceId) -> bool {
+    memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_ok()
+}
+
+fn why(health: &Health) -> String {
+    match health {
+        Health::Progressing { why, .. } | Health::Degraded { why } => why.clone(),
+        Health::Healthy => String::new(),
+        Health::Suspended => "it is switched off".into(),
+        Health::Missing => "it is not there".into(),
+        Health::Unknown => "the remote cannot tell".into(),
+    }
+}
+
+/// `since` is kept while the state stays the same.
+fn ailment(
+    memory: &ScopeMemory,
+    id: Option<ResourceId>,
+    state: HealthState,
+    message: Arc<str>,
+    now: Duration,
+) -> Ailment {
+    let before = memory.ailments.iter().find(|known| known.id == id && known.state == state);
+    Ailment { since: before.map_or(now, |known| known.since), id, state, message }
+}
+
+/// The health of a scope that could not be looked at: unknown as a whole, and what was known of its parts stays.
+pub(crate) fn unseen(known: &[Ailment], error: &Error, now: Duration) -> Vec<Ailment> {
+    let before = known.iter().find(|a| a.id.is_none() && a.state == HealthState::Unknown);
+    let whole = Ailment {
+        id: None,
+        state: HealthState::Unknown,
+        message: error.chain().into(),
+        since: before.map_or(now, |known| known.since),
+    };
+    std::iter::once(whole).chain(known.iter().filter(|a| a.id.is_some()).cloned()).collect()
+}
+
+/// Remembers health that changed. Returns whether any did.
+pub(crate) fn write(scope: &Scope, known: &[Ailment], now: &[Ailment], writes: &mut Vec<Write>) -> bool {
+    let is_changed = known != now;
+    if is_changed {
+        writes.push(Write::Ailments(scope.clone(), now.to_vec()));
+    }
+    is_changed
+}
+
+/// As [`write`], of what a view shows.
+pub(crate) fn noted(scope: &Scope, view: &View, writes: &mut Vec<Write>) -> bool {
+    write(scope, &view.memory.ailments, &view.health.ailments, writes)
+}
+
+/// Resources of a scope whose dependants must wait because of their health.
+pub(crate) fn unready(memory: &ScopeMemory) -> BTreeSet<&ResourceId> {
+    memory.ailments.iter().filter(|a| !a.state.is_ready()).filter_map(|a| a.id.as_ref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Row, RowState};
+    use reconciled_provider::{Deletion, Drift, Focus, Hash, ManifestKey, Observed, Tracked, Version};
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn row(id: &str) -> Row {
+        Row {
+            scope: Scope::new("ref", "a"),
+            tracked: Tracked::new(id.into(), Hash::default()),
+            manifest: ManifestKey::new("s", "test", "Thing", "", "a"),
+            address: format!("Thing/a#{id}").parse().unwrap(),
+            file: "a.yaml".into(),
+            template: Hash::default(),
+            normalizer: 0,
+            deletion: Deletion::Delete,
+            drift: Drift::Heal,
+            merge: false,
+            state: RowState::Settled,
+            written_at: Duration::ZERO,
+            revision: "".into(),
+        }
+    }
+
+    fn ill(id: Option<&str>, state: HealthState, since: u64) -> Ailment {
+        let since = Duration::from_secs(since);
+        Ailment { id: id.map(ResourceId::from), state, message: "why".into(), since }
+    }
+
+    fn degraded() -> Health {
+        Health::Degraded { why: "why".into() }
+    }
+
+    /// `known` and what `seen` and `asked` say of a, b and c, of which only `read` was read.
+    fn check(
+        known: Vec<Ailment>,
+        seen: &[(&str, Health)],
+        asked: Option<Result<Vec<(ResourceId, Health)>, Error>>,
+        read: &[&str],
+    ) -> Assessment {
+        let memory =
+            ScopeMemory { rows: ["a", "b", "c"].map(row).into(), ailments: known, ..ScopeMemory::default() };
+        let resources = ["a", "b", "c"].map(|id| Observed {
+            health: seen.iter().find(|(i, _)| *i == id).map(|(_, health)| health.clone()),
+            ..Observed::new(id.into(), "")
+        });
+        let seen = Observation {
+            covered: Focus::All,
+            complete: true,
+            version: Version::Unknown,
+            resources: resources.into(),
+        };
+        let was_read = |id: &ResourceId| read.contains(&&*id.0);
+        assess(Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now: NOW })
+    }
+
+    #[test]
+    fn the_order_is_that_of_argo_cd() {
+        assert!(HealthState::ALL.is_sorted());
+        let words: Vec<_> = HealthState::ALL.iter().map(|state| state.word()).collect();
+        assert_eq!(words, ["Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown"]);
+        assert!(HealthState::ALL.iter().all(|state| HealthState::of_word(state.word()) == Some(*state)));
+    }
+
+    #[test]
+    fn what_is_read_and_silent_is_healthy_and_what_is_not_read_stays_as_it_was() {
+        let known = vec![ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Missing, 2)];
+        let found = check(known, &[], None, &["a"]);
+        assert_eq!(found.ailments, [ill(Some("b"), HealthState::Missing, 2)]);
+    }
+
+    #[test]
+    fn since_is_kept_while_the_state_stays() {
+        let known =
+            vec![ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Progressing, 2)];
+        let found = check(known, &[("a", degraded()), ("b", degraded())], None, &["a", "b", "c"]);
+        let expected =
+            [ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Degraded, 1000)];
+        assert_eq!(found.ailments, expected);
+    }
+
+    #[test]
+    fn what_the_provider_says_when_asked_counts_before_what_a_read_says() {
+        let found = check(
+            vec![ill(Some("c"), HealthState::Degraded, 1)],
+            &[("a", degraded()), ("b", degraded())],
+            Some(Ok(vec![("a".into(), Health::Healthy)])),
+            &[],
+        );
+        assert_eq!(found.ailments, [ill(Some("b"), HealthState::Degraded, 1000)]);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_looked_at_again() {
+        let way = |seconds| Health::Progressing { why: "why".into(), recheck: Duration::from_secs(seconds) };
+        let found = check(Vec::new(), &[("a", way(30)), ("b", way(0))], None, &["a", "b"]);
+        assert_eq!(found.recheck, Some(NOW + SOONEST));
+    }
+
+    #[test]
+    fn a_question_without_an_answer_makes_the_whole_unknown_and_forgets_nothing() {
+        let known = vec![ill(Some("a"), HealthState::Degraded, 1)];
+        let found = check(known.clone(), &[], Some(Err(Error::unavailable("no"))), &["a", "b", "c"]);
+        assert_eq!(found.ailments.len(), 2);
+        assert_eq!((found.ailments[0].state, found.ailments[0].id.clone()), (HealthState::Unknown, None));
+        assert_eq!(found.ailments[1], known[0]);
+    }
+}

@@ -1,0 +1,398 @@
+//! How each resource stands, as two conditions and a word: `Synced`, is it as declared, and `Healthy`, does it fare
+//! well. Worked out when somebody asks: of what is well nothing is stored but since when.
+//!
+//! Guarantees: pure but for what [`Known::read`] reads; the words and their order are those of Argo CD; a manifest or a
+//! source is as healthy as the worst of its resources.
+
+use crate::{
+    session::Failure,
+    store::{
+        ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
+    },
+};
+use reconciled_engine::{HealthState, store::Ailment};
+use reconciled_provider::{Address, ManifestKey};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One side of how a resource stands, in the form Kubernetes gives conditions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceCondition {
+    /// `Synced` or `Healthy`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False`, or `Unknown`.
+    pub status: String,
+    /// One word for machines.
+    pub reason: String,
+    /// One line for people; empty where all is well.
+    pub message: String,
+    /// Since when, where that is known.
+    pub since: Option<Stamp>,
+    /// The generation of the manifest that the last complete pass looked at; none before the first.
+    pub observed_generation: Option<u64>,
+}
+
+/// One resource and how it stands. What was never brought about is listed as well: its state is `untracked`, and what
+/// only tracking knows is empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceEntry {
+    /// What is tracked.
+    #[serde(flatten)]
+    pub tracked: TrackedEntry,
+    /// `Healthy`, `Suspended`, `Progressing`, `Missing`, `Degraded` or `Unknown`.
+    pub health: String,
+    /// The generation of its manifest in force: the number of the revision that last changed it.
+    pub generation: Option<u64>,
+    /// `Synced` and `Healthy`.
+    pub conditions: Vec<ResourceCondition>,
+}
+
+/// A manifest and how its resources stand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestEntry {
+    /// Its identity, `SOURCE/GROUP/KIND/NAMESPACE/NAME`.
+    pub manifest: String,
+    /// The worst of its resources.
+    pub health: String,
+    /// How many resources there are of each health.
+    pub resources: BTreeMap<String, u64>,
+}
+
+/// How the resources of a source fare.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceHealth {
+    /// The worst of its resources.
+    pub health: String,
+    /// How many resources there are of each health.
+    pub resources: BTreeMap<String, u64>,
+}
+
+/// Reasons of conditions that wait because something failed; others wait for time or for each other.
+const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
+/// Reasons of conditions that only say that nothing is done about a difference.
+const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
+/// State of a resource that is not tracked.
+pub const UNTRACKED: &str = "untracked";
+
+/// What is known of how things stand.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    conditions: BTreeMap<(String, String), ConditionEntry>,
+    /// Declared and never brought about.
+    untracked: Vec<(String, String)>,
+    holds: Vec<HoldEntry>,
+    pinned: Vec<(String, String)>,
+    drifts: BTreeMap<(String, String), DriftEntry>,
+    ailments: BTreeMap<String, Vec<Ailment>>,
+    parts: PartsByName,
+    /// Manifests in force by address, where something is declared that is not tracked.
+    manifests: BTreeMap<String, Vec<(String, u64, Option<u64>)>>,
+    looked_at: BTreeMap<String, u64>,
+}
+
+impl Known {
+    /// Reads what is known of all resources, or of those that may not be healthy.
+    pub(super) async fn read(reader: &Reader, status: &Status, which: Parts) -> Result<Known, Failure> {
+        let key = |scope: &str, id: &str| (scope.to_owned(), id.to_owned());
+        let mut conditions = BTreeMap::new();
+        for condition in &status.conditions {
+            if let Some(id) = &condition.id {
+                // The first of several is the one that counts most: they are sorted.
+                conditions.entry(key(&condition.scope, id)).or_insert_with(|| condition.clone());
+            }
+        }
+        let parts = reader.parts(which).await?;
+        let untracked: Vec<_> = conditions.keys().filter(|key| !parts.contains_key(*key)).cloned().collect();
+        let mut manifests: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        if !untracked.is_empty() {
+            for manifest in reader.manifests().await? {
+                let address = Address::of(&ManifestKey(manifest.0.as_str().into()), None);
+                manifests.entry(name_of(&address)).or_default().push(manifest);
+            }
+        }
+        Ok(Known {
+            untracked,
+            holds: status.holds.clone(),
+            pinned: status.pins.iter().map(|pin| key(&pin.scope, &pin.id)).collect(),
+            drifts: status.drifts.iter().map(|d| (key(&d.scope, &d.id), d.clone())).collect(),
+            ailments: reader.ailments().await?,
+            looked_at: reader.looked_at().await?,
+            conditions,
+            parts,
+            manifests,
+        })
+    }
+
+    /// The tracked resources, and those that are declared at `is_meant` and not tracked, as they stand.
+    pub(super) fn resources(
+        &self,
+        tracked: Vec<TrackedEntry>,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Vec<ResourceEntry> {
+        let mut all: Vec<ResourceEntry> = tracked.into_iter().map(|row| self.resource(row)).collect();
+        for key in &self.untracked {
+            let condition = &self.conditions[key];
+            let Some(address) = condition.address.as_ref().filter(|address| is_meant(address)) else {
+                continue;
+            };
+            all.push(self.resource(self.untracked(key, address)));
+        }
+        all
+    }
+
+    fn untracked(&self, (scope, id): &(String, String), address: &str) -> TrackedEntry {
+        let manifest = self.declaring(address).map(|(manifest, ..)| manifest.clone());
+        TrackedEntry {
+            address: address.to_owned(),
+            scope: scope.clone(),
+            id: id.clone(),
+            remote: None,
+            manifest: manifest.unwrap_or_default(),
+            file: String::new(),
+            state: UNTRACKED.into(),
+            recheck_at: None,
+            written_at: None,
+            revision: String::new(),
+            deletion: String::new(),
+            drift: String::new(),
+            merge: false,
+            applied: String::new(),
+            depends_on: Vec::new(),
+        }
+    }
+
+    /// The manifest in force behind the address of what is not tracked, if only one can be meant.
+    fn declaring(&self, address: &str) -> Option<&(String, u64, Option<u64>)> {
+        let address = Address { part: None, ..address.parse::<Address>().ok()? };
+        match &self.manifests.get(&name_of(&address))?[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    fn resource(&self, row: TrackedEntry) -> ResourceEntry {
+        let key = (row.scope.clone(), row.id.clone());
+        let part = self.parts.get(&key).cloned().unwrap_or_else(|| self.undone(&key, &row));
+        let observed = observed(&part);
+        let (health, healthy) = self.healthy(&key, &part);
+        let standing = |kind: &str, (status, reason, message, since): Side| ResourceCondition {
+            kind: kind.into(),
+            status: status.into(),
+            reason,
+            message,
+            since,
+            observed_generation: observed,
+        };
+        ResourceEntry {
+            tracked: row,
+            health: health.word().into(),
+            generation: part.generation,
+            conditions: vec![standing("Synced", self.synced(&key, &part)), standing("Healthy", healthy)],
+        }
+    }
+
+    /// What is known of what was never brought about.
+    fn undone(&self, (scope, _): &(String, String), row: &TrackedEntry) -> Part {
+        let declaring = self.declaring(&row.address);
+        Part {
+            manifest: row.manifest.clone(),
+            state: row.state.clone(),
+            generation: declaring.map(|(_, generation, _)| *generation),
+            previous: declaring.and_then(|(.., previous)| *previous),
+            looked_at: self.looked_at.get(scope).copied(),
+            ..Part::default()
+        }
+    }
+
+    /// Is it as declared?
+    fn synced(&self, key: &(String, String), part: &Part) -> Side {
+        if let Some(condition) = self.conditions.get(key) {
+            return ("False", condition.reason.clone(), condition.message.clone(), Some(condition.since));
+        }
+        if let Some(whole) = self.whole(&key.0) {
+            return ("Unknown", "Unseen".into(), whole.message.to_string(), Some(Stamp(whole.since)));
+        }
+        if let Some(drift) = self.drifts.get(key) {
+            return ("False", "Drifted".into(), said(drift), Some(drift.first_seen));
+        }
+        let text = |reason: &str, message: &str, since| ("False", reason.into(), message.into(), since);
+        match part.state.as_str() {
+            "pending" => text("Progressing", "the remote is on its way", part.written_at),
+            "applied" => text("NotYetSeen", "written, and not yet seen to be as written", part.written_at),
+            _ if self.pinned.contains(key) || part.manifest.starts_with('$') => self.in_sync(part),
+            _ if part.generation.is_none() && part.has_source => {
+                text("Undeclared", "no manifest in force declares it, or its file cannot be read", None)
+            }
+            _ if part.generation.is_some() && !part.is_current => {
+                let hold = self.holds.iter().find(|hold| {
+                    hold.domain == key.0 || key.0.split('/').next() == Some(hold.domain.as_str())
+                });
+                match hold {
+                    Some(hold) => text("Held", &hold.reasons.join("; "), Some(hold.since)),
+                    None => {
+                        text("OutOfDate", "its manifest changed and was not applied yet", part.changed_at)
+                    }
+                }
+            }
+            _ => self.in_sync(part),
+        }
+    }
+
+    fn in_sync(&self, part: &Part) -> Side {
+        ("True", "InSync".into(), String::new(), part.synced_at.or(part.written_at))
+    }
+
+    /// How does it fare? The worst of all that is known.
+    fn healthy(&self, key: &(String, String), part: &Part) -> (HealthState, Side) {
+        let mut worst: (HealthState, String, Option<Stamp>) =
+            (HealthState::Healthy, String::new(), part.healthy_at.or(part.synced_at).or(part.written_at));
+        let mut say = |state, message: &str, since| {
+            if state > worst.0 {
+                worst = (state, message.to_owned(), since);
+            }
+        };
+        match part.state.as_str() {
+            "pending" => say(HealthState::Progressing, "the remote is on its way", part.written_at),
+            "applied" => {
+                say(HealthState::Progressing, "written, and not yet seen to be as written", part.written_at)
+            }
+            _ => {}
+        }
+        if let Some(drift) = self.drifts.get(key).filter(|drift| drift.missing) {
+            say(HealthState::Missing, "it is gone from the remote", Some(drift.first_seen));
+        }
+        if let Some(condition) = self.conditions.get(key) {
+            let state = of_condition(condition, part.state == UNTRACKED);
+            say(state, &condition.message, Some(condition.since));
+            if condition.kind == "suspended" {
+                // Switched off on purpose: whatever it is, nobody is to do anything about it.
+                worst = (HealthState::Suspended, condition.message.clone(), Some(condition.since));
+            }
+        }
+        let mine = self.ailments.get(&key.0).into_iter().flatten();
+        for ailment in mine.filter(|a| a.id.as_ref().is_none_or(|id| *id.0 == *key.1)) {
+            if ailment.state > worst.0 {
+                worst = (ailment.state, ailment.message.to_string(), Some(Stamp(ailment.since)));
+            }
+        }
+        let (state, message, since) = worst;
+        let status = match state {
+            HealthState::Healthy => "True",
+            HealthState::Unknown => "Unknown",
+            _ => "False",
+        };
+        (state, (status, state.word().into(), message, since))
+    }
+
+    /// What is the matter with a scope as a whole.
+    fn whole(&self, scope: &str) -> Option<&Ailment> {
+        self.ailments.get(scope)?.iter().find(|ailment| ailment.id.is_none())
+    }
+
+    /// Health by source: `tracked` says how many resources each has, of which only those that are known here may not
+    /// be healthy.
+    pub(super) fn by_source(&self, tracked: &BTreeMap<String, u64>) -> BTreeMap<String, SourceHealth> {
+        let mut all: BTreeMap<String, BTreeMap<HealthState, u64>> = BTreeMap::new();
+        for (source, count) in tracked {
+            all.entry(source.clone()).or_default().insert(HealthState::Healthy, *count);
+        }
+        for (key, part) in &self.parts {
+            let (health, _) = self.healthy(key, part);
+            let counts = all.entry(source_of(&part.manifest)).or_default();
+            let well = counts.entry(HealthState::Healthy).or_default();
+            *well = well.saturating_sub(1);
+            *counts.entry(health).or_default() += 1;
+        }
+        for key in &self.untracked {
+            let Some(address) = &self.conditions[key].address else { continue };
+            let row = self.untracked(key, address);
+            let (health, _) = self.healthy(key, &self.undone(key, &row));
+            *all.entry(source_of(&row.manifest)).or_default().entry(health).or_default() += 1;
+        }
+        let counted = |(source, counts)| {
+            let (health, resources) = worst(counts);
+            (source, SourceHealth { health, resources })
+        };
+        all.into_iter().map(counted).collect()
+    }
+}
+
+/// Status, reason, message, and since when.
+type Side = (&'static str, String, String, Option<Stamp>);
+
+/// Manifests of `resources`, each with the worst of its health.
+pub(super) fn manifests(resources: &[ResourceEntry]) -> Vec<ManifestEntry> {
+    let mut all: BTreeMap<&str, BTreeMap<HealthState, u64>> = BTreeMap::new();
+    for resource in resources.iter().filter(|resource| !resource.tracked.manifest.is_empty()) {
+        let health = HealthState::of_word(&resource.health).unwrap_or(HealthState::Unknown);
+        *all.entry(&resource.tracked.manifest).or_default().entry(health).or_default() += 1;
+    }
+    let counted = |(manifest, counts): (&str, _)| {
+        let (health, resources) = worst(counts);
+        ManifestEntry { manifest: manifest.to_owned(), health, resources }
+    };
+    all.into_iter().map(counted).collect()
+}
+
+/// The worst of several, and how many there are of each.
+fn worst(mut counts: BTreeMap<HealthState, u64>) -> (String, BTreeMap<String, u64>) {
+    counts.retain(|_, count| *count > 0);
+    let worst = counts.keys().max().copied().unwrap_or_default();
+    let words = counts.into_iter().map(|(state, count)| (state.word().to_owned(), count));
+    (worst.word().to_owned(), words.collect())
+}
+
+fn of_condition(condition: &ConditionEntry, is_untracked: bool) -> HealthState {
+    let reason = condition.reason.as_str();
+    match condition.kind.as_str() {
+        "suspended" => HealthState::Suspended,
+        _ if LEFT_SO.contains(&reason) => match is_untracked {
+            true => HealthState::Missing,
+            false => HealthState::Healthy,
+        },
+        "stalled" => HealthState::Degraded,
+        _ if FAILING.contains(&reason) => HealthState::Degraded,
+        _ if is_untracked && reason.starts_with("WaitingFor") => HealthState::Missing,
+        _ => HealthState::Progressing,
+    }
+}
+
+/// The newest generation that a complete pass looked at.
+fn observed(part: &Part) -> Option<u64> {
+    let seen = |generation: &u64| part.looked_at.is_some_and(|newest| *generation <= newest);
+    part.generation.filter(|generation| part.is_current || seen(generation)).or(part.previous.filter(seen))
+}
+
+/// What makes an address without its part comparable: its group is not always said.
+fn name_of(address: &Address) -> String {
+    let namespace = address.namespace.as_deref().unwrap_or("");
+    format!("{namespace}/{}/{}", address.kind, address.name)
+}
+
+fn source_of(manifest: &str) -> String {
+    manifest.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// A drift as one line: what is where, and what is declared.
+pub fn said(drift: &DriftEntry) -> String {
+    if drift.missing {
+        return "it is gone from the remote".into();
+    }
+    let side = |value: &Option<String>| match value {
+        Some(value) => format!("`{value}`"),
+        None => "nothing".into(),
+    };
+    let field = |field: &crate::store::FieldEntry| {
+        format!("{} is {}, declared {}", field.path, side(&field.remote), side(&field.declared))
+    };
+    match &drift.fields[..] {
+        [] => "changed by somebody else".into(),
+        fields => fields.iter().map(field).collect::<Vec<_>>().join("; "),
+    }
+}

@@ -1,0 +1,245 @@
+//! Health and drift as an operator meets them: what was changed by hand, what became of it, and how each resource
+//! stands.
+
+use crate::{
+    env::{Env, rrsets, zone},
+    http::Place,
+    pdns::Pdns,
+    running::{Daemon, wait_for},
+};
+use reconciled::failpoint::VARIABLE;
+use serde_json::Value;
+use std::fs;
+
+const SIGKILL: i32 = 9;
+const ZONE: &str = "example.com";
+const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+
+fn sync(env: &Env) {
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+}
+
+fn json(env: &Env, args: &[&str]) -> Value {
+    serde_json::from_str(&env.run(args).exits(0).stdout).unwrap()
+}
+
+/// The resource with this part, of `status ADDRESS`.
+fn resource(env: &Env, part: &str) -> Value {
+    let address = format!("Zone/{ZONE}#{part}");
+    let found = json(env, &["status", &address, "-o", "json"]);
+    let resources = found["resources"].as_array().unwrap();
+    assert_eq!(resources.len(), 1, "{found:#}");
+    resources[0].clone()
+}
+
+/// `Synced` and `Healthy` of a resource, as status and reason.
+fn sides(resource: &Value) -> [(String, String); 2] {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let side = |kind: &str| {
+        let all = resource["conditions"].as_array().unwrap();
+        let side = all.iter().find(|side| side["type"] == kind).unwrap();
+        (text(&side["status"]), text(&side["reason"]))
+    };
+    [side("Synced"), side("Healthy")]
+}
+
+fn are(sides: &[(String, String); 2], synced: (&str, &str), healthy: (&str, &str)) -> bool {
+    let same = |side: &(String, String), (status, reason): (&str, &str)| side.0 == status && side.1 == reason;
+    same(&sides[0], synced) && same(&sides[1], healthy)
+}
+
+const WELL: [(&str, &str); 2] = [("True", "InSync"), ("True", "Healthy")];
+
+fn ledger(env: &Env) -> Vec<Value> {
+    let found = json(env, &["explain", "Zone/*", "-o", "json"]);
+    found["drifts"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_change_by_hand_is_in_the_ledger_with_its_fields_and_how_it_was_healed() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let daemon = Daemon::start(&env);
+    sync(&env);
+    let well = resource(&env, "www/A");
+    assert!(are(&sides(&well), WELL[0], WELL[1]), "{well:#}");
+    let condition = &well["conditions"][0];
+    assert_eq!(condition["observedGeneration"], well["generation"], "{well:#}");
+    assert!(condition["since"].is_string() && well["generation"].is_u64(), "{well:#}");
+    assert!(ledger(&env).is_empty());
+
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    sync(&env);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+    let entries = ledger(&env);
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    let entry = &entries[0];
+    assert_eq!((&entry["outcome"], &entry["mode"]), (&"healed".into(), &"heal".into()), "{entry:#}");
+    assert_eq!(entry["address"], format!("Zone/{ZONE}#www/A"));
+    assert_eq!(entry["missing"], false);
+    assert!(entry["action"].is_u64() && entry["endedAt"].is_string(), "{entry:#}");
+    let field = &entry["fields"][0];
+    let text = |side: &str| field[side].as_str().unwrap().to_owned();
+    assert!(text("remote").contains("203.0.113.9") && text("declared").contains("192.0.2.1"), "{entry:#}");
+    env.run(&["history", &format!("Zone/{ZONE}#www/A")]).exits(0).says(&["drift", "203.0.113.9", "healed"]);
+    env.run(&["explain", &format!("Zone/{ZONE}#www/A")]).exits(0).says(&[
+        "Synced: True (InSync)",
+        "Healthy: True (Healthy)",
+        "drift:",
+        "healed at",
+        "by action",
+    ]);
+    env.run(&["status"]).exits(0).says(&["Healthy", "3 well"]).hides(&["DRIFTED"]);
+    daemon.stop();
+}
+
+#[test]
+fn what_is_only_reported_stays_open_until_somebody_puts_it_back() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let warned = "{name: www, type: A, values: [192.0.2.1], drift: warn}";
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[warned, MAIL]));
+    let daemon = Daemon::start(&env);
+    sync(&env);
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    let entries = ledger(&env);
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    assert_eq!((&entries[0]["outcome"], &entries[0]["mode"]), (&"reported".into(), &"warn".into()));
+    assert!(entries[0]["endedAt"].is_null() && entries[0]["action"].is_null(), "{entries:#?}");
+    let drifted = resource(&env, "www/A");
+    // It does its work, as far as anybody knows; only it is not as declared.
+    assert!(are(&sides(&drifted), ("False", "Drifted"), WELL[1]), "{drifted:#}");
+    env.run(&["status"]).exits(0).says(&["DRIFTED (1)", "203.0.113.9", "2 well", "1 drifted"]);
+    let whole = json(&env, &["status", "-o", "json"]);
+    assert_eq!(whole["drifts"].as_array().unwrap().len(), 1, "{whole:#}");
+    // Looking again changes nothing: neither when it was first seen, nor how many there are.
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    assert_eq!(ledger(&env), entries);
+
+    server.set(ZONE, "www", "A", "192.0.2.1");
+    sync(&env);
+    let entries = ledger(&env);
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    assert_eq!(entries[0]["outcome"], "gone", "{entries:#?}");
+    let well = resource(&env, "www/A");
+    assert!(are(&sides(&well), WELL[0], WELL[1]), "{well:#}");
+    daemon.stop();
+}
+
+#[test]
+fn what_is_suspended_missing_or_failing_says_so() {
+    let env = Env::zonefile();
+    let warned = "{name: www, type: A, values: [192.0.2.1], drift: warn}";
+    let apply = |records: &[&str]| {
+        env.push("zone.yaml", &zone(ZONE, "zones", records));
+        env.run(&["apply", "--yes"])
+    };
+    apply(&[warned, MAIL]).exits(0);
+    let whole = json(&env, &["status", "-o", "json"]);
+    assert_eq!(whole["health"]["infra"]["health"], "Healthy", "{whole:#}");
+    assert_eq!(whole["health"]["infra"]["resources"]["Healthy"], 3, "{whole:#}");
+
+    // Gone from the remote, and only reported.
+    let file = env.path("zones/example.com.zone");
+    let text = fs::read_to_string(&file).unwrap();
+    let without: String =
+        text.lines().filter(|line| !line.contains("192.0.2.1")).map(|line| format!("{line}\n")).collect();
+    assert_ne!(text, without, "{text}");
+    fs::write(&file, without).unwrap();
+    env.run(&["apply", "--yes"]).exits(3);
+    let missing = resource(&env, "www/A");
+    assert!(are(&sides(&missing), ("False", "Drifted"), ("False", "Missing")), "{missing:#}");
+    let whole = json(&env, &["status", "-o", "json"]);
+    assert_eq!(whole["health"]["infra"]["health"], "Missing", "{whole:#}");
+    assert_eq!(whole["health"]["infra"]["resources"]["Healthy"], 2, "{whole:#}");
+    let part = json(&env, &["status", "Zone/*", "-o", "json"]);
+    assert_eq!(part["manifests"][0]["health"], "Missing", "{part:#}");
+    env.run(&["explain", &format!("Zone/{ZONE}#www/A")])
+        .exits(0)
+        .says(&["Healthy: False (Missing)", "reported"]);
+
+    // Switched off by its manifest.
+    apply(&[WWW, "{name: mail, type: A, values: [192.0.2.9], suspend: true}"]);
+    let suspended = resource(&env, "mail/A");
+    assert!(are(&sides(&suspended), ("False", "Suspended"), ("False", "Suspended")), "{suspended:#}");
+    let healed = resource(&env, "www/A");
+    assert!(are(&sides(&healed), WELL[0], WELL[1]), "{healed:#}");
+    env.run(&["status", "Zone/*"]).exits(0).says(&["HEALTH", "Suspended", "Healthy"]);
+
+    // A folder in place of the file: the scope cannot be read, so nothing is known of what is in it.
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    env.run(&["apply", "--yes"]);
+    let unread = resource(&env, "www/A");
+    assert_eq!((&unread["health"], &sides(&unread)[0].0[..]), (&"Unknown".into(), "Unknown"), "{unread:#}");
+    env.run(&["status"]).exits(0).says(&["Unknown"]);
+}
+
+#[test]
+fn what_was_never_brought_about_is_listed_and_a_write_that_fails_is_degraded() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[MAIL]));
+    env.run(&["apply", "--yes"]).exits(0);
+    // Somebody else made it, and it differs: a person has to say what shall become of it.
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[MAIL, WWW]));
+    env.run(&["apply", "--yes"]).exits(3);
+    let stalled = resource(&env, "www/A");
+    assert_eq!(
+        (&stalled["state"], &stalled["health"]),
+        (&"untracked".into(), &"Degraded".into()),
+        "{stalled:#}"
+    );
+    assert!(are(&sides(&stalled), ("False", "Conflict"), ("False", "Degraded")), "{stalled:#}");
+    assert_eq!(stalled["conditions"][0]["observedGeneration"], stalled["generation"], "{stalled:#}");
+    let whole = json(&env, &["status", "-o", "json"]);
+    assert_eq!(whole["health"]["infra"]["health"], "Degraded", "{whole:#}");
+    let mail = resource(&env, "mail/A");
+    assert!(are(&sides(&mail), WELL[0], WELL[1]), "{mail:#}");
+}
+
+#[test]
+fn a_drift_that_is_healed_through_a_crash_is_one_entry() {
+    for place in ["store.start.after", "store.end.before", "store.end.after"] {
+        let env = Env::zonefile();
+        env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, MAIL]));
+        env.run(&["apply", "--yes"]).exits(0);
+        let file = env.path("zones/example.com.zone");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("192.0.2.1", "203.0.113.9")).unwrap();
+        let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, place)]);
+        assert_eq!(died.signal, Some(SIGKILL), "{place}: {died:?}");
+        env.run(&["apply", "--yes"]).exits(0);
+        let entries = ledger(&env);
+        assert_eq!(entries.len(), 1, "{place}: {entries:#?}");
+        assert_eq!(entries[0]["outcome"], "healed", "{place}: {entries:#?}");
+        assert!(entries[0]["fields"][0]["remote"].as_str().unwrap().contains("203.0.113.9"), "{place}");
+    }
+}
+
+#[test]
+fn the_api_and_the_metrics_have_the_ledger() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: www, type: A, values: [192.0.2.1], drift: warn}"]));
+    let daemon = Daemon::start(&env);
+    sync(&env);
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let answer = |path: &str| socket.ask("GET", path, &[], b"");
+    let found = answer("/v1/drift?open=true").json();
+    assert_eq!(found[0]["outcome"], "reported", "{found:#}");
+    let metrics = answer("/metrics").text();
+    assert!(metrics.contains("reconciled_drifts{mode=\"warn\"} 1"), "{metrics}");
+    wait_for("the ledger is over", || {
+        server.set(ZONE, "www", "A", "192.0.2.1");
+        env.run(&["sync", "--wait", "--timeout", "60s"]);
+        answer("/v1/drift?open=true").json() == Value::Array(Vec::new())
+    });
+    daemon.stop();
+}
