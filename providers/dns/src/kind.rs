@@ -71,7 +71,8 @@ pub struct RecordSetSpec {
 pub struct RecordSpec {
     /// Name within the zone: `@` is the zone itself, `www` is completed, `www.example.com.` stands as it is.
     pub name: At<String>,
-    /// A, AAAA, CAA, CNAME, MX, NS, PTR, SRV, TXT; SOA with `apex: true`.
+    /// A AAAA ALIAS CAA CNAME DNAME DS HTTPS LOC MX NAPTR NS OPENPGPKEY PTR SMIMEA SRV SSHFP SVCB TLSA TXT URI; SOA
+    /// with `apex: true`.
     #[serde(rename = "type")]
     pub kind: At<String>,
     /// The data, one entry for each record. TXT is plain text of any length, without quotes.

@@ -208,6 +208,23 @@ pub fn observed(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Escapes what master files give a meaning: a canonical name leaves it bare.
+pub(crate) fn escape_for_master(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut chars = name.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                out.push('\\');
+                out.extend(chars.next());
+            }
+            '"' | ';' | '(' | ')' | '@' | '$' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// True when the text ends in a dot that separates labels.
 pub fn ends_absolute(text: &str) -> bool {
     let Some(body) = text.strip_suffix('.') else { return false };
@@ -287,17 +304,7 @@ fn canonical_label(
     let mut length = 0;
     while let Some(byte) = bytes.next() {
         let octet = if byte == b'\\' {
-            let next = bytes.next().ok_or_else(bad)?;
-            if next.is_ascii_digit() {
-                let mut value = u16::from(next - b'0');
-                for _ in 0..2 {
-                    let digit = bytes.next().filter(u8::is_ascii_digit).ok_or_else(bad)?;
-                    value = value * 10 + u16::from(digit - b'0');
-                }
-                u8::try_from(value).map_err(|_| bad())?
-            } else {
-                next
-            }
+            unescape(&mut bytes).ok_or_else(bad)?
         } else {
             if strictness == Strictness::AsWritten && !byte.is_ascii_graphic() {
                 return Err(NameError::Blank(whole.into()));
@@ -324,6 +331,73 @@ fn push_octet(octet: u8, out: &mut String) {
             }
         }
     }
+}
+
+/// Appends a canonical name as octets, without compression (RFC 1035 §3.1); none when it is no name.
+pub(crate) fn encode(name: &str, out: &mut Vec<u8>) -> Option<()> {
+    for label in labels(name) {
+        let at = out.len();
+        out.push(0);
+        let mut bytes = label.bytes();
+        while let Some(byte) = bytes.next() {
+            out.push(if byte == b'\\' { unescape(&mut bytes)? } else { byte });
+        }
+        let length = out.len() - at - 1;
+        *out.get_mut(at)? = u8::try_from(length).ok().filter(|length| (1..=63).contains(length))?;
+    }
+    out.push(0);
+    Some(())
+}
+
+/// Appends the canonical text of the name at `at` of a message and returns where what follows it begins.
+///
+/// Pointers lead backwards only, so that none leads in a circle; none for what is no name.
+pub(crate) fn decode(message: &[u8], mut at: usize, out: &mut String) -> Option<usize> {
+    let (mut after, mut length, mut earliest) = (None, 1, at);
+    let start = out.len();
+    loop {
+        match *message.get(at)? {
+            0 => break,
+            size @ 1..=63 => {
+                let label = message.get(at + 1..at + 1 + usize::from(size))?;
+                label.iter().for_each(|octet| push_octet(octet.to_ascii_lowercase(), out));
+                out.push('.');
+                at += 1 + usize::from(size);
+                length += 1 + usize::from(size);
+                if length > 255 {
+                    return None;
+                }
+            }
+            high @ 0xc0.. => {
+                after.get_or_insert(at + 2);
+                let pointer = u16::from_be_bytes([high & 0x3f, *message.get(at + 1)?]);
+                at = usize::from(pointer);
+                if at >= earliest {
+                    return None;
+                }
+                earliest = at;
+            }
+            _ => return None,
+        }
+    }
+    if out.len() == start {
+        out.push('.');
+    }
+    Some(after.unwrap_or(at + 1))
+}
+
+/// The octet behind a backslash.
+fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    let first = bytes.next()?;
+    if !first.is_ascii_digit() {
+        return Some(first);
+    }
+    let mut value = u16::from(first - b'0');
+    for _ in 0..2 {
+        let digit = bytes.next().filter(u8::is_ascii_digit)?;
+        value = value * 10 + u16::from(digit - b'0');
+    }
+    u8::try_from(value).ok()
 }
 
 /// Octets of a canonical name on the wire: one length octet per label, one for the root.

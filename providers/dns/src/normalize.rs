@@ -25,19 +25,33 @@ pub const DEFAULT_TTL: u32 = 300;
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
 
+/// What a backend cannot hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// Value of `type` in the host configuration.
+    pub by: &'static str,
+    /// Types it does not serve, each with what to do instead.
+    pub refused: &'static [(Type, &'static str)],
+}
+
 /// The canonical resources of a `Zone` or `RecordSet` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    normalize_for(manifest, inputs, &Served { by: "", refused: &[] })
+}
+
+/// As [`normalize`], without the types that the backend does not serve.
+pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     if &*manifest.api_version != API_VERSION {
         return Normalized::default();
     }
     match &*manifest.kind {
-        ZONE => zone(manifest, inputs),
-        RECORD_SET => record_set(manifest, inputs),
+        ZONE => zone(manifest, inputs, served),
+        RECORD_SET => record_set(manifest, inputs, served),
         _ => Normalized::default(),
     }
 }
 
-fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     if !manifest.is_for(inputs.entry(), inputs.is_sole()) {
         return Normalized::default();
     }
@@ -69,12 +83,12 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         out.exclusive.push((*scope).clone());
     }
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: spec.apex };
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex: spec.apex };
     records(&context, &spec.records, &mut out);
     out
 }
 
-fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     let (entry, is_sole) = (inputs.entry(), inputs.is_sole());
     let is_named = manifest.providers.is_some();
     if is_named && !manifest.is_for(entry, is_sole) {
@@ -109,7 +123,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
     let own = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: inherited.has_apex };
+    let has_apex = inherited.has_apex;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex };
     records(&context, &spec.records, &mut out);
     out
 }
@@ -150,6 +165,7 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
 struct Context<'a> {
     manifest: &'a Manifest,
     inputs: &'a dyn Inputs,
+    served: &'a Served,
     zone: &'a Name,
     scope: Arc<Scope>,
     ttl: u32,
@@ -242,12 +258,22 @@ fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) ->
                 .hint(format!("write `{short}` or `{text}.`; if the long name is meant, write `{name}`")),
         );
     }
+    if let Some((_, hint)) = cx.served.refused.iter().find(|(refused, _)| *refused == kind) {
+        let (word, by, entry) = (kind.word(), cx.served.by, cx.inputs.entry());
+        let message = format!("{word} records cannot be served by `{entry}`, a provider of type {by}");
+        problems.push(manifest.error(spec.kind.span, message).hint(*hint));
+    }
     let is_apex = name == *zone;
     match kind {
         Type::Cname if is_apex => problems.push(
             manifest
                 .error(spec.kind.span, "a CNAME cannot stand at the zone itself, beside its SOA and NS")
-                .hint("use A and AAAA records there"),
+                .hint("use A and AAAA records there, or ALIAS where the server knows it"),
+        ),
+        Type::Ds if is_apex => problems.push(
+            manifest
+                .error(spec.kind.span, "a DS stands in the zone above, at the name of the delegation")
+                .hint("declare it in the zone above"),
         ),
         Type::Soa if !is_apex => problems
             .push(manifest.error(spec.kind.span, "a SOA stands only at the zone itself").hint("name it `@`")),
@@ -296,7 +322,7 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
             problems.push(warning.hint("TXT values are plain text: leave the inner quotes out"));
         }
     }
-    let limit = if matches!(kind, Type::Cname | Type::Soa) { 1 } else { usize::MAX };
+    let limit = if kind.is_single() { 1 } else { usize::MAX };
     if let Some(second) = spec.values.get(limit) {
         let message = format!("a {} has exactly one value", kind.word());
         problems.push(manifest.error(second.span, message));
