@@ -30,8 +30,8 @@ pub enum NameError {
     /// A name over 255 octets.
     #[error("the name has {0} octets, more than the 255 that DNS allows")]
     NameTooLong(usize),
-    /// A character outside ASCII.
-    #[error("`{0}` is not ASCII")]
+    /// Characters outside ASCII that no international name has.
+    #[error("`{0}` is neither ASCII nor an international name")]
     NotAscii(String),
     /// A white space or control character.
     #[error("`{0}` contains white space or a control character")]
@@ -55,7 +55,10 @@ impl NameError {
     pub fn hint(&self) -> Option<String> {
         match self {
             NameError::Empty => Some("write `@` for the zone itself".into()),
-            NameError::NotAscii(_) => Some("write the punycode form, such as `xn--bcher-kva`".into()),
+            NameError::NotAscii(_) => Some(
+                "write an international name as it is read, or in its ASCII form such as `xn--bcher-kva`"
+                    .into(),
+            ),
             NameError::Blank(_) => Some("escape it as `\\DDD`, for example `\\032` for a space".into()),
             NameError::BadEscape(_) => Some("write `\\.` for a dot in a label, `\\DDD` for an octet".into()),
             NameError::Star(_) => Some("a wildcard is the whole leftmost label, as in `*.dev`".into()),
@@ -245,6 +248,22 @@ fn label_end(text: &str) -> usize {
     text.len()
 }
 
+/// The name with its international labels as DNS holds them (RFC 5891): `bücher` is `xn--bcher-kva`.
+fn international(text: &str) -> Result<String, NameError> {
+    let bad = || NameError::NotAscii(text.into());
+    let convert = |label: &str| match label {
+        label if label.is_ascii() => Ok(label.to_owned()),
+        label if label.contains('\\') => Err(bad()),
+        // Some characters become dots or disappear; what is left would be another name than the one that was read.
+        label => idna::domain_to_ascii(label)
+            .ok()
+            .filter(|label| !label.contains('.') && !label.is_empty())
+            .ok_or_else(bad),
+    };
+    let labels: Result<Vec<String>, NameError> = text.split('.').map(convert).collect();
+    Ok(labels?.join("."))
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Strictness {
     /// A person wrote it: blanks and stray stars are mistakes.
@@ -263,7 +282,10 @@ fn canonical_labels_of(text: &str, out: &mut String, strictness: Strictness) -> 
         return Err(NameError::Empty);
     }
     if !text.is_ascii() {
-        return Err(NameError::NotAscii(text.into()));
+        return match strictness {
+            Strictness::AsWritten => canonical_labels_of(&international(text)?, out, strictness),
+            Strictness::AsReported => Err(NameError::NotAscii(text.into())),
+        };
     }
     let body = if ends_absolute(text) { &text[..text.len() - 1] } else { text };
     let mut rest = body;
@@ -449,6 +471,9 @@ mod tests {
         check(r"a\046b\065\032", r"a\.ba\032.example.com.");
         check(r"x\\.y", r"x\\.y.example.com.");
         check(r"x\.", r"x\..example.com.");
+        check("Bücher", "xn--bcher-kva.example.com.");
+        check("_dmarc.Straße", "_dmarc.xn--strae-oqa.example.com.");
+        check("*.中文.例え.", "*.xn--fiq228c.xn--r8jz45g.");
     }
 
     #[test]
@@ -464,8 +489,10 @@ mod tests {
         assert!(matches!(refuse("a*"), NameError::Star(_)));
         assert!(matches!(refuse(r"a\"), NameError::BadEscape(_)));
         assert!(matches!(refuse(r"a\256"), NameError::BadEscape(_)));
-        let idn = refuse("bücher");
-        assert!(idn.hint().unwrap().contains("punycode"), "{idn}");
+        for text in ["a\u{2488}", "\u{ad}", "ü\\.b", "\u{1f4a9}\u{200d}"] {
+            let error = refuse(text);
+            assert!(error.hint().unwrap().contains("xn--bcher-kva"), "{text}: {error}");
+        }
     }
 
     #[test]

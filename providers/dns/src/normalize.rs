@@ -4,8 +4,10 @@
 //! the person meant to keep. All records at a name where a CNAME meets other data are left out likewise,
 //! because nobody can tell which of them was meant.
 
+mod reverse;
+
 use crate::{
-    kind::{API_VERSION, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
+    kind::{API_VERSION, Data, FieldValue, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
     name::{Name, NameError},
     rdata::{self, Type},
     record,
@@ -14,7 +16,9 @@ use reconciled_provider::{
     Adopt, At, Deletion, Each, Hash, Inputs, Manifest, Normalized, Place, Policy, PolicyId, Problem,
     Resource, ResourceId, Scope, Span, Spec, problem::did_you_mean,
 };
+use reverse::Reverse;
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
@@ -186,6 +190,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
     out.resources.reserve(list.len());
     let mut good: Vec<Good> = Vec::with_capacity(list.len());
     let mut seen: HashMap<ResourceId, usize> = HashMap::with_capacity(list.len());
+    let mut reverse = Reverse::default();
     for at in list.iter() {
         let Some((name, kind)) = identity(cx, &at.value, &mut out.problems) else { continue };
         let id = record::id(name.as_str(), kind.word());
@@ -205,6 +210,9 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
         }
         let Some(spec) = content(cx, at, kind, &mut out.problems) else { continue };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, &mut out.problems) } else { base };
+        if at.value.reverse {
+            reverse.add(cx, at, (&here.name, kind), &spec, policy, &mut out.problems);
+        }
         seen.insert(id.clone(), good.len());
         good.push(here);
         let origin = cx.manifest.origin(at.span);
@@ -220,6 +228,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
             position < first || !refused.contains(&position.wrapping_sub(first))
         });
     }
+    out.resources.extend(reverse.into_resources(cx));
 }
 
 /// Name and type of a record, or the problems that leave it without.
@@ -311,11 +320,15 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     }
     let mut values = Vec::with_capacity(spec.values.len());
     for value in spec.values.iter().filter(|value| value.unknown.is_empty()) {
-        match rdata::written(kind, &value.value, cx.zone) {
+        let canonical = match &value.value {
+            Data::Text(text) => rdata::written(kind, text, cx.zone),
+            Data::Map(fields) => rdata::structured::structured(kind, fields, cx.zone),
+        };
+        match canonical {
             Ok(canonical) => values.push(canonical),
             Err(error) => problems.push(refusal(manifest, value.span, error)),
         }
-        let text = &value.value;
+        let Data::Text(text) = &value.value else { continue };
         if kind == Type::Txt && text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
             let message = "the quotes are part of the text";
             let warning = Problem::warning(message).at(&manifest.file, value.span);
@@ -333,9 +346,23 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     if at.unknown.is_empty() {
         return Some(Spec::known(record::encode(ttl, &mut values)));
     }
-    let mut template: Vec<&str> = spec.values.iter().map(|value| value.value.as_str()).collect();
+    let mut template: Vec<Cow<'_, str>> = spec.values.iter().map(|value| as_written(&value.value)).collect();
     let template = Hash::of(&record::encode(ttl, &mut template));
     Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
+}
+
+/// A value as it was written, for hashing.
+fn as_written(data: &Data) -> Cow<'_, str> {
+    match data {
+        Data::Text(text) => text.into(),
+        Data::Map(fields) => {
+            let field = |(name, at): (&String, &At<FieldValue>)| match &at.value {
+                FieldValue::Text(text) => format!("{name}={text}"),
+                FieldValue::Map(map) => format!("{name}={map:?}"),
+            };
+            fields.iter().map(field).collect::<Vec<_>>().join("\u{1f}").into()
+        }
+    }
 }
 
 /// How many values the document has for a record of which `decoded` were good.

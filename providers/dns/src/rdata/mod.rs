@@ -1,6 +1,6 @@
 //! Record data: one canonical text per value, from both sides.
 //!
-//! What a person writes ([`written`]), what a server reports in text
+//! What a person writes ([`written`], [`structured::structured`]), what a server reports in text
 //! ([`observed`]) and in octets ([`octets`]) parse into the same form, so equal data are equal bytes. [`wire`],
 //! [`master`] and [`octets::encode`] are the ways back. Types this module does not know are carried as they are:
 //! they are seen, counted and preserved, never interpreted.
@@ -8,6 +8,7 @@
 pub(crate) mod field;
 mod loc;
 pub mod octets;
+pub mod structured;
 mod svcb;
 
 use crate::{

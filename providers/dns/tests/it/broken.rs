@@ -15,8 +15,9 @@ fn through(relay: &Relay) -> Arc<dyn Provider> {
 }
 
 fn wanted(provider: &dyn Provider, count: usize) -> Vec<Resource> {
-    let records: Vec<String> =
-        (0..count).map(|i| format!("{{name: h{i}, type: A, values: [10.0.{}.{}]}}", i >> 8, i & 255)).collect();
+    let records: Vec<String> = (0..count)
+        .map(|i| format!("{{name: h{i}, type: A, values: [10.0.{}.{}]}}", i >> 8, i & 255))
+        .collect();
     desired(provider, ZONE, &records).split_off(1)
 }
 
@@ -52,9 +53,12 @@ async fn no_transfer_that_breaks_is_a_zone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_without_an_answer_is_unknown_and_the_next_survey_tells() {
-    for (fault, has_effect) in
-        [(Fault::LoseAnswer, true), (Fault::CutAnswer(5), true), (Fault::LoseRequest, false), (Fault::CutRequest(20), false)]
-    {
+    for (fault, has_effect) in [
+        (Fault::LoseAnswer, true),
+        (Fault::CutAnswer(5), true),
+        (Fault::LoseRequest, false),
+        (Fault::CutRequest(20), false),
+    ] {
         let server = Dnsd::with_example(Kind::Bind).await;
         let relay = Relay::to(server.port, vec![fault.clone()]);
         let (direct, provider, cx) = (server.provider(), through(&relay), server.cx());
