@@ -4,7 +4,7 @@ use crate::config::{ProviderEntry, SecretPlace};
 use reconciled_provider::{
     Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, problem::did_you_mean, yaml::NodeValue,
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
 
 /// What is known of a provider type before anything is configured.
@@ -22,6 +22,7 @@ pub fn types() -> Vec<Type> {
     let dns = Arc::new(reconciled_dns::kind::kinds());
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
+        Type { name: "rfc2136", kinds: dns.clone(), info: &reconciled_dns::rfc2136::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
     ]
 }
@@ -70,6 +71,32 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
                 _ => Err(problems),
             }
         }
+        "rfc2136" => {
+            let mut rest = entry.rest.clone();
+            let (update, transfer) = (take(&mut rest, "tsig"), take(&mut rest, "transferTsig"));
+            let (config, mut problems) = decode::<reconciled_dns::rfc2136::Config>(entry, &rest);
+            if update.is_none() {
+                let hint = "write tsig: {name: reconciled., secret: {file: /path/of/the/secret}}";
+                let message = format!("`{}` needs `tsig`", entry.name);
+                problems.push(Problem::error(message).at(&entry.file, entry.span).hint(hint));
+            }
+            let mut key = |node: Node| {
+                let (key, found) = node.decode::<TsigKey>(&entry.file);
+                problems.extend(found);
+                key.map(TsigKey::into_key)
+            };
+            let (update, transfer) = (update.and_then(&mut key), transfer.and_then(key));
+            match (config, update) {
+                (Some(config), Some(update)) if problems.is_empty() => {
+                    let config = reconciled_dns::rfc2136::Config { timeout: entry.timeout, ..config };
+                    let transfer = transfer.unwrap_or_else(|| update.clone());
+                    let keys = reconciled_dns::rfc2136::Keys { update, transfer };
+                    reconciled_dns::rfc2136::connect(&entry.name, config, keys)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
         "zonefile" => {
             let (config, problems) = decode::<reconciled_dns::zonefile::Config>(entry, &entry.rest);
             match config {
@@ -89,6 +116,27 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             };
             let message = format!("unknown provider type `{unknown}` of `{}`", entry.name);
             Err(vec![Problem::error(message).at(&entry.file, entry.span).hint(hint)])
+        }
+    }
+}
+
+/// A key of TSIG in host configuration.
+#[derive(Deserialize)]
+struct TsigKey {
+    name: String,
+    #[serde(default)]
+    algorithm: reconciled_dns::rfc2136::Algorithm,
+    secret: SecretPlace,
+    fudge: Option<u16>,
+}
+
+impl TsigKey {
+    fn into_key(self) -> reconciled_dns::rfc2136::Key {
+        reconciled_dns::rfc2136::Key {
+            name: self.name,
+            algorithm: self.algorithm,
+            secret: self.secret.0,
+            fudge: self.fudge.unwrap_or(reconciled_dns::rfc2136::FUDGE),
         }
     }
 }

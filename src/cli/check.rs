@@ -11,7 +11,7 @@ use crate::{
     trust::Keys,
 };
 use clap::Args as ClapArgs;
-use reconciled_provider::{Clock, Problem, SecretRef, Secrets};
+use reconciled_provider::{Clock, Node, Problem, SecretRef, Secrets};
 use std::{
     collections::BTreeMap,
     fs,
@@ -220,19 +220,24 @@ fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
     }
 }
 
-/// What only a backend understands is a secret where it is written like one.
+/// What only a backend understands is a secret where it is written like one, also within another key.
 fn secrets_of(entry: &ProviderEntry) -> Vec<(String, SecretRef)> {
-    let is_place = |word: &str| matches!(word, "file" | "env" | "credential");
     let mut found = Vec::new();
-    for (key, value) in entry.rest.entries() {
+    secrets_in(entry, &entry.rest, &format!("provider {} ", entry.name), &mut found);
+    found
+}
+
+fn secrets_in(entry: &ProviderEntry, node: &Node, path: &str, found: &mut Vec<(String, SecretRef)>) {
+    let is_place = |word: &str| matches!(word, "file" | "env" | "credential");
+    for (key, value) in node.entries() {
+        let Some(key) = key.as_str() else { continue };
         let fields = value.entries();
-        let looks_like = fields.len() == 1 && fields[0].0.as_str().is_some_and(is_place);
-        let (Some(key), true) = (key.as_str(), looks_like) else { continue };
-        if let (Some(SecretPlace(reference)), _) = value.decode::<SecretPlace>(&entry.file) {
-            found.push((format!("provider {} {key}", entry.name), reference));
+        if fields.len() != 1 || !fields[0].0.as_str().is_some_and(is_place) {
+            secrets_in(entry, value, &format!("{path}{key}."), found);
+        } else if let (Some(SecretPlace(reference)), _) = value.decode::<SecretPlace>(&entry.file) {
+            found.push((format!("{path}{key}"), reference));
         }
     }
-    found
 }
 
 async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report<'_>) {

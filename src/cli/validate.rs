@@ -165,8 +165,8 @@ mod tests {
         let config = example_config();
         let loaded = desired(&config, "dns-company", SourceRules::from(&config.sources[0]));
         assert_eq!(loaded.problems, []);
-        // The zone, ten record sets of common/ (the texts of two teams are one of them), shop.
-        assert_eq!(count(&loaded, "pdns/example.com"), 12);
+        // The zone, fourteen record sets of common/ (the texts of two teams are one of them), shop.
+        assert_eq!(count(&loaded, "pdns/example.com"), 16);
         assert_eq!(count(&loaded, "pdns/2.0.192.in-addr.arpa"), 3);
         assert_eq!(count(&loaded, "zones/2.0.192.in-addr.arpa"), 3);
     }
@@ -178,7 +178,9 @@ mod tests {
         let vars = config::Vars::Files(vec!["vars.yaml".into()]);
         let loaded = desired(&config, "dns-homelab", SourceRules { vars, ..SourceRules::default() });
         assert_eq!(loaded.problems, []);
-        assert_eq!(count(&loaded, "zones/home.example"), 11);
+        assert_eq!(count(&loaded, "zones/home.example"), 12);
+        // The zone, and what `reverse` adds to it from three files.
+        assert_eq!(count(&loaded, "zones/1.168.192.in-addr.arpa"), 4);
     }
 
     #[test]

@@ -189,11 +189,12 @@ impl Known {
             since,
             observed_generation: observed,
         };
+        let synced = self.synced(&key, &row.address, &part);
         ResourceEntry {
-            tracked: row,
             health: health.word().into(),
             generation: part.generation,
-            conditions: vec![standing("Synced", self.synced(&key, &part)), standing("Healthy", healthy)],
+            conditions: vec![standing("Synced", synced), standing("Healthy", healthy)],
+            tracked: row,
         }
     }
 
@@ -211,7 +212,7 @@ impl Known {
     }
 
     /// Is it as declared?
-    fn synced(&self, key: &(String, String), part: &Part) -> Side {
+    fn synced(&self, key: &(String, String), address: &str, part: &Part) -> Side {
         if let Some(condition) = self.conditions.get(key) {
             return ("False", condition.reason.clone(), condition.message.clone(), Some(condition.since));
         }
@@ -230,18 +231,30 @@ impl Known {
                 text("Undeclared", "no manifest in force declares it, or its file cannot be read", None)
             }
             _ if part.generation.is_some() && !part.is_current => {
-                let hold = self.holds.iter().find(|hold| {
-                    hold.domain == key.0 || key.0.split('/').next() == Some(hold.domain.as_str())
-                });
-                match hold {
-                    Some(hold) => text("Held", &hold.reasons.join("; "), Some(hold.since)),
-                    None => {
-                        text("OutOfDate", "its manifest changed and was not applied yet", part.changed_at)
-                    }
-                }
+                text("OutOfDate", "its manifest changed and was not applied yet", part.changed_at)
             }
-            _ => self.in_sync(part),
+            _ => match self.hold(key) {
+                // Which of its resources differ is not remembered.
+                Some(hold) => {
+                    let message = format!(
+                        "something in {} is held: {}; `reconciled explain {}` looks whether this is",
+                        hold.domain,
+                        hold.reasons.join("; "),
+                        address
+                    );
+                    ("Unknown", "Held".into(), message, Some(hold.since))
+                }
+                None => self.in_sync(part),
+            },
         }
+    }
+
+    /// The hold of the guard domain that it is in.
+    fn hold(&self, (scope, _): &(String, String)) -> Option<&HoldEntry> {
+        let is_over = |hold: &&HoldEntry| {
+            hold.domain == *scope || scope.split('/').next() == Some(hold.domain.as_str())
+        };
+        self.holds.iter().find(is_over)
     }
 
     fn in_sync(&self, part: &Part) -> Side {

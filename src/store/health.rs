@@ -127,7 +127,7 @@ pub struct Part {
     pub previous: Option<u64>,
     /// When the manifest in force came to be.
     pub changed_at: Option<Stamp>,
-    /// It was last compared with the manifest in force, or applied from it.
+    /// Its scope was planned from the manifest in force.
     pub is_current: bool,
     /// The newest generation that a complete pass over its scope looked at.
     pub looked_at: Option<u64>,
@@ -148,10 +148,11 @@ pub enum Parts {
 pub type PartsByName = BTreeMap<(String, String), Part>;
 
 const PARTS: &str = "SELECT i.scope, i.id, i.manifest, i.state, nullif(i.written_at, 0), i.synced_at, i.healthy_at,
-        m.generation, m.previous, r.at, coalesce(m.content = i.content, 0), l.generation,
+        m.generation, m.previous, r.at, coalesce(m.content = d.content, 0), l.generation,
         EXISTS (SELECT 1 FROM revision WHERE source = substr(i.manifest, 1, instr(i.manifest, '/') - 1))
      FROM inventory i LEFT JOIN manifest m ON m.key = i.manifest LEFT JOIN revision r ON r.number = m.generation
-     LEFT JOIN looked_at l ON l.scope = i.scope";
+     LEFT JOIN looked_at l ON l.scope = i.scope
+     LEFT JOIN document d ON d.scope = i.scope AND d.manifest = i.manifest";
 
 const AILING: &str = " WHERE i.state <> 'settled' OR i.scope IN (SELECT scope FROM health WHERE id = '')
      OR (i.scope, i.id) IN (SELECT scope, id FROM condition WHERE id IS NOT NULL

@@ -1,8 +1,8 @@
 //! The kinds `Zone` and `RecordSet`; the doc comments of the fields are what `explain` prints.
 
-use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds};
+use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, yaml::TextOr};
 use serde::{Deserialize, Deserializer, de};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "dns/v1";
@@ -65,17 +65,25 @@ pub struct RecordSetSpec {
     pub records: Each<RecordSpec>,
 }
 
+/// One value: text as zone files write it, or its fields by name.
+pub type Data = TextOr<BTreeMap<String, At<FieldValue>>>;
+
+/// The value of a field; parameters of a service may be a mapping themselves.
+pub type FieldValue = TextOr<BTreeMap<String, String>>;
+
 /// All records of one type at one name.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RecordSpec {
     /// Name within the zone: `@` is the zone itself, `www` is completed, `www.example.com.` stands as it is.
     pub name: At<String>,
-    /// A, AAAA, CAA, CNAME, MX, NS, PTR, SRV, TXT; SOA with `apex: true`.
+    /// A AAAA ALIAS CAA CNAME DNAME DS HTTPS LOC MX NAPTR NS OPENPGPKEY PTR SMIMEA SRV SSHFP SVCB TLSA TXT URI; SOA
+    /// with `apex: true`.
     #[serde(rename = "type")]
     pub kind: At<String>,
-    /// The data, one entry for each record. TXT is plain text of any length, without quotes.
-    pub values: Each<String>,
+    /// The data, one entry for each record: as zone files write them, or a mapping of their fields, such as
+    /// `{priority: 10, target: mail}`. TXT is plain text of any length, without quotes.
+    pub values: Each<Data>,
     /// Seconds that resolvers may keep it. Default: `ttl` of the manifest.
     pub ttl: Option<At<u32>>,
     /// Deleting it is held until a person approves. Short for `deletion: protect`.
@@ -84,6 +92,9 @@ pub struct RecordSpec {
     /// These values are ours, other values at the same name and type stay.
     #[serde(default)]
     pub merge: bool,
+    /// Of A and AAAA: also declare the PTR records, in the reverse zones that are declared at the same provider.
+    #[serde(default)]
+    pub reverse: bool,
     /// What happens to the record when its declaration goes: `delete`, `abandon` or `protect`.
     pub deletion: Option<Deletion>,
     /// What happens when it is changed by hand: `heal`, `warn` or `ignore`.

@@ -6,7 +6,7 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`marker`] the marks of other tools; [`powerdns`] and [`zonefile`] are the backends.
+//! several owners, [`marker`] the marks of other tools; [`powerdns`], [`rfc2136`] and [`zonefile`] are the backends.
 
 mod duration;
 pub mod export;
@@ -18,5 +18,6 @@ pub mod normalize;
 pub mod powerdns;
 pub mod rdata;
 pub mod record;
+pub mod rfc2136;
 pub mod text;
 pub mod zonefile;

@@ -11,8 +11,8 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Claim, Error, Hash, Merged, Observed, Origin, PolicyId, Reference, Resource, ResourceId, Scope, Sealed,
-    Spec, Tracked,
+    Action, Claim, Error, Hash, Merged, Observed, Op, Origin, Outcome, PolicyId, Reference, Resource,
+    ResourceId, Scope, Sealed, Spec, Tracked,
 };
 use serde::Deserialize;
 use std::{
@@ -167,6 +167,24 @@ pub fn remember(desired: &[u8], observed: Option<&Observed>, tracked: Option<&Tr
         }
     }
     Sealed(Bytes::from(out))
+}
+
+/// How an action ends that took effect.
+pub(crate) fn done(action: &Action) -> Outcome {
+    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
+        Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
+            (Some(observed), tracked.as_ref())
+        }
+        Op::Continue { tracked, .. } => (None, Some(tracked)),
+        Op::Create { .. } => (None, None),
+        Op::Delete { .. } => return Outcome::Gone,
+    };
+    let desired = action.op.desired().and_then(|resource| resource.spec.bytes()).unwrap_or(record::ZONE);
+    Outcome::Done(Tracked {
+        private: remember(desired, observed, tracked),
+        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
+        ..Tracked::new(action.op.id().clone(), Hash::of(desired))
+    })
 }
 
 #[cfg(test)]

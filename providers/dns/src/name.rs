@@ -30,8 +30,8 @@ pub enum NameError {
     /// A name over 255 octets.
     #[error("the name has {0} octets, more than the 255 that DNS allows")]
     NameTooLong(usize),
-    /// A character outside ASCII.
-    #[error("`{0}` is not ASCII")]
+    /// Characters outside ASCII that no international name has.
+    #[error("`{0}` is neither ASCII nor an international name")]
     NotAscii(String),
     /// A white space or control character.
     #[error("`{0}` contains white space or a control character")]
@@ -55,7 +55,10 @@ impl NameError {
     pub fn hint(&self) -> Option<String> {
         match self {
             NameError::Empty => Some("write `@` for the zone itself".into()),
-            NameError::NotAscii(_) => Some("write the punycode form, such as `xn--bcher-kva`".into()),
+            NameError::NotAscii(_) => Some(
+                "write an international name as it is read, or in its ASCII form such as `xn--bcher-kva`"
+                    .into(),
+            ),
             NameError::Blank(_) => Some("escape it as `\\DDD`, for example `\\032` for a space".into()),
             NameError::BadEscape(_) => Some("write `\\.` for a dot in a label, `\\DDD` for an octet".into()),
             NameError::Star(_) => Some("a wildcard is the whole leftmost label, as in `*.dev`".into()),
@@ -208,6 +211,23 @@ pub fn observed(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Escapes what master files give a meaning: a canonical name leaves it bare.
+pub(crate) fn escape_for_master(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut chars = name.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                out.push('\\');
+                out.extend(chars.next());
+            }
+            '"' | ';' | '(' | ')' | '@' | '$' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// True when the text ends in a dot that separates labels.
 pub fn ends_absolute(text: &str) -> bool {
     let Some(body) = text.strip_suffix('.') else { return false };
@@ -228,6 +248,22 @@ fn label_end(text: &str) -> usize {
     text.len()
 }
 
+/// The name with its international labels as DNS holds them (RFC 5891): `bücher` is `xn--bcher-kva`.
+fn international(text: &str) -> Result<String, NameError> {
+    let bad = || NameError::NotAscii(text.into());
+    let convert = |label: &str| match label {
+        label if label.is_ascii() => Ok(label.to_owned()),
+        label if label.contains('\\') => Err(bad()),
+        // Some characters become dots or disappear; what is left would be another name than the one that was read.
+        label => idna::domain_to_ascii(label)
+            .ok()
+            .filter(|label| !label.contains('.') && !label.is_empty())
+            .ok_or_else(bad),
+    };
+    let labels: Result<Vec<String>, NameError> = text.split('.').map(convert).collect();
+    Ok(labels?.join("."))
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Strictness {
     /// A person wrote it: blanks and stray stars are mistakes.
@@ -246,7 +282,10 @@ fn canonical_labels_of(text: &str, out: &mut String, strictness: Strictness) -> 
         return Err(NameError::Empty);
     }
     if !text.is_ascii() {
-        return Err(NameError::NotAscii(text.into()));
+        return match strictness {
+            Strictness::AsWritten => canonical_labels_of(&international(text)?, out, strictness),
+            Strictness::AsReported => Err(NameError::NotAscii(text.into())),
+        };
     }
     let body = if ends_absolute(text) { &text[..text.len() - 1] } else { text };
     let mut rest = body;
@@ -287,17 +326,7 @@ fn canonical_label(
     let mut length = 0;
     while let Some(byte) = bytes.next() {
         let octet = if byte == b'\\' {
-            let next = bytes.next().ok_or_else(bad)?;
-            if next.is_ascii_digit() {
-                let mut value = u16::from(next - b'0');
-                for _ in 0..2 {
-                    let digit = bytes.next().filter(u8::is_ascii_digit).ok_or_else(bad)?;
-                    value = value * 10 + u16::from(digit - b'0');
-                }
-                u8::try_from(value).map_err(|_| bad())?
-            } else {
-                next
-            }
+            unescape(&mut bytes).ok_or_else(bad)?
         } else {
             if strictness == Strictness::AsWritten && !byte.is_ascii_graphic() {
                 return Err(NameError::Blank(whole.into()));
@@ -324,6 +353,73 @@ fn push_octet(octet: u8, out: &mut String) {
             }
         }
     }
+}
+
+/// Appends a canonical name as octets, without compression (RFC 1035 §3.1); none when it is no name.
+pub(crate) fn encode(name: &str, out: &mut Vec<u8>) -> Option<()> {
+    for label in labels(name) {
+        let at = out.len();
+        out.push(0);
+        let mut bytes = label.bytes();
+        while let Some(byte) = bytes.next() {
+            out.push(if byte == b'\\' { unescape(&mut bytes)? } else { byte });
+        }
+        let length = out.len() - at - 1;
+        *out.get_mut(at)? = u8::try_from(length).ok().filter(|length| (1..=63).contains(length))?;
+    }
+    out.push(0);
+    Some(())
+}
+
+/// Appends the canonical text of the name at `at` of a message and returns where what follows it begins.
+///
+/// Pointers lead backwards only, so that none leads in a circle; none for what is no name.
+pub(crate) fn decode(message: &[u8], mut at: usize, out: &mut String) -> Option<usize> {
+    let (mut after, mut length, mut earliest) = (None, 1, at);
+    let start = out.len();
+    loop {
+        match *message.get(at)? {
+            0 => break,
+            size @ 1..=63 => {
+                let label = message.get(at + 1..at + 1 + usize::from(size))?;
+                label.iter().for_each(|octet| push_octet(octet.to_ascii_lowercase(), out));
+                out.push('.');
+                at += 1 + usize::from(size);
+                length += 1 + usize::from(size);
+                if length > 255 {
+                    return None;
+                }
+            }
+            high @ 0xc0.. => {
+                after.get_or_insert(at + 2);
+                let pointer = u16::from_be_bytes([high & 0x3f, *message.get(at + 1)?]);
+                at = usize::from(pointer);
+                if at >= earliest {
+                    return None;
+                }
+                earliest = at;
+            }
+            _ => return None,
+        }
+    }
+    if out.len() == start {
+        out.push('.');
+    }
+    Some(after.unwrap_or(at + 1))
+}
+
+/// The octet behind a backslash.
+fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
+    let first = bytes.next()?;
+    if !first.is_ascii_digit() {
+        return Some(first);
+    }
+    let mut value = u16::from(first - b'0');
+    for _ in 0..2 {
+        let digit = bytes.next().filter(u8::is_ascii_digit)?;
+        value = value * 10 + u16::from(digit - b'0');
+    }
+    u8::try_from(value).ok()
 }
 
 /// Octets of a canonical name on the wire: one length octet per label, one for the root.
@@ -375,6 +471,9 @@ mod tests {
         check(r"a\046b\065\032", r"a\.ba\032.example.com.");
         check(r"x\\.y", r"x\\.y.example.com.");
         check(r"x\.", r"x\..example.com.");
+        check("Bücher", "xn--bcher-kva.example.com.");
+        check("_dmarc.Straße", "_dmarc.xn--strae-oqa.example.com.");
+        check("*.中文.例え.", "*.xn--fiq228c.xn--r8jz45g.");
     }
 
     #[test]
@@ -390,8 +489,10 @@ mod tests {
         assert!(matches!(refuse("a*"), NameError::Star(_)));
         assert!(matches!(refuse(r"a\"), NameError::BadEscape(_)));
         assert!(matches!(refuse(r"a\256"), NameError::BadEscape(_)));
-        let idn = refuse("bücher");
-        assert!(idn.hint().unwrap().contains("punycode"), "{idn}");
+        for text in ["a\u{2488}", "\u{ad}", "ü\\.b", "\u{1f4a9}\u{200d}"] {
+            let error = refuse(text);
+            assert!(error.hint().unwrap().contains("xn--bcher-kva"), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! the person meant to keep. All records at a name where a CNAME meets other data are left out likewise,
 //! because nobody can tell which of them was meant.
 
+mod reverse;
+
 use crate::{
-    kind::{API_VERSION, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
+    kind::{API_VERSION, Data, FieldValue, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
     name::{Name, NameError},
     rdata::{self, Type},
     record,
@@ -14,7 +16,9 @@ use reconciled_provider::{
     Adopt, At, Deletion, Each, Hash, Inputs, Manifest, Normalized, Place, Policy, PolicyId, Problem,
     Resource, ResourceId, Scope, Span, Spec, problem::did_you_mean,
 };
+use reverse::Reverse;
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
@@ -25,19 +29,33 @@ pub const DEFAULT_TTL: u32 = 300;
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
 
+/// What a backend cannot hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// Value of `type` in the host configuration.
+    pub by: &'static str,
+    /// Types it does not serve, each with what to do instead.
+    pub refused: &'static [(Type, &'static str)],
+}
+
 /// The canonical resources of a `Zone` or `RecordSet` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    normalize_for(manifest, inputs, &Served { by: "", refused: &[] })
+}
+
+/// As [`normalize`], without the types that the backend does not serve.
+pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     if &*manifest.api_version != API_VERSION {
         return Normalized::default();
     }
     match &*manifest.kind {
-        ZONE => zone(manifest, inputs),
-        RECORD_SET => record_set(manifest, inputs),
+        ZONE => zone(manifest, inputs, served),
+        RECORD_SET => record_set(manifest, inputs, served),
         _ => Normalized::default(),
     }
 }
 
-fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     if !manifest.is_for(inputs.entry(), inputs.is_sole()) {
         return Normalized::default();
     }
@@ -69,12 +87,12 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         out.exclusive.push((*scope).clone());
     }
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: spec.apex };
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex: spec.apex };
     records(&context, &spec.records, &mut out);
     out
 }
 
-fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     let (entry, is_sole) = (inputs.entry(), inputs.is_sole());
     let is_named = manifest.providers.is_some();
     if is_named && !manifest.is_for(entry, is_sole) {
@@ -109,7 +127,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
     let own = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: inherited.has_apex };
+    let has_apex = inherited.has_apex;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex };
     records(&context, &spec.records, &mut out);
     out
 }
@@ -150,6 +169,7 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
 struct Context<'a> {
     manifest: &'a Manifest,
     inputs: &'a dyn Inputs,
+    served: &'a Served,
     zone: &'a Name,
     scope: Arc<Scope>,
     ttl: u32,
@@ -170,6 +190,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
     out.resources.reserve(list.len());
     let mut good: Vec<Good> = Vec::with_capacity(list.len());
     let mut seen: HashMap<ResourceId, usize> = HashMap::with_capacity(list.len());
+    let mut reverse = Reverse::default();
     for at in list.iter() {
         let Some((name, kind)) = identity(cx, &at.value, &mut out.problems) else { continue };
         let id = record::id(name.as_str(), kind.word());
@@ -189,6 +210,9 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
         }
         let Some(spec) = content(cx, at, kind, &mut out.problems) else { continue };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, &mut out.problems) } else { base };
+        if at.value.reverse {
+            reverse.add(cx, at, (&here.name, kind), &spec, policy, &mut out.problems);
+        }
         seen.insert(id.clone(), good.len());
         good.push(here);
         let origin = cx.manifest.origin(at.span);
@@ -204,6 +228,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
             position < first || !refused.contains(&position.wrapping_sub(first))
         });
     }
+    out.resources.extend(reverse.into_resources(cx));
 }
 
 /// Name and type of a record, or the problems that leave it without.
@@ -242,12 +267,22 @@ fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) ->
                 .hint(format!("write `{short}` or `{text}.`; if the long name is meant, write `{name}`")),
         );
     }
+    if let Some((_, hint)) = cx.served.refused.iter().find(|(refused, _)| *refused == kind) {
+        let (word, by, entry) = (kind.word(), cx.served.by, cx.inputs.entry());
+        let message = format!("{word} records cannot be served by `{entry}`, a provider of type {by}");
+        problems.push(manifest.error(spec.kind.span, message).hint(*hint));
+    }
     let is_apex = name == *zone;
     match kind {
         Type::Cname if is_apex => problems.push(
             manifest
                 .error(spec.kind.span, "a CNAME cannot stand at the zone itself, beside its SOA and NS")
-                .hint("use A and AAAA records there"),
+                .hint("use A and AAAA records there, or ALIAS where the server knows it"),
+        ),
+        Type::Ds if is_apex => problems.push(
+            manifest
+                .error(spec.kind.span, "a DS stands in the zone above, at the name of the delegation")
+                .hint("declare it in the zone above"),
         ),
         Type::Soa if !is_apex => problems
             .push(manifest.error(spec.kind.span, "a SOA stands only at the zone itself").hint("name it `@`")),
@@ -285,18 +320,22 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     }
     let mut values = Vec::with_capacity(spec.values.len());
     for value in spec.values.iter().filter(|value| value.unknown.is_empty()) {
-        match rdata::written(kind, &value.value, cx.zone) {
+        let canonical = match &value.value {
+            Data::Text(text) => rdata::written(kind, text, cx.zone),
+            Data::Map(fields) => rdata::structured::structured(kind, fields, cx.zone),
+        };
+        match canonical {
             Ok(canonical) => values.push(canonical),
             Err(error) => problems.push(refusal(manifest, value.span, error)),
         }
-        let text = &value.value;
+        let Data::Text(text) = &value.value else { continue };
         if kind == Type::Txt && text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
             let message = "the quotes are part of the text";
             let warning = Problem::warning(message).at(&manifest.file, value.span);
             problems.push(warning.hint("TXT values are plain text: leave the inner quotes out"));
         }
     }
-    let limit = if matches!(kind, Type::Cname | Type::Soa) { 1 } else { usize::MAX };
+    let limit = if kind.is_single() { 1 } else { usize::MAX };
     if let Some(second) = spec.values.get(limit) {
         let message = format!("a {} has exactly one value", kind.word());
         problems.push(manifest.error(second.span, message));
@@ -307,9 +346,23 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     if at.unknown.is_empty() {
         return Some(Spec::known(record::encode(ttl, &mut values)));
     }
-    let mut template: Vec<&str> = spec.values.iter().map(|value| value.value.as_str()).collect();
+    let mut template: Vec<Cow<'_, str>> = spec.values.iter().map(|value| as_written(&value.value)).collect();
     let template = Hash::of(&record::encode(ttl, &mut template));
     Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
+}
+
+/// A value as it was written, for hashing.
+fn as_written(data: &Data) -> Cow<'_, str> {
+    match data {
+        Data::Text(text) => text.into(),
+        Data::Map(fields) => {
+            let field = |(name, at): (&String, &At<FieldValue>)| match &at.value {
+                FieldValue::Text(text) => format!("{name}={text}"),
+                FieldValue::Map(map) => format!("{name}={map:?}"),
+            };
+            fields.iter().map(field).collect::<Vec<_>>().join("\u{1f}").into()
+        }
+    }
 }
 
 /// How many values the document has for a record of which `decoded` were good.

@@ -168,10 +168,22 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: CAA, values: [^letsencrypt.org]}", &["0 issue"], false);
     refuse("{name: x, type: CNAME, values: [^www]}", &["`www.example.com.`"], false);
     refuse(&format!("{{name: ^{}, type: A, values: [192.0.2.1]}}", "x".repeat(64)), &["63"], false);
-    refuse("{name: ^bücher, type: A, values: [192.0.2.1]}", &["punycode"], false);
+    refuse("{name: ^a⒈, type: A, values: [192.0.2.1]}", &["xn--bcher-kva"], false);
+    refuse("{name: x, type: MX, values: [^{priority: 10, taget: mail}]}", &["did you mean `target`"], false);
+    refuse("{name: x, type: MX, values: [^{target: mail}]}", &["lack the field `priority`"], false);
+    refuse("{name: x, type: MX, values: [^{priority: 1, target: 192.0.2.1}]}", &["is an address"], false);
+    refuse("{name: x, type: LOC, values: [^{latitude: 51}]}", &["51 30 12.748 N"], false);
+    refuse("{name: x, type: ALIAS, values: [^[a]]}", &["expected text or a mapping"], false);
+    refuse("{name: \"@\", type: ^DS, values: [1 13 2 aa]}", &["in the zone above"], false);
+    refuse("^{name: x, type: MX, values: [10 a.], reverse: true}", &["it is for A and AAAA"], true);
+    refuse(
+        "^{name: x, type: A, values: [192.0.2.1], reverse: true}",
+        &["192.0.2.1", "`2.0.192.in-addr.arpa`"],
+        true,
+    );
     refuse("{name: x, type: A, values: [192.0.2.1], adopt: ^maybe}", &["externaldns/OWNER"], true);
     refuse("{name: x, type: A, values: [192.0.2.1], ^tll: 3}", &["did you mean `ttl`"], true);
-    refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text"], false);
+    refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text or a mapping"], false);
     refuse("^{name: x, type: A}", &["`values` is missing"], false);
 }
 
@@ -291,4 +303,82 @@ fn a_soa_is_managed_with_consent_and_without_its_serial() {
         "{name: \"@\", type: SOA, values: [ns1.example.com. h.example.com. 1 10800 3600 604800 3600]}",
     ));
     assert!(told(&bad.problems)[0].contains("leave it out"));
+}
+
+#[test]
+fn a_mapping_of_fields_is_the_same_value_as_its_text() {
+    for (kind, fields, text) in [
+        ("A", "{address: 192.0.2.1}", "192.0.2.1"),
+        ("TXT", "{text: v=spf1 -all}", "v=spf1 -all"),
+        ("MX", "{priority: 10, target: mail}", "10 mail.example.com."),
+        ("MX", "{priority: 10, target: '@'}", "10 example.com."),
+        ("SRV", "{priority: 1, weight: 2, port: 3, target: Sip.example.net.}", "1 2 3 sip.example.net."),
+        ("CAA", "{tag: issue, value: letsencrypt.org}", "0 issue letsencrypt.org"),
+        (
+            "NAPTR",
+            "{order: 1, preference: 2, flags: u, service: E2U+sip, regexp: '!^.*$!a\\b!', replacement: .}",
+            r#"1 2 u E2U+sip "!^.*$!a\\b!" ."#,
+        ),
+        ("SSHFP", "{algorithm: 4, fingerprintType: 9, fingerprint: ABCD}", "4 9 abcd"),
+        (
+            "HTTPS",
+            "{priority: 1, target: ., params: {alpn: \"h2,h3\", port: 8443, no-default-alpn: ''}}",
+            "1 . alpn=h2,h3 no-default-alpn port=8443",
+        ),
+        ("HTTPS", "{priority: 0, target: web}", "0 web.example.com."),
+        ("SVCB", "{priority: 1, target: ., params: alpn=h2}", "1 . alpn=h2"),
+        (
+            "URI",
+            "{priority: 1, weight: 2, target: 'https://a.example/b c'}",
+            r#"1 2 "https://a.example/b c""#,
+        ),
+    ] {
+        let values = |value: &str| {
+            let quoted = if value.starts_with('{') { value.into() } else { format!("'{value}'") };
+            let out =
+                normalized(&zone_text(&format!("    - {{name: x, type: {kind}, values: [{quoted}]}}\n")));
+            assert_eq!(told(&out.problems), [""; 0], "{kind} {value}");
+            String::from_utf8_lossy(out.resources[1].spec.bytes().unwrap()).into_owned()
+        };
+        assert_eq!(values(fields), values(text), "{kind}");
+    }
+}
+
+#[test]
+fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
+    let scope = |name: &str| Scope::new("pdns", name);
+    let other = Scope::new("other", "1.2.0.192.in-addr.arpa");
+    let scopes =
+        [scope("192.in-addr.arpa"), scope("2.0.192.in-addr.arpa"), scope("8.b.d.0.1.0.0.2.ip6.arpa"), other];
+    let inputs = TestInputs { scopes: scopes.into(), ..TestInputs::default() };
+    let out = normalize(
+        &manifest(&zone_text(concat!(
+            "    - {name: a, type: A, values: [192.0.2.1, 192.0.9.1], reverse: true, ttl: 60}\n",
+            "    - {name: b, type: A, values: [192.0.2.1], reverse: true}\n",
+            "    - {name: b, type: AAAA, values: [\"2001:db8::1\"], reverse: true}\n",
+            "    - {name: c, type: A, values: [192.0.2.2]}\n",
+        ))),
+        &inputs,
+    );
+    assert_eq!(told(&out.problems), [""; 0]);
+    let pointers: Vec<_> = out.resources[5..]
+        .iter()
+        .map(|r| {
+            (
+                r.scope.name.to_string(),
+                r.id.to_string(),
+                String::from_utf8_lossy(r.spec.bytes().unwrap()).into_owned(),
+                r.origin.line,
+            )
+        })
+        .collect();
+    let ip6 = format!("1.{}8.b.d.0.1.0.0.2.ip6.arpa./PTR", "0.".repeat(23));
+    let expected = [
+        ("8.b.d.0.1.0.0.2.ip6.arpa", ip6.as_str(), "300\nb.example.com.", 7),
+        ("2.0.192.in-addr.arpa", "1.2.0.192.in-addr.arpa./PTR", "60\na.example.com.\nb.example.com.", 5),
+        ("192.in-addr.arpa", "1.9.0.192.in-addr.arpa./PTR", "60\na.example.com.", 5),
+    ];
+    let expected =
+        expected.map(|(zone, id, bytes, line)| (zone.to_owned(), id.to_owned(), bytes.to_owned(), line));
+    assert_eq!(pointers, expected);
 }

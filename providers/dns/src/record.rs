@@ -14,6 +14,20 @@ pub const ZONE: &[u8] = b"zone";
 /// Put before a value that the server keeps but does not serve, so that it differs from a desired one.
 pub const DISABLED: &str = "(disabled) ";
 
+/// Put before a value whose TTL is not that of its RRset, so that the set differs from any desired one.
+const OTHER_TTL: &str = "(ttl ";
+
+/// A value whose TTL is not that of its RRset (RFC 2181 §5.2 wants one).
+pub(crate) fn with_ttl(ttl: u32, value: &str) -> String {
+    format!("{OTHER_TTL}{ttl}) {value}")
+}
+
+/// The value without a TTL of its own.
+pub(crate) fn without_ttl(value: &str) -> &str {
+    let rest = value.strip_prefix(OTHER_TTL).and_then(|rest| rest.split_once(") "));
+    rest.map_or(value, |(_, value)| value)
+}
+
 /// An RRset decoded from canonical bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RrSet<'a> {
@@ -143,6 +157,10 @@ impl<'a> Collector<'a> {
         // What cannot be parsed is carried as it is, but a line break would look like two values.
         let value = if value.contains('\n') { Cow::Owned(value.replace('\n', "\\010")) } else { value };
         self.values.push(if is_disabled { format!("{DISABLED}{value}").into() } else { value });
+    }
+    /// Adds one canonical value.
+    pub(crate) fn add_canonical(&mut self, value: Cow<'a, str>) {
+        self.values.push(value);
     }
     /// True when nothing was added.
     pub fn is_empty(&self) -> bool {

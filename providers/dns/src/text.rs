@@ -84,6 +84,36 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
     }
 }
 
+/// The words of a presentation text: blanks part them, but not within quotes. Quotes and escapes stay.
+///
+/// A quote begins a word or the value behind a `=`; elsewhere it is a character, as in a name. None when one is
+/// never closed or a backslash escapes nothing.
+pub fn words(text: &str) -> Option<Vec<&str>> {
+    let bytes = text.as_bytes();
+    let (mut words, mut start, mut is_quoted) = (Vec::new(), None, false);
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if byte.is_ascii_whitespace() && !is_quoted {
+            words.extend(start.take().and_then(|start: usize| text.get(start..at)));
+            at += 1;
+            continue;
+        }
+        let first = *start.get_or_insert(at);
+        match byte {
+            b'"' if is_quoted => is_quoted = false,
+            b'"' => is_quoted = at == first || bytes[at - 1] == b'=',
+            b'\\' => {
+                at += 1;
+                bytes.get(at)?;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    words.extend(start.and_then(|start| text.get(start..)));
+    (!is_quoted).then_some(words)
+}
+
 fn unescape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
     let first = bytes.next()?;
     if !first.is_ascii_digit() {
@@ -138,6 +168,17 @@ mod tests {
             assert_eq!(unquote(text), None, "{text}");
         }
         assert_eq!(unquote("bare words").unwrap(), b"barewords");
+    }
+
+    #[test]
+    fn words_are_parted_by_blanks_outside_of_quotes() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).unwrap(), expected, "{text}");
+        check(r#"0 issue "a b\" c" "#, &["0", "issue", r#""a b\" c""#]);
+        check(r#"1 . alpn="h2, h3" port=1"#, &["1", ".", r#"alpn="h2, h3""#, "port=1"]);
+        check(r#"10 a"b\ c.example."#, &["10", r#"a"b\ c.example."#]);
+        check("", &[]);
+        assert_eq!(words("\"open"), None);
+        assert_eq!(words("a\\"), None);
     }
 
     proptest! {

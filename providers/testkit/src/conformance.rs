@@ -56,6 +56,12 @@ pub trait Subject: Send + Sync {
     /// The scope number `number`: nobody has written to it yet, and no other number gives it again.
     fn scope(&self, number: usize) -> Scope;
 
+    /// True where a provider cannot make scopes: they are there from the start, with what the remote itself needs
+    /// ([`Owner::System`](reconciled_provider::Owner::System)) and nothing else.
+    fn has_scopes(&self) -> bool {
+        false
+    }
+
     /// A provider as a process that has just started would have it. All providers of one scope see the same
     /// remote; `instance` is the name they mark resources with.
     async fn connect(&self, scope: &Scope, instance: &str) -> Arc<dyn Provider>;

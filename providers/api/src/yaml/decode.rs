@@ -14,6 +14,7 @@ use serde::de::{
 use std::{cell::RefCell, fmt, marker::PhantomData};
 
 const AT: &str = "$reconciled::At";
+const TEXT_OR: &str = "$reconciled::TextOr";
 
 impl Node {
     /// Decodes the node as a `T`.
@@ -60,6 +61,45 @@ pub struct At<T> {
     pub unknown: Vec<Reference>,
     /// The value.
     pub value: T,
+}
+
+/// What may be written as a text or as a mapping. Any scalar is a text, as it was written: `1.10` and `true` too.
+///
+/// ```
+/// use reconciled_provider::yaml::{parse, Each, Limits, SourceFile, TextOr};
+/// use std::collections::BTreeMap;
+/// let file = SourceFile::new("z.yaml", "[1.10, {priority: 10}]\n");
+/// let node = parse(&file, Limits::default()).unwrap().remove(0);
+/// let values = node.decode::<Each<TextOr<BTreeMap<String, String>>>>(&file).0.unwrap();
+/// assert_eq!(values[0].value, TextOr::Text("1.10".into()));
+/// assert_eq!(values[1].value, TextOr::Map([("priority".into(), "10".into())].into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema)]
+#[schemars(untagged)]
+pub enum TextOr<T> {
+    /// A scalar.
+    Text(String),
+    /// A mapping.
+    Map(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextOr<T>, D::Error> {
+        struct EitherVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for EitherVisitor<T> {
+            type Value = TextOr<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text or a mapping")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<TextOr<T>, E> {
+                Ok(TextOr::Text(text.into()))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, access: A) -> Result<TextOr<T>, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(access)).map(TextOr::Map)
+            }
+        }
+        deserializer.deserialize_newtype_struct(TEXT_OR, EitherVisitor(PhantomData))
+    }
 }
 
 /// A list whose bad elements are reported while the good ones stand.
@@ -335,10 +375,15 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        visitor.visit_newtype_struct(self)
+        match &self.node.value {
+            NodeValue::Map(_) if name == TEXT_OR => self.deserialize_map(visitor),
+            NodeValue::Scalar(..) if name == TEXT_OR => self.deserialize_str(visitor),
+            _ if name == TEXT_OR => Err(self.wrong("text or a mapping")),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {

@@ -23,9 +23,7 @@ use crate::{
     rdata::soa_serial,
     record::{self, RrSet},
 };
-use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked, Version,
-};
+use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Version};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs,
@@ -77,7 +75,7 @@ pub(crate) async fn apply(
             (Some(error), _) => Outcome::Failed(error.clone()),
             // The record is in the file, which is all that a record is here; the zone is what is not loaded.
             (None, Err(error)) if is_zone(action) => Outcome::Failed(error.clone()),
-            (None, _) => done(action),
+            (None, _) => merge::done(action),
         };
         (action.id, outcome)
     };
@@ -291,23 +289,6 @@ async fn delete_zone(journal: &dyn Journal, ids: &[ActionId], path: &Path) -> Re
     sync_directory(path)?;
     // Whatever else the batch wanted in this zone went with its file.
     journal.finished(ids.iter().map(|id| (*id, Outcome::Gone)).collect()).await
-}
-
-fn done(action: &Action) -> Outcome {
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
-            (Some(observed), tracked.as_ref())
-        }
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-        Op::Delete { .. } => return Outcome::Gone,
-    };
-    let desired = action.op.desired().and_then(|resource| resource.spec.bytes()).unwrap_or(record::ZONE);
-    Outcome::Done(Tracked {
-        private: merge::remember(desired, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(desired))
-    })
 }
 
 /// An instance whose name cannot stand in a comment would be read back as another one.

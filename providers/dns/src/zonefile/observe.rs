@@ -3,7 +3,6 @@
 use super::{
     Backend,
     parse::{Entry, parse},
-    write::OTHER_TTL,
 };
 use crate::{
     marker::{self, Marker},
@@ -172,7 +171,7 @@ fn resources(scope: &Scope, instance: &str, entries: &[Entry]) -> Vec<Observed> 
             // One RRset has one TTL (RFC 2181 §5.2); a set that has several equals no desired one.
             match entry.ttl == ttl {
                 true => collector.add(kind, content, false),
-                false => collector.add("", format!("{OTHER_TTL}{}) {content}", entry.ttl).into(), false),
+                false => collector.add("", record::with_ttl(entry.ttl, &content).into(), false),
             }
         }
         let mut observed = Observed::new(record::id(name, kind), collector.finish(ttl));

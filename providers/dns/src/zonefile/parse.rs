@@ -5,9 +5,8 @@
 //! such a file has more than one source of truth, classes other than IN, and records outside the zone.
 //! What is wrong with a file is an error, never a shorter list.
 
-use super::write::escape;
 use crate::{
-    name::{complete, is_within},
+    name::{complete, escape_for_master as escape, is_within},
     rdata::Type,
 };
 use std::borrow::Cow;
@@ -139,8 +138,8 @@ impl State<'_> {
     fn content(&self, kind: &str, mut data: Vec<Cow<'_, str>>) -> Result<(String, Option<Box<str>>), String> {
         let known = Type::of(kind);
         let is_soa = known == Some(Type::Soa);
-        let hosts = if is_soa { 0..2 } else { known.and_then(Type::host_field).map_or(0..0, |i| i..i + 1) };
-        for field in data.get_mut(hosts).unwrap_or_default() {
+        for index in known.into_iter().flat_map(Type::host_fields) {
+            let Some(field) = data.get_mut(index) else { continue };
             *field = escape(&complete(field, &self.origin).map_err(|error| error.to_string())?).into();
         }
         if is_soa {
@@ -261,11 +260,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Length of the token at the front.
+    /// Length of the token at the front. A quote begins a token, or the value behind a `=` (RFC 9460 §2.1).
     fn token(&self) -> Result<usize, &'static str> {
         let bytes = self.rest.as_bytes();
-        let is_quoted = bytes[0] == b'"';
-        let mut i = usize::from(is_quoted);
+        let is_string = bytes[0] == b'"';
+        let mut is_quoted = is_string;
+        let mut i = usize::from(is_string);
         while let Some(byte) = bytes.get(i) {
             match byte {
                 b'\\' => match bytes.get(i + 1) {
@@ -274,7 +274,11 @@ impl<'a> Lexer<'a> {
                     Some(_) => i += 1 + self.rest[i + 1..].chars().next().map_or(1, char::len_utf8),
                 },
                 b'\n' if is_quoted => return Err("a quoted string is never closed"),
-                b'"' if is_quoted => return Ok(i + 1),
+                b'"' if is_string => return Ok(i + 1),
+                b'"' if is_quoted || bytes[i - 1] == b'=' => {
+                    is_quoted = !is_quoted;
+                    i += 1;
+                }
                 b' ' | b'\t' | b'\r' | b'\n' | b';' | b'(' | b')' | b'"' if !is_quoted => return Ok(i),
                 _ => i += 1,
             }
@@ -331,9 +335,16 @@ mod tests {
             &["t.example.com. 60 TXT \"a;b\" \"c(d\" by dns1"],
         );
         check("a\\;b\\@ 60 A 192.0.2.1\n", &["a;b@.example.com. 60 A 192.0.2.1"]);
-        check("$ORIGIN x.example.com.\nd 60 DNAME t\n", &["d.x.example.com. 60 DNAME t at x.example.com."]);
+        check(
+            "$ORIGIN x.example.com.\nd 60 AFSDB 1 t\n",
+            &["d.x.example.com. 60 AFSDB 1 t at x.example.com."],
+        );
         check("_s._tcp 60 SRV 1 2 3 h\n", &["_s._tcp.example.com. 60 SRV 1 2 3 h.example.com."]);
         check("\r\n\n ; nothing\n\t\nx\t60\tA\t192.0.2.1\r\n", &["x.example.com. 60 A 192.0.2.1"]);
+        check(
+            "h 60 HTTPS 1 . alpn=\"h2,h3\" key667=\"a b;c\"\n",
+            &["h.example.com. 60 HTTPS 1 . alpn=\"h2,h3\" key667=\"a b;c\""],
+        );
         check("x 60 TYPE65534 \\# 2 abcd\n", &["x.example.com. 60 TYPE65534 \\# 2 abcd"]);
     }
 

@@ -2,13 +2,10 @@
 
 use super::parse::{Entry, MARK};
 use crate::{
-    name::{labels, relative},
-    rdata::{self, Type},
+    name::{escape_for_master as escape, labels, relative},
+    rdata, record,
 };
 use std::fmt::Write;
-
-/// Put before a value whose TTL is not that of its RRset, so that the set differs from any desired one.
-pub(crate) const OTHER_TTL: &str = "(ttl ";
 
 /// First lines of each file.
 const HEADER: &str = "\
@@ -53,33 +50,11 @@ fn sort_key(zone: &str, entry: &Entry) -> (bool, Vec<String>, Box<str>, Box<str>
     (!is_first, reversed, entry.kind.clone(), entry.content.clone())
 }
 
-/// Escapes what master files give a meaning: a canonical name leaves it bare.
-pub(crate) fn escape(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut chars = name.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => {
-                out.push('\\');
-                out.extend(chars.next());
-            }
-            '"' | ';' | '(' | ')' | '@' | '$' => out.extend(['\\', c]),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// The data of a canonical value as a zone file holds it.
 pub(crate) fn content(kind: &str, value: &str, serial: u32) -> String {
     // A set merged with one of several TTLs gets one TTL.
-    let value = match value.strip_prefix(OTHER_TTL).and_then(|rest| rest.split_once(") ")) {
-        Some((_, value)) => value,
-        None => value,
-    };
-    let wire = rdata::wire(kind, value, serial);
-    let is_named = Type::of(kind).is_some_and(|kind| kind == Type::Soa || kind.host_field().is_some());
-    if is_named { escape(&wire) } else { wire.into_owned() }
+    let value = record::without_ttl(value);
+    rdata::master(kind, value, serial).into_owned()
 }
 
 /// The serial after `serial`; zero is left out because some servers take it for "none".
@@ -105,7 +80,7 @@ mod tests {
             entry("example.com.", "MX", "10 mail.example.com."),
             entry("a.b.example.com.", "TXT", "\"a;b\" \"c\""),
             Entry { mark: Some("dns1".into()), ..entry("a.example.com.", "CNAME", "x\\;y.example.com.") },
-            Entry { origin: Some("x.example.com.".into()), ..entry("d.example.com.", "DNAME", "t") },
+            Entry { origin: Some("x.example.com.".into()), ..entry("d.example.com.", "AFSDB", "1 t") },
             entry("@;x.example.com.", "A", "192.0.2.2"),
             entry("example.com.", "SOA", "ns1.example.com. h.example.com. 1 2 3 4 5"),
         ];

@@ -1,6 +1,10 @@
-//! The conformance suite against a real PowerDNS and against zone files.
+//! The conformance suite against real servers and against zone files.
 
-use crate::{pdns::Pdns, world};
+use crate::{
+    dnsd::{self, Dnsd, Kind},
+    pdns::Pdns,
+    world,
+};
 use async_trait::async_trait;
 use reconciled_dns::zonefile;
 use reconciled_provider::{Cx, Provider, ResourceId, Scope};
@@ -180,6 +184,82 @@ impl Subject for Files {
     fn is_marked(&self, id: &ResourceId) -> bool {
         is_marked(id)
     }
+}
+
+/// A server that takes dynamic updates. Its zones are there from the start: nobody can make one over DNS.
+struct Updated {
+    server: Dnsd,
+    max_message: usize,
+}
+
+/// Scopes that a run of the suite uses at most.
+const SCOPES: usize = 800;
+
+impl Updated {
+    async fn start(kind: Kind, max_message: usize) -> Updated {
+        let zones: Vec<String> = (0..SCOPES).map(|number| format!("zone-{number}.example")).collect();
+        Updated { server: Dnsd::start(kind, &zones).await, max_message }
+    }
+}
+
+#[async_trait]
+impl Subject for Updated {
+    fn scope(&self, number: usize) -> Scope {
+        assert!(number < SCOPES, "the suite uses more scopes than the server has");
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    fn has_scopes(&self) -> bool {
+        true
+    }
+    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
+        dnsd::provider_with(&self.server.address(), |config, _| config.max_message = self.max_message)
+    }
+    fn cx(&self) -> Cx {
+        self.server.cx()
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        let text = manifests(scope, sample).replace("kind: Zone", "kind: RecordSet");
+        let zone = format!("spec:\n  zone: {}\n", scope.name);
+        Some(text.replace("spec:\n", &zone))
+    }
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, value) = by_hand(id);
+        let lines = format!("update delete {name} {kind}\nupdate add {name} 300 {kind} {value}");
+        self.server.change(&scope.name, &lines);
+    }
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.server.change(&scope.name, &format!("update delete {name} {kind}"));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec![dnsd::SECRET.into()]
+    }
+}
+
+/// No marks over DNS, and a server refuses no write on request.
+const NOT_OVER_DNS: [&str; 2] = ["a_refused_write_had_no_effect_and_says_so", "marks_say_whose_it_is"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_bind_keep_every_law() {
+    run(&Updated::start(Kind::Bind, 65_535).await).await.assert_holds_but_skips(&NOT_OVER_DNS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_bind_keep_every_law_when_each_takes_few_records() {
+    run(&Updated::start(Kind::Bind, 1_000).await).await.assert_holds_but_skips(&NOT_OVER_DNS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_knot_keep_every_law() {
+    run(&Updated::start(Kind::Knot, 65_535).await).await.assert_holds_but_skips(&NOT_OVER_DNS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_powerdns_keep_every_law() {
+    run(&Updated::start(Kind::PowerDns, 65_535).await).await.assert_holds_but_skips(&NOT_OVER_DNS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

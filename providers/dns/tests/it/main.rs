@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod broken;
 mod conformance;
+mod dnsd;
 mod pdns;
 mod powerdns;
+mod relay;
+mod rfc2136;
 mod script;
 mod wire;
 mod world;

@@ -126,7 +126,7 @@ impl Pdns {
     }
 }
 
-fn create_database(path: &Path) {
+pub(crate) fn create_database(path: &Path) {
     let schema = SCHEMAS.iter().find(|schema| Path::new(schema).exists());
     let schema = schema.expect("no SQLite schema of PowerDNS found: install pdns-backend-sqlite3");
     let output = Command::new("sqlite3").arg(path).arg(format!(".read {schema}")).output();
@@ -135,7 +135,7 @@ fn create_database(path: &Path) {
 }
 
 /// A port that is free for TCP and UDP alike.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = tcp.local_addr().unwrap().port();

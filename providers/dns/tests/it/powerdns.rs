@@ -2,34 +2,16 @@
 
 use crate::{
     pdns::Pdns,
-    world::{Notes, apply, converge, desired, diff, observe, plan, scope},
+    world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
 use reconciled_provider::{ErrorKind, Focus, Op, Owner, Resource, ResourceId, Tracked, Version, Want};
 
 const ZONE: &str = "example.com";
 
-/// A zone with every type and every awkward value.
+/// What every server knows, and what only this one does.
 fn every_type() -> Vec<String> {
-    let long = "x".repeat(766);
-    let mut records: Vec<String> = [
-        r#"{name: "@", type: SOA, values: [ns1.example.com. hostmaster.example.com. 10800 3600 604800 300]}"#,
-        r#"{name: "@", type: NS, values: [ns1.example.com., NS2.example.net.]}"#,
-        r#"{name: "@", type: A, values: [192.0.2.2, 192.0.2.1], ttl: 60}"#,
-        r#"{name: "@", type: MX, values: [10 mail.example.com., 20 @]}"#,
-        r#"{name: nullmx, type: MX, values: [0 .]}"#,
-        r#"{name: "@", type: CAA, values: ['0 issue "letsencrypt.org; a=b"', '128 IssueWild ";"']}"#,
-        r#"{name: WWW, type: CNAME, values: [Example.COM.], ttl: 0}"#,
-        r#"{name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1", "::ffff:192.0.2.1", "::"]}"#,
-        r#"{name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com., 0 0 0 .]}"#,
-        r#"{name: "*.dev", type: A, values: [192.0.2.9], ttl: 2147483647}"#,
-        r#"{name: sub, type: NS, values: [ns1.sub.example.com.]}"#,
-        r#"{name: "0/25", type: PTR, values: [a.example.com.]}"#,
-        r#"{name: txt, type: TXT, values: ["", "a;b", "trailing ", " leading", "it's `x`", "quo\"te", "back\\slash", "1.10"]}"#,
-        r#"{name: utf8, type: TXT, values: ["äöü €", "new\nline", "\\065\\", "nul\0l"]}"#,
-    ]
-    .map(String::from)
-    .into();
-    records.push(format!("{{name: long, type: TXT, values: [{long}, {}]}}", "ä".repeat(300)));
+    let mut records = world::every_type();
+    records.push("{name: lb, type: ALIAS, values: [Lb.example.net.]}".into());
     records
 }
 
@@ -71,7 +53,7 @@ async fn an_exported_zone_declares_what_is_there() {
     assert_eq!(found.len(), 1);
     let text = String::from_utf8(provider.export(&found[0]).unwrap().remove(0).to_vec()).unwrap();
     let spec = text.split_once("spec:\n").unwrap().1;
-    let (again, problems) = crate::world::normalize(
+    let (again, problems) = world::normalize(
         &*provider,
         ZONE,
         &format!("  apex: true\n{spec}").replace("  provider: test\n", ""),
@@ -311,7 +293,7 @@ async fn a_zone_with_a_slash_lives_and_dies_like_any_other() {
     converge(&*provider, &cx, zone, &wanted, &[]).await;
     let seen = observe(&*provider, &cx, zone).await.unwrap();
     let observed = seen.get(&wanted[0].id).unwrap().clone();
-    let batch = crate::world::batch(zone, &seen, vec![Op::Delete { observed, tracked: None }]);
+    let batch = world::batch(zone, &seen, vec![Op::Delete { observed, tracked: None }]);
     let notes = Notes::default();
     provider.apply(&cx, &batch, &notes).await.unwrap();
     assert_eq!(notes.counts(), [("gone", 1)].into());
@@ -322,7 +304,7 @@ async fn a_zone_with_a_slash_lives_and_dies_like_any_other() {
 async fn the_wrong_key_is_permission_denied_and_a_wish_to_stop_is_heard() {
     let server = Pdns::start().await;
     let provider = server.provider();
-    let error = observe(&*provider, &crate::world::cx("wrong"), ZONE).await.unwrap_err();
+    let error = observe(&*provider, &world::cx("wrong"), ZONE).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::PermissionDenied);
     assert!(error.hint.unwrap().contains("apiKey") && !error.message.contains("wrong"));
 

@@ -45,6 +45,24 @@ pub(crate) fn cx(key: &'static str) -> Cx {
     }
 }
 
+/// The time of day, and how many seconds it goes wrong.
+struct DayClock(i64);
+
+#[async_trait]
+impl Clock for DayClock {
+    #[expect(clippy::disallowed_methods, reason = "real servers compare it with theirs")]
+    fn now(&self) -> Duration {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Duration::from_secs(now.as_secs().saturating_add_signed(self.0))
+    }
+    async fn sleep(&self, _: Duration) {}
+}
+
+/// A context in which every secret is `key` and the clock is `skew` seconds ahead.
+pub(crate) fn cx_now(key: &'static str, skew: i64) -> Cx {
+    Cx { clock: Arc::new(DayClock(skew)), ..cx(key) }
+}
+
 /// A journal in memory.
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -252,11 +270,50 @@ pub(crate) async fn converge(
     result.unwrap();
     let counts = notes.counts();
     let done = counts.get("done").unwrap_or(&0) + counts.get("gone").unwrap_or(&0);
-    assert_eq!(done, batch.actions.len(), "{counts:?}");
+    let outcomes = notes.outcomes.lock().unwrap().clone();
+    let errors: Vec<_> = outcomes.values().filter_map(Outcome::error).map(Error::chain).collect();
+    assert_eq!(done, batch.actions.len(), "{counts:?}: {errors:#?}");
     let seen = observe(provider, cx, zone).await.unwrap();
     let again = plan(provider, cx, zone, desired, &[], &seen).await;
     assert!(again.actions.is_empty(), "a second run wants {:#?}", again.actions);
     for id in delete {
         assert!(seen.get(&ResourceId::from(*id)).is_none(), "{id} is still there");
     }
+}
+
+/// A zone with every type that every server knows, and every awkward value.
+pub(crate) fn every_type() -> Vec<String> {
+    let mut records: Vec<String> = [
+        r#"{name: "@", type: SOA, values: [ns1.example.com. hostmaster.example.com. 10800 3600 604800 300]}"#,
+        r#"{name: "@", type: NS, values: [ns1.example.com., NS2.example.net.]}"#,
+        r#"{name: ns1, type: A, values: [192.0.2.53]}"#,
+        r#"{name: "@", type: A, values: [192.0.2.2, 192.0.2.1], ttl: 60}"#,
+        r#"{name: "@", type: MX, values: [10 mail.example.com., 20 @]}"#,
+        r#"{name: nullmx, type: MX, values: [0 .]}"#,
+        r#"{name: "@", type: CAA, values: ['0 issue "letsencrypt.org; a=b"', '128 IssueWild ";"']}"#,
+        r#"{name: WWW, type: CNAME, values: [Example.COM.], ttl: 0}"#,
+        r#"{name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1", "::ffff:192.0.2.1", "::"]}"#,
+        r#"{name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com., 0 0 0 .]}"#,
+        r#"{name: "*.dev", type: A, values: [192.0.2.9], ttl: 2147483647}"#,
+        r#"{name: sub, type: NS, values: [ns1.example.net.]}"#,
+        r#"{name: sub, type: DS, values: [60485 13 2 D4B7D520E7BB5F0F67674A0CCEB1E3E0614B93C4F9E99B8383F6A1E4469DA50A]}"#,
+        r#"{name: "0/25", type: PTR, values: [a.example.com.]}"#,
+        r#"{name: old, type: DNAME, values: [new.example.com.]}"#,
+        r#"{name: loc, type: LOC, values: [51 30 12.748 N 0 7 39.611 W 10m, 52 14 05 N 00 08 50 E 10m 30m 20m 5m]}"#,
+        r#"{name: "1.2.1.5", type: NAPTR, values: ['100 10 u E2U+sip "!^.*$!sip:info@example.com!" .', '102 10 "" "" "" sip.example.com.']}"#,
+        r#"{name: key, type: OPENPGPKEY, values: ["mQENBFVHm5sBCADEQ1jW AAECAw=="]}"#,
+        r#"{name: _443._tcp.www2, type: TLSA, values: [3 1 1 D2ABDE240D7CD3EE6B4B28C54DF034B97983A1D16E8A410E4561CB106618E971]}"#,
+        r#"{name: _smimecert.mail, type: SMIMEA, values: [3 0 1 d2abde240d7cd3ee6b4b28c54df034b97983a1d16e8a410e4561cb106618e971]}"#,
+        r#"{name: host, type: SSHFP, values: [4 2 123456789abcdef67890123456789abcdef67890123456789abcdef123456789, 1 1 dd465c09cfa51fb45020cc83316fff21b9ec74ac]}"#,
+        r#"{name: web, type: HTTPS, values: ['1 . port=8443 alpn="h3,h2" ipv4hint=192.0.2.1 ipv6hint=2001:DB8:0::1']}"#,
+        r#"{name: alias, type: HTTPS, values: [0 web.example.net.]}"#,
+        r#"{name: _svc, type: SVCB, values: [1 svc.example.net. alpn=h2 mandatory=alpn key667=hello, 2 svc2.example.net. alpn=h2 no-default-alpn]}"#,
+        r#"{name: _ftp._tcp, type: URI, values: ['10 1 "ftp://ftp1.example.com/public"']}"#,
+        r#"{name: txt, type: TXT, values: ["", "a;b", "trailing ", " leading", "it's `x`", "quo\"te", "back\\slash", "1.10"]}"#,
+        r#"{name: utf8, type: TXT, values: ["äöü €", "new\nline", "\\065\\", "nul\0l"]}"#,
+    ]
+    .map(String::from)
+    .into();
+    records.push(format!("{{name: long, type: TXT, values: [{}, {}]}}", "x".repeat(766), "ä".repeat(300)));
+    records
 }

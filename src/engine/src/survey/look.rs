@@ -147,7 +147,7 @@ impl Surveyor {
 }
 
 /// The manifests of a scope that was looked at whole. None where nothing moved: what a manifest that changed declares
-/// is a step, a condition, or a row to refresh, so that a look at what is well costs nothing.
+/// is a step, a condition, a row to refresh or a document to remember, so that a look at what is well costs nothing.
 fn looked_at(
     desired: &Desired,
     scope: &Scope,
@@ -156,7 +156,7 @@ fn looked_at(
     options: &SurveyOptions,
 ) -> BTreeSet<ManifestKey> {
     let is_whole = seen.complete && seen.covered == Focus::All && options.selection.is_all();
-    let is_quiet = plan.is_empty() && plan.refreshed.is_empty();
+    let is_quiet = plan.is_empty() && plan.refreshed.is_empty() && plan.documents.is_empty();
     if !is_whole || is_quiet {
         return BTreeSet::new();
     }

@@ -1,0 +1,143 @@
+//! `reverse: true`: the PTR records that belong to addresses, in the reverse zones that are declared.
+//!
+//! A PTR goes to the longest reverse zone of the same entry that holds its name. Where there is none, the record
+//! says so instead of going without.
+
+use super::{Context, refusal};
+use crate::{
+    kind::RecordSpec,
+    name::{Name, is_within},
+    rdata::{Refusal, Type},
+    record,
+};
+use reconciled_provider::{At, PolicyId, Problem, Resource, ResourceId, Scope, Spec};
+use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc};
+
+/// PTR records of a manifest by their id: hosts that share an address share its PTR.
+#[derive(Default)]
+pub(super) struct Reverse(BTreeMap<ResourceId, Pointer>);
+
+struct Pointer {
+    scope: Arc<Scope>,
+    hosts: Vec<String>,
+    ttl: u32,
+    span: reconciled_provider::Span,
+    policy: PolicyId,
+}
+
+impl Reverse {
+    /// Adds the addresses of one record.
+    pub(super) fn add(
+        &mut self,
+        cx: &Context<'_>,
+        at: &At<RecordSpec>,
+        (name, kind): (&Name, Type),
+        spec: &Spec,
+        policy: PolicyId,
+        problems: &mut Vec<Problem>,
+    ) {
+        let span = at.span;
+        let mut refuse = |message: String, hint: &str| {
+            problems.push(refusal(cx.manifest, span, Refusal::new(message, hint)));
+        };
+        if !matches!(kind, Type::A | Type::Aaaa) {
+            return refuse(format!("`reverse` of a {} record", kind.word()), "it is for A and AAAA");
+        }
+        if name.as_str().starts_with("*.") {
+            return refuse("a wildcard has no reverse".into(), "leave `reverse` out, or name the hosts");
+        }
+        if let Spec::Waiting { on, .. } = spec
+            && on.iter().all(|reference| reference.target.source().is_empty())
+        {
+            // A variable, where no configuration says what it holds: nothing is planned from that.
+            return;
+        }
+        let Some(set) = spec.bytes().and_then(record::RrSet::decode) else {
+            // Going without for now would take the PTR away that is there.
+            return refuse(
+                "`reverse` of an address that is not known yet".into(),
+                "write the address, or declare the PTR in the reverse zone",
+            );
+        };
+        for value in &set.values {
+            let Ok(address) = value.parse::<IpAddr>() else { continue };
+            let pointer = pointer(address);
+            let Some(scope) = zone_of(cx, &pointer) else {
+                let (entry, example) = (cx.inputs.entry(), example(address));
+                refuse(
+                    format!("no reverse zone for {address} is declared at provider `{entry}`"),
+                    &format!("declare a Zone such as `{example}`, or leave `reverse` out"),
+                );
+                continue;
+            };
+            let id = record::id(&pointer, "PTR");
+            let here = self.0.entry(id).or_insert_with(|| Pointer {
+                scope: Arc::new(scope),
+                hosts: Vec::new(),
+                ttl: set.ttl,
+                span,
+                policy,
+            });
+            here.hosts.push(name.as_str().into());
+            here.ttl = here.ttl.min(set.ttl);
+        }
+    }
+
+    /// The PTR records.
+    pub(super) fn into_resources(self, cx: &Context<'_>) -> impl Iterator<Item = Resource> {
+        self.0.into_iter().map(|(id, mut pointer)| Resource {
+            id,
+            scope: pointer.scope,
+            spec: Spec::known(record::encode(pointer.ttl, &mut pointer.hosts)),
+            origin: cx.manifest.origin(pointer.span),
+            policy: pointer.policy,
+        })
+    }
+}
+
+/// The name under which an address is looked up (RFC 1035 §3.5, RFC 3596 §2.5).
+fn pointer(address: IpAddr) -> String {
+    let mut out = String::new();
+    match address {
+        IpAddr::V4(address) => {
+            for octet in address.octets().iter().rev() {
+                let _ = write!(out, "{octet}.");
+            }
+            out + "in-addr.arpa."
+        }
+        IpAddr::V6(address) => {
+            for octet in address.octets().iter().rev() {
+                let _ = write!(out, "{:x}.{:x}.", octet & 15, octet >> 4);
+            }
+            out + "ip6.arpa."
+        }
+    }
+}
+
+/// The zone that usually holds the name: of a /24, of a /64.
+fn example(address: IpAddr) -> String {
+    let labels = if address.is_ipv4() { 1 } else { 16 };
+    let pointer = pointer(address);
+    let zone = pointer.splitn(labels + 1, '.').last().unwrap_or_default();
+    zone.trim_end_matches('.').into()
+}
+
+fn zone_of(cx: &Context<'_>, pointer: &str) -> Option<Scope> {
+    let scopes = cx.inputs.scopes().iter().filter(|scope| &*scope.provider == cx.inputs.entry());
+    let holds = |scope: &&Scope| is_within(pointer, &record::zone_name(scope));
+    scopes.filter(holds).max_by_key(|scope| scope.name.len()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_reversed_as_the_rfcs_say() {
+        assert_eq!(pointer("192.0.2.1".parse().unwrap()), "1.2.0.192.in-addr.arpa.");
+        let long = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa.";
+        assert_eq!(pointer("2001:db8::1".parse().unwrap()), long);
+        assert_eq!(example("192.0.2.1".parse().unwrap()), "2.0.192.in-addr.arpa");
+        assert_eq!(example("2001:db8::1".parse().unwrap()), "0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa");
+    }
+}

@@ -1,0 +1,407 @@
+//! Record data: one canonical text per value, from both sides.
+//!
+//! What a person writes ([`written`], [`structured::structured`]), what a server reports in text
+//! ([`observed`]) and in octets ([`octets`]) parse into the same form, so equal data are equal bytes. [`wire`],
+//! [`master`] and [`octets::encode`] are the ways back. Types this module does not know are carried as they are:
+//! they are seen, counted and preserved, never interpreted.
+
+pub(crate) mod field;
+mod loc;
+pub mod octets;
+pub mod structured;
+mod svcb;
+
+use crate::{
+    name::{Name, NameError, observed as observed_name},
+    text,
+};
+use field::Field;
+use reconciled_provider::problem::did_you_mean;
+use std::{
+    borrow::Cow,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// A record type that manifests may declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are the record types")]
+pub enum Type {
+    A,
+    Aaaa,
+    Alias,
+    Caa,
+    Cname,
+    Dname,
+    Ds,
+    Https,
+    Loc,
+    Mx,
+    Naptr,
+    Ns,
+    Openpgpkey,
+    Ptr,
+    Smimea,
+    Soa,
+    Srv,
+    Sshfp,
+    Svcb,
+    Tlsa,
+    Txt,
+    Uri,
+}
+
+/// Every declarable type with its word.
+const TYPES: [(&str, Type); 22] = [
+    ("A", Type::A),
+    ("AAAA", Type::Aaaa),
+    ("ALIAS", Type::Alias),
+    ("CAA", Type::Caa),
+    ("CNAME", Type::Cname),
+    ("DNAME", Type::Dname),
+    ("DS", Type::Ds),
+    ("HTTPS", Type::Https),
+    ("LOC", Type::Loc),
+    ("MX", Type::Mx),
+    ("NAPTR", Type::Naptr),
+    ("NS", Type::Ns),
+    ("OPENPGPKEY", Type::Openpgpkey),
+    ("PTR", Type::Ptr),
+    ("SMIMEA", Type::Smimea),
+    ("SOA", Type::Soa),
+    ("SRV", Type::Srv),
+    ("SSHFP", Type::Sshfp),
+    ("SVCB", Type::Svcb),
+    ("TLSA", Type::Tlsa),
+    ("TXT", Type::Txt),
+    ("URI", Type::Uri),
+];
+
+/// Types that signing software writes; a person never declares them.
+const SIGNER_TYPES: [&str; 10] =
+    ["RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "ZONEMD", "TYPE65534", "TYPE65281"];
+
+impl Type {
+    /// The type called `word`, in any case.
+    pub fn of(word: &str) -> Option<Type> {
+        TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
+    }
+    /// Every declarable type.
+    pub fn all() -> impl Iterator<Item = Type> {
+        TYPES.iter().map(|(_, kind)| *kind)
+    }
+    /// The type as zone files write it.
+    pub fn word(self) -> &'static str {
+        TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+    /// Why `word` is no type, and what to write.
+    pub fn refuse(word: &str) -> Refusal {
+        let names = || TYPES.iter().map(|(name, _)| *name);
+        let hint = match did_you_mean(word, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known types: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Refusal::new(format!("unknown record type `{word}`"), hint)
+    }
+    /// Indexes of the fields that are hosts.
+    pub(crate) fn host_fields(self) -> impl Iterator<Item = usize> {
+        let fields = field::fields(self).unwrap_or_default().iter().enumerate();
+        fields.filter(|(_, (_, field))| *field == Field::Host).map(|(index, _)| index)
+    }
+    /// True for a type of which a name has one record at most.
+    pub(crate) fn is_single(self) -> bool {
+        matches!(self, Type::Alias | Type::Cname | Type::Dname | Type::Soa)
+    }
+    /// What its data look like.
+    fn example(self) -> &'static str {
+        match self {
+            Type::A => "192.0.2.1",
+            Type::Aaaa => "2001:db8::1",
+            Type::Alias | Type::Cname | Type::Dname | Type::Ns | Type::Ptr => "www.example.com.",
+            Type::Caa => "0 issue \"letsencrypt.org\"",
+            Type::Ds => "60485 13 2 D4B7D520E7BB5F0F67674A0CCEB1E3E0614B93C4F9E99B8383F6A1E4469DA50A",
+            Type::Https => "1 . alpn=h2,h3",
+            Type::Loc => "51 30 12.748 N 0 7 39.611 W 10m",
+            Type::Mx => "10 mail.example.com.",
+            Type::Naptr => "100 10 \"u\" \"E2U+sip\" \"!^.*$!sip:info@example.com!\" .",
+            Type::Openpgpkey => "mQENBFVHm5sBCADEQ1jW",
+            Type::Smimea | Type::Tlsa => {
+                "3 1 1 D2ABDE240D7CD3EE6B4B28C54DF034B97983A1D16E8A410E4561CB106618E971"
+            }
+            Type::Soa => "ns1.example.com. hostmaster.example.com. 10800 3600 604800 3600",
+            Type::Srv => "10 60 5060 sip.example.com.",
+            Type::Sshfp => "4 2 123456789ABCDEF67890123456789ABCDEF67890123456789ABCDEF123456789",
+            Type::Svcb => "1 svc.example.com. alpn=h2 port=8443",
+            Type::Txt => "any text",
+            Type::Uri => "10 1 \"https://www.example.com/\"",
+        }
+    }
+}
+
+/// True for types that DNSSEC signing maintains.
+pub fn is_signer_type(word: &str) -> bool {
+    SIGNER_TYPES.contains(&word)
+}
+
+/// Why a value is refused, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub message: String,
+    /// What to write.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl From<NameError> for Refusal {
+    fn from(error: NameError) -> Refusal {
+        Refusal { message: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// Canonical text of a value a person wrote in `zone`.
+pub fn written(kind: Type, value: &str, zone: &Name) -> Result<String, Refusal> {
+    if kind == Type::Txt {
+        return plain(value);
+    }
+    let value = value.trim();
+    match kind {
+        Type::A => match value.parse::<Ipv4Addr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) if value.parse::<Ipv6Addr>().is_ok() => {
+                Err(Refusal::new(format!("`{value}` is an IPv6 address"), "did you mean type `AAAA`?"))
+            }
+            Err(_) => Err(Refusal::new(
+                format!("`{value}` is not an IPv4 address"),
+                "an A record wants four numbers, such as 192.0.2.1",
+            )),
+        },
+        Type::Aaaa => match value.parse::<Ipv6Addr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) if value.parse::<Ipv4Addr>().is_ok() => {
+                Err(Refusal::new(format!("`{value}` is an IPv4 address"), "did you mean type `A`?"))
+            }
+            Err(_) => Err(Refusal::new(
+                format!("`{value}` is not an IPv6 address"),
+                "an AAAA record wants an address such as 2001:db8::1",
+            )),
+        },
+        kind => {
+            let mut host = |host: &str| target(kind, host, zone);
+            let canonical = match field::fields(kind) {
+                Some(fields) => field::canonical(fields, value, &mut host),
+                None => place(value).map(Ok),
+            };
+            let canonical = canonical.unwrap_or_else(|| Err(form(kind, value)))?;
+            examine(kind, &canonical).map(|()| canonical)
+        }
+    }
+}
+
+/// Canonical form of a text that stands for itself.
+fn plain(value: &str) -> Result<String, Refusal> {
+    if value.len() > 65_000 {
+        return Err(Refusal::new(
+            format!("the text has {} bytes, more than a record can hold", value.len()),
+            "split it into several records",
+        ));
+    }
+    let mut out = String::with_capacity(value.len() + 2);
+    text::quote(value.as_bytes(), &mut out);
+    Ok(out)
+}
+
+fn place(value: &str) -> Option<String> {
+    let mut out = String::new();
+    loc::decode(&loc::encode(value)?, &mut out)?;
+    Some(out)
+}
+
+fn form(kind: Type, value: &str) -> Refusal {
+    if kind == Type::Soa && with_serial(value) {
+        return Refusal::new(
+            "a SOA is declared without its serial",
+            format!("the serial is kept by the server: leave it out, as in `{}`", kind.example()),
+        );
+    }
+    let (word, example) = (kind.word(), kind.example());
+    Refusal::new(
+        format!("`{value}` is not the form of {word} data"),
+        format!("{word} is written like `{example}`"),
+    )
+}
+
+fn with_serial(value: &str) -> bool {
+    let mut numbers = value.split_ascii_whitespace().skip(2).map(str::parse::<u32>);
+    numbers.clone().count() == 5 && numbers.all(|number| number.is_ok())
+}
+
+/// Refuses data that have the form and mean nothing: a digest of another length than its kind has.
+fn examine(kind: Type, canonical: &str) -> Result<(), Refusal> {
+    let words: Vec<&str> = canonical.split(' ').collect();
+    // The number of octets that the word at `which` asks for.
+    let (which, lengths): (usize, &[(&str, usize)]) = match kind {
+        Type::Ds => (2, &[("1", 20), ("2", 32), ("4", 48)]),
+        Type::Sshfp => (1, &[("1", 20), ("2", 32)]),
+        Type::Smimea | Type::Tlsa => (2, &[("1", 32), ("2", 64)]),
+        _ => return Ok(()),
+    };
+    let (Some(choice), Some(digest)) = (words.get(which), words.last()) else { return Ok(()) };
+    let wanted = lengths.iter().find(|(word, _)| word == choice).map(|(_, length)| *length);
+    match wanted.filter(|length| digest.len() != length * 2) {
+        Some(length) => Err(Refusal::new(
+            format!("the digest has {} octets, and its kind `{choice}` has {length}", digest.len() / 2),
+            format!("{} is written like `{}`", kind.word(), kind.example()),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The host a record points at: `@`, or absolute with its dot.
+fn target(kind: Type, host: &str, zone: &Name) -> Result<String, Refusal> {
+    if host == "@" {
+        return Ok(zone.as_str().into());
+    }
+    let bare = host.strip_suffix('.').unwrap_or(host);
+    if bare.parse::<IpAddr>().is_ok() {
+        return Err(Refusal::new(
+            format!("{} points at a host name, `{host}` is an address", kind.word()),
+            "give the host an A or AAAA record and write its name here",
+        ));
+    }
+    match Name::absolute(host) {
+        Ok(name) => Ok(name.as_str().into()),
+        Err(NameError::Relative(_)) => Err(Refusal::new(
+            format!("`{host}` has no dot at the end, so it could mean two names"),
+            format!("write `{host}.`, or `{host}.{zone}` for the name in this zone"),
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Canonical text of a value a server reports in presentation form; data nobody can parse stay as they are.
+///
+/// Idempotent: the canonical text of a canonical text is itself.
+pub fn observed<'a>(kind: &str, content: &'a str) -> Cow<'a, str> {
+    let parsed = Type::of(kind).and_then(|kind| observed_known(kind, content));
+    parsed.unwrap_or(Cow::Borrowed(content))
+}
+
+fn observed_known(kind: Type, content: &str) -> Option<Cow<'_, str>> {
+    match kind {
+        Type::A => content.parse::<Ipv4Addr>().ok().map(|address| keep(content, address.to_string())),
+        Type::Aaaa => content.parse::<Ipv6Addr>().ok().map(|address| keep(content, address.to_string())),
+        Type::Alias | Type::Cname | Type::Dname | Type::Ns | Type::Ptr => Some(observed_name(content.trim())),
+        Type::Txt => {
+            let octets = text::unquote(content)?;
+            let mut out = String::with_capacity(content.len());
+            text::quote(&octets, &mut out);
+            Some(out.into())
+        }
+        Type::Loc => place(content).map(Cow::Owned),
+        kind => {
+            let mut host = |host: &str| Ok(observed_name(host).into_owned());
+            // With its serial as servers report it, or canonical without.
+            let without: Option<String> = (kind == Type::Soa && with_serial(content)).then(|| {
+                let words = content.split_ascii_whitespace().enumerate();
+                words.filter(|(index, _)| *index != 2).map(|(_, word)| word).collect::<Vec<_>>().join(" ")
+            });
+            let content = without.as_deref().unwrap_or(content);
+            field::canonical(field::fields(kind)?, content, &mut host)?.ok().map(Cow::Owned)
+        }
+    }
+}
+
+fn keep(content: &str, canonical: String) -> Cow<'_, str> {
+    if content == canonical { Cow::Borrowed(content) } else { Cow::Owned(canonical) }
+}
+
+/// The presentation form that APIs accept for a canonical value.
+///
+/// `serial` completes a SOA. Character strings become ASCII of at most 255 octets each; an IPv4-mapped
+/// address is written in hexadecimal, since PowerDNS refuses the dotted form that it prints itself.
+pub fn wire<'a>(kind: &str, value: &'a str, serial: u32) -> Cow<'a, str> {
+    // Most records are these, and they are as they are.
+    if matches!(kind, "A" | "CNAME" | "NS" | "PTR") {
+        return value.into();
+    }
+    present(kind, value, serial, |name| name.into())
+}
+
+/// The form that master files hold: as [`wire`], with what they give a meaning escaped in names.
+pub(crate) fn master<'a>(kind: &str, value: &'a str, serial: u32) -> Cow<'a, str> {
+    present(kind, value, serial, |name| crate::name::escape_for_master(name).into())
+}
+
+fn present<'a>(kind: &str, value: &'a str, serial: u32, host: impl Fn(&str) -> Cow<'_, str>) -> Cow<'a, str> {
+    let Some(kind) = Type::of(kind) else { return value.into() };
+    match kind {
+        Type::Txt => match text::unquote(value) {
+            Some(octets) => {
+                let mut out = String::with_capacity(value.len() + 8);
+                text::quote_for_wire(&octets, &mut out);
+                out.into()
+            }
+            None => value.into(),
+        },
+        Type::Aaaa if value.contains('.') => match value.parse::<Ipv6Addr>() {
+            Ok(address) => address.segments().map(|s| format!("{s:x}")).join(":").into(),
+            Err(_) => value.into(),
+        },
+        kind => {
+            let Some(fields) = field::fields(kind) else { return value.into() };
+            present_fields(kind, fields, value, serial, host).map_or(value.into(), Cow::Owned)
+        }
+    }
+}
+
+fn present_fields(
+    kind: Type,
+    fields: &[(&str, Field)],
+    value: &str,
+    serial: u32,
+    host: impl Fn(&str) -> Cow<'_, str>,
+) -> Option<String> {
+    let words = text::words(value)?;
+    let mut out = String::with_capacity(value.len() + 8);
+    for (index, word) in words.iter().enumerate() {
+        if index > 0 {
+            out.push(' ');
+        }
+        if kind == Type::Soa && index == 2 {
+            out += &format!("{serial} ");
+        }
+        match fields.get(index).map(|(_, field)| *field) {
+            Some(Field::Host) => out += &host(word),
+            Some(Field::Text) => text::quote_for_wire(&text::unquote(word)?, &mut out),
+            // One string of any length (RFC 8659 §4.1.1, RFC 7553 §4.4), never several.
+            Some(Field::LongText) => {
+                let start = out.len();
+                let octets = text::unquote(word)?;
+                text::quote_for_wire(&octets, &mut out);
+                if octets.len() > 255 {
+                    out.replace_range(start.., &out[start..].replace("\" \"", ""));
+                }
+            }
+            _ => out += word,
+        }
+    }
+    (kind != Type::Soa || words.len() == fields.len()).then_some(out)
+}
+
+/// The serial in the presentation form of a SOA.
+pub fn soa_serial(content: &str) -> Option<u32> {
+    content.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// A canonical value as a person would write it in a manifest; none when YAML cannot carry it.
+pub fn for_manifest(kind: Type, value: &str) -> Option<String> {
+    if kind == Type::Txt { String::from_utf8(text::unquote(value)?).ok() } else { Some(value.into()) }
+}
+
+#[cfg(test)]
+mod tests;

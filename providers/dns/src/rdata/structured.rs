@@ -1,0 +1,119 @@
+//! Values as mappings of their fields: `{priority: 10, target: mail}`.
+//!
+//! The names of the fields are those of [`mod@field`]. Texts stand for themselves, without quotes, and a target
+//! without a dot at the end is a name within the zone: where a field says what it is, it cannot mean two names.
+
+use super::{
+    Refusal, Type, examine,
+    field::{self, Field},
+    form, plain,
+};
+use crate::{
+    kind::FieldValue,
+    name::{Name, NameError},
+    text,
+};
+use reconciled_provider::{At, problem::did_you_mean};
+use std::{collections::BTreeMap, net::IpAddr};
+
+/// Canonical text of a value written as a mapping in `zone`.
+pub fn structured(
+    kind: Type,
+    written: &BTreeMap<String, At<FieldValue>>,
+    zone: &Name,
+) -> Result<String, Refusal> {
+    let known: Vec<&str> = match kind {
+        Type::A | Type::Aaaa => vec!["address"],
+        Type::Txt => vec!["text"],
+        kind => field::fields(kind).unwrap_or_default().iter().map(|(name, _)| *name).collect(),
+    };
+    let word = kind.word();
+    if known.is_empty() {
+        return Err(Refusal::new(
+            format!("{word} has no fields to be written one by one"),
+            format!("write it like `{}`", kind.example()),
+        ));
+    }
+    if let Some(stranger) = written.keys().find(|name| !known.contains(&name.as_str())) {
+        let hint = match did_you_mean(stranger, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("{word} has the fields {}", known.join(", ")),
+        };
+        return Err(Refusal::new(format!("unknown field `{stranger}` of {word} data"), hint));
+    }
+    let missing = |name: &str| {
+        Refusal::new(
+            format!("{word} data lack the field `{name}`"),
+            format!("{word} has the fields {}", known.join(", ")),
+        )
+    };
+    let text_of = |name: &str| match written.get(name).map(|at| &at.value) {
+        Some(FieldValue::Text(text)) => Ok(Some(text.as_str())),
+        Some(FieldValue::Map(_)) => Err(Refusal::new(
+            format!("the field `{name}` of {word} data is a mapping"),
+            format!("write {name}: and its text"),
+        )),
+        None => Ok(None),
+    };
+    let Some(fields) = field::fields(kind) else {
+        let name = known[0];
+        let text = text_of(name)?.ok_or_else(|| missing(name))?;
+        return if kind == Type::Txt { plain(text) } else { super::written(kind, text, zone) };
+    };
+    let mut words: Vec<String> = Vec::with_capacity(fields.len());
+    for (name, field) in fields {
+        if *field == Field::Params {
+            words.extend(params(written.get(*name).map(|at| &at.value)));
+            continue;
+        }
+        let Some(text) = text_of(name)? else {
+            // Almost nobody has a use for them.
+            if *name == "flags" && kind == Type::Caa {
+                words.push("0".into());
+                continue;
+            }
+            return Err(missing(name));
+        };
+        words.push(match field {
+            Field::Host => host(kind, text, zone)?,
+            Field::Text | Field::LongText => {
+                let mut out = String::new();
+                text::quote(text.as_bytes(), &mut out);
+                out
+            }
+            _ => text.trim().into(),
+        });
+    }
+    let row = words.join(" ");
+    let canonical = field::canonical(fields, &row, &mut |host| Ok(host.into()));
+    let canonical = canonical.unwrap_or_else(|| Err(form(kind, &row)))?;
+    examine(kind, &canonical).map(|()| canonical)
+}
+
+/// Parameters of a service, a word each.
+fn params(value: Option<&FieldValue>) -> Vec<String> {
+    match value {
+        None => Vec::new(),
+        Some(FieldValue::Text(text)) => vec![text.clone()],
+        Some(FieldValue::Map(map)) => {
+            let param = |(key, value): (&String, &String)| match value.as_str() {
+                "" => key.clone(),
+                value => {
+                    let mut out = format!("{key}=");
+                    text::quote(value.as_bytes(), &mut out);
+                    out
+                }
+            };
+            map.iter().map(param).collect()
+        }
+    }
+}
+
+/// The host a field names: `@`, within the zone, or absolute with its dot.
+fn host(kind: Type, text: &str, zone: &Name) -> Result<String, Refusal> {
+    if text.trim_end_matches('.').parse::<IpAddr>().is_ok() {
+        return super::target(kind, text, zone);
+    }
+    let name: Result<Name, NameError> = Name::within(text, zone);
+    Ok(name?.as_str().into())
+}

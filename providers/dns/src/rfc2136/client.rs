@@ -1,0 +1,371 @@
+//! Questions to the server, and what each way of failing means.
+//!
+//! Guarantees: an update that reached the server and brought no answer is told apart from one that was refused;
+//! a transfer counts only when it began and ended with the same SOA and its last message was signed; error texts
+//! hold no secret.
+
+use super::{
+    config::{Config, Keys},
+    exchange::{Broken, Tcp},
+    request, response,
+    response::Response,
+    tsig::{Doubt, Key, Verifier},
+};
+use hickory_proto::{
+    op::Message,
+    rr::{Name, Record, RecordType, rdata::tsig::TsigError},
+};
+use reconciled_provider::{Cx, Error, Version};
+
+/// The SOA of a zone: its exact data are what an update depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Soa {
+    /// Serial.
+    pub(crate) serial: u32,
+    /// Data as the server gave them, names in full.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Soa {
+    /// The token of this state: the serial to be read by people, and the data.
+    pub(crate) fn version(&self) -> Version {
+        let mut text = format!("s:{}:", self.serial);
+        crate::rdata::field::hex(&self.data, &mut text);
+        Version::At(text.into())
+    }
+    /// The SOA behind a token.
+    pub(crate) fn of(version: &Version) -> Option<Soa> {
+        let Version::At(token) = version else { return None };
+        let (serial, data) = std::str::from_utf8(token).ok()?.strip_prefix("s:")?.split_once(':')?;
+        Some(Soa { serial: serial.parse().ok()?, data: crate::rdata::field::unhex(data)? })
+    }
+}
+
+/// How an update failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server answered no: nothing took effect.
+    Refused {
+        /// RFC 2136 §2.2.
+        rcode: u8,
+        /// What it means to the engine.
+        error: Error,
+    },
+    /// Nothing was sent.
+    NotSent(Error),
+    /// It may have taken effect.
+    Lost(Error),
+}
+
+impl Failure {
+    /// What it means to the engine.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Failure::Refused { error, .. } | Failure::NotSent(error) | Failure::Lost(error) => error,
+        }
+    }
+}
+
+pub(crate) const FORMERR: u8 = 1;
+pub(crate) const SERVFAIL: u8 = 2;
+const NXDOMAIN: u8 = 3;
+const NOTIMP: u8 = 4;
+pub(crate) const REFUSED: u8 = 5;
+const YXDOMAIN: u8 = 6;
+const YXRRSET: u8 = 7;
+const NXRRSET: u8 = 8;
+const NOTAUTH: u8 = 9;
+pub(crate) const NOTZONE: u8 = 10;
+
+/// A connection to the server.
+pub(crate) struct Connection<'c> {
+    tcp: Tcp<'c>,
+    cx: &'c Cx,
+    keys: &'c Keys,
+    server: &'c str,
+}
+
+/// What reading came to, record by record.
+pub(crate) trait Sink {
+    /// Takes the records of one message; an error ends the transfer.
+    fn take(&mut self, response: &Response<'_>, found: &[response::Found]) -> Result<(), Error>;
+}
+
+impl<'c> Connection<'c> {
+    /// Connects.
+    pub(crate) async fn open(
+        config: &'c Config,
+        keys: &'c Keys,
+        cx: &'c Cx,
+        doing: &str,
+    ) -> Result<Connection<'c>, Error> {
+        let tcp = Tcp::connect(config, cx, doing).await?;
+        Ok(Connection { tcp, cx, keys, server: &config.server })
+    }
+
+    async fn ask(&mut self, key: &Key, message: Message, doing: &str) -> Result<(u16, Verifier), Broken> {
+        let id = message.id;
+        let (octets, verifier) =
+            key.signer(self.cx).and_then(|signer| signer.sign(message)).map_err(Broken::NotSent)?;
+        self.tcp.send(&octets, doing).await?;
+        Ok((id, verifier))
+    }
+
+    /// The SOA of `zone` as it is now; none where the server does not have the zone.
+    pub(crate) async fn soa(&mut self, zone: &Name, text: &str, doing: &str) -> Result<Option<Soa>, Error> {
+        let keys = self.keys;
+        let asked = self.ask(&keys.transfer, request::question(zone, RecordType::SOA), doing).await;
+        let (id, mut verifier) = asked.map_err(Broken::into_error)?;
+        let octets = self.tcp.receive(doing).await.map_err(Broken::into_error)?;
+        let response = read(&octets, id, text, response::SOA, self.server, doing)?;
+        believe(&mut verifier, &response, self.server, &keys.transfer, doing)?;
+        match response.rcode {
+            SERVFAIL => Err(refusal(SERVFAIL, self.server, doing, false)),
+            _ if is_key_refused(&response) => Err(key_refused(self.server, &keys.transfer, doing)),
+            _ => Ok(soa_of(&response, text)),
+        }
+    }
+
+    /// Transfers `zone` into `sink`. What the sink has taken counts only if this succeeds.
+    pub(crate) async fn transfer(
+        &mut self,
+        zone: &Name,
+        text: &str,
+        sink: &mut (dyn Sink + Send),
+        doing: &str,
+    ) -> Result<Soa, Error> {
+        let keys = self.keys;
+        let asked = self.ask(&keys.transfer, request::question(zone, RecordType::AXFR), doing).await;
+        let (id, mut verifier) = asked.map_err(Broken::into_error)?;
+        let bad = |what: &str| {
+            Error::unexpected(format!("{doing} at {}: {what}", self.server))
+                .hint("nothing of the transfer is used")
+        };
+        let mut first: Option<Soa> = None;
+        loop {
+            let octets = self.tcp.receive(doing).await.map_err(Broken::into_error)?;
+            let response = read(&octets, id, text, u16::from(RecordType::AXFR), self.server, doing)?;
+            believe(&mut verifier, &response, self.server, &keys.transfer, doing)?;
+            if response.rcode != 0 {
+                return Err(refusal(response.rcode, self.server, doing, false));
+            }
+            let mut records = &response.answers[..];
+            if first.is_none() {
+                let (head, rest) = records.split_first().ok_or_else(|| bad("the transfer is empty"))?;
+                let soa = soa_at(&response, head, text)
+                    .ok_or_else(|| bad("the transfer begins without the SOA"))?;
+                sink.take(&response, std::slice::from_ref(head))?;
+                first = Some(soa);
+                records = rest;
+            }
+            let last = records.iter().position(|found| found.number == response::SOA);
+            sink.take(&response, &records[..last.unwrap_or(records.len())])?;
+            let (Some(last), Some(soa)) = (last, &first) else { continue };
+            if last + 1 != records.len() {
+                return Err(bad("records follow the end of the transfer"));
+            }
+            if !verifier.is_settled() {
+                return Err(bad("the last message of the transfer is not signed"));
+            }
+            return match soa_at(&response, &records[last], text) {
+                Some(end) if end == *soa => Ok(end),
+                _ => Err(Error::conflict(format!("{doing} at {}: the zone changed on the way", self.server))),
+            };
+        }
+    }
+
+    /// Changes `zone`, all or nothing, if its SOA is still `soa`.
+    pub(crate) async fn update(
+        &mut self,
+        (zone, text): (&Name, &str),
+        soa: &Soa,
+        changes: Vec<Record>,
+        doing: &str,
+    ) -> Result<(), Failure> {
+        let keys = self.keys;
+        let message = request::update(zone, &soa.data, changes);
+        let (id, mut verifier) =
+            self.ask(&keys.update, message, doing).await.map_err(|broken| match broken {
+                Broken::NotSent(error) => Failure::NotSent(error),
+                Broken::Lost(error) => Failure::Lost(error),
+            })?;
+        let octets = self.tcp.receive(doing).await.map_err(|broken| Failure::Lost(broken.into_error()))?;
+        // An answer that cannot be read or believed is none: somebody else may have written it.
+        let response = read(&octets, id, text, response::SOA, self.server, doing).map_err(Failure::Lost)?;
+        if let Err(doubt) = verifier.check(&response) {
+            let error = doubtful(&doubt, self.server, &keys.update, doing);
+            return Err(match doubt {
+                Doubt::Forged(_) if response.tsig.is_none() && response.rcode != 0 => {
+                    // Servers answer what they cannot handle without a signature, and then did nothing.
+                    Failure::Refused {
+                        rcode: response.rcode,
+                        error: refusal(response.rcode, self.server, doing, true),
+                    }
+                }
+                Doubt::Forged(_) => Failure::Lost(error),
+                Doubt::Refused(_) | Doubt::Clock(_) if response.rcode != 0 => {
+                    Failure::Refused { rcode: response.rcode, error }
+                }
+                Doubt::Refused(_) | Doubt::Clock(_) => Failure::Lost(error),
+            });
+        }
+        match response.rcode {
+            0 => Ok(()),
+            // The server may have written its journal and not its answer.
+            SERVFAIL => Err(Failure::Lost(refusal(SERVFAIL, self.server, doing, true))),
+            rcode => Err(Failure::Refused { rcode, error: refusal(rcode, self.server, doing, true) }),
+        }
+    }
+}
+
+fn read<'m>(
+    octets: &'m [u8],
+    id: u16,
+    zone: &str,
+    number: u16,
+    server: &str,
+    doing: &str,
+) -> Result<Response<'m>, Error> {
+    response::parse(octets).filter(|response| response.answers_to(id, zone, number)).ok_or_else(|| {
+        Error::unexpected(format!("{doing} at {server}: the answer is not a DNS message that answers this"))
+            .hint("is `server` of the entry a DNS server?")
+    })
+}
+
+/// Checks the signature of an answer to a question. An unsigned refusal is believed: it only keeps us from reading.
+fn believe(
+    verifier: &mut Verifier,
+    response: &Response<'_>,
+    server: &str,
+    key: &Key,
+    doing: &str,
+) -> Result<(), Error> {
+    match verifier.check(response) {
+        Ok(()) => Ok(()),
+        Err(Doubt::Forged(_)) if response.tsig.is_none() && response.rcode != 0 => Ok(()),
+        Err(doubt) => Err(doubtful(&doubt, server, key, doing)),
+    }
+}
+
+/// True for the answer of a server that did not accept the signature of a question and does not say why: PowerDNS.
+/// To a question, NOTAUTH means nothing else.
+pub(crate) fn is_key_refused(response: &Response<'_>) -> bool {
+    response.rcode == NOTAUTH && response.tsig.is_none()
+}
+
+/// The server did not accept a signature, and nobody knows why.
+pub(crate) fn key_refused(server: &str, key: &Key, doing: &str) -> Error {
+    let name = &key.name;
+    Error::permission_denied(format!("{doing} at {server}: NOTAUTH, the signature of TSIG key `{name}` is not accepted"))
+        .hint("compare name, algorithm and secret of `tsig` of the entry with the key at the server, and both clocks")
+}
+
+/// What a doubt about an answer means to the engine.
+pub(crate) fn doubtful(doubt: &Doubt, server: &str, key: &Key, doing: &str) -> Error {
+    let name = &key.name;
+    match doubt {
+        Doubt::Forged(why) => Error::unexpected(format!("{doing} at {server}: the answer is not believed, {why}"))
+            .hint(format!("does the server sign with TSIG key `{name}`, or does somebody answer in its place?")),
+        Doubt::Clock(ahead) => {
+            let (by, way) = (ahead.unsigned_abs(), if *ahead > 0 { "behind" } else { "ahead of" });
+            Error::unavailable(format!("{doing} at {server}: BADTIME, the clock here is {by} s {way} the server's"))
+                .hint("set both clocks (NTP); signatures hold for `fudge` of the key, 300 s by default")
+        }
+        Doubt::Refused(TsigError::BadKey) => {
+            Error::permission_denied(format!(
+                "{doing} at {server}: BADKEY, the server knows no TSIG key `{name}` that may do this"
+            ))
+            .hint(
+                "compare `tsig.name` and `tsig.algorithm` of the entry with the key in the server's configuration, and \
+                 what that allows it: update, transfer",
+            )
+        }
+        Doubt::Refused(TsigError::BadSig) => {
+            Error::permission_denied(format!("{doing} at {server}: BADSIG, TSIG key `{name}` has another secret there"))
+                .hint("compare the secret of `tsig` of the entry with the key in the server's configuration")
+        }
+        Doubt::Refused(TsigError::BadTime) => {
+            Error::unavailable(format!("{doing} at {server}: BADTIME, the clocks differ"))
+                .hint("set both clocks (NTP); signatures hold for `fudge` of the key, 300 s by default")
+        }
+        Doubt::Refused(other) => Error::permission_denied(format!(
+            "{doing} at {server}: the server does not accept the signature of TSIG key `{name}` (error {})",
+            u16::from(*other)
+        )),
+    }
+}
+
+/// What a response code means to the engine.
+fn refusal(rcode: u8, server: &str, doing: &str, is_update: bool) -> Error {
+    let error = |new: fn(String) -> Error, word: &str, hint: &str| {
+        new(format!("{doing} at {server}: {word}")).hint(hint)
+    };
+    match rcode {
+        FORMERR => error(
+            Error::invalid,
+            "FORMERR, the server cannot read the message",
+            "it may not know a record type in it",
+        ),
+        SERVFAIL => error(
+            Error::unavailable,
+            "SERVFAIL, the server failed",
+            "its log says why: often it cannot write the zone's journal",
+        ),
+        NXDOMAIN | NOTAUTH => error(
+            Error::unavailable,
+            "NOTAUTH, the server is not the primary of the zone",
+            "zones are never created over DNS: add the zone to the server's configuration, and let `server` name the primary",
+        ),
+        NOTIMP => error(
+            Error::unsupported,
+            "NOTIMP, the server does not do that",
+            "switch on dynamic updates, such as `dnsupdate=yes` of PowerDNS",
+        ),
+        REFUSED if is_update => error(
+            Error::permission_denied,
+            "REFUSED",
+            "allow the TSIG key to update the zone: `update-policy` of BIND, `acl` with `action: update` of Knot, TSIG-ALLOW-DNSUPDATE of PowerDNS",
+        ),
+        REFUSED => error(
+            Error::permission_denied,
+            "REFUSED",
+            "allow the TSIG key to transfer the zone: `allow-transfer` of BIND, `acl` with `action: transfer` of Knot, TSIG-ALLOW-AXFR of PowerDNS",
+        ),
+        YXDOMAIN | YXRRSET | NXRRSET => error(
+            Error::conflict,
+            "the zone changed since it was observed",
+            "somebody else writes to it; it is read again at once",
+        ),
+        NOTZONE => error(
+            Error::invalid,
+            "NOTZONE, a name lies outside of the zone",
+            "a part of the zone may be a zone of its own at the server",
+        ),
+        other => new_unexpected(other, server, doing),
+    }
+}
+
+fn new_unexpected(rcode: u8, server: &str, doing: &str) -> Error {
+    Error::unexpected(format!("{doing} at {server}: answered with response code {rcode}"))
+}
+
+/// The server does not have the zone.
+pub(crate) fn not_served(server: &str, zone: &str) -> Error {
+    Error::unavailable(format!("zone {} is not served by {server}", zone.trim_end_matches('.')))
+        .hint("zones are never created over DNS: add it to the configuration of the primary server, with a SOA and an NS")
+}
+
+/// The SOA that answers the question for that of `zone`.
+pub(crate) fn soa_of(response: &Response<'_>, zone: &str) -> Option<Soa> {
+    if response.rcode != 0 || !response.is_authoritative {
+        return None;
+    }
+    response.answers.iter().find_map(|found| soa_at(response, found, zone))
+}
+
+fn soa_at(response: &Response<'_>, found: &response::Found, zone: &str) -> Option<Soa> {
+    let is_mine = found.number == response::SOA && found.class == response::IN;
+    let name = is_mine.then(|| response.name(found))??;
+    let (data, serial) = (name == zone).then(|| response.soa(found))??;
+    Some(Soa { serial, data })
+}

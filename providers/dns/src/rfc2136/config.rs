@@ -1,0 +1,94 @@
+//! Host configuration of a `type: rfc2136` entry.
+
+use super::tsig::Key;
+use reconciled_provider::Error;
+use serde::Deserialize;
+use std::{net::IpAddr, time::Duration};
+
+/// Keys of the entry besides those every entry has; the keys of TSIG are handed over apart.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// The primary server of the zones: `127.0.0.1:53`, `ns1.example.com` or `[2001:db8::53]:5353`. Default port: 53.
+    pub server: String,
+    /// How long one answer may take, such as `30s`.
+    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+    /// Largest message in octets, at most 65535. What does not fit is sent in several.
+    #[serde(default = "default_max_message")]
+    pub max_message: usize,
+}
+
+/// The keys that messages are signed with.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// For updates.
+    pub update: Key,
+    /// For reading: transfers and serials.
+    pub transfer: Key,
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn default_max_message() -> usize {
+    usize::from(u16::MAX)
+}
+
+impl Config {
+    /// A configuration that says only where the server is.
+    pub fn new(server: impl Into<String>) -> Config {
+        Config { server: server.into(), timeout: default_timeout(), max_message: default_max_message() }
+    }
+
+    /// Host and port of the server.
+    pub(crate) fn address(&self) -> Result<(String, u16), Error> {
+        let bad = || {
+            Error::invalid(format!("server `{}` of a rfc2136 entry is no address", self.server))
+                .hint("write it like 127.0.0.1:53, ns1.example.com or [2001:db8::53]:53")
+        };
+        if !(1_000..=usize::from(u16::MAX)).contains(&self.max_message) {
+            return Err(Error::invalid(format!(
+                "maxMessage {} of a rfc2136 entry is out of range",
+                self.max_message
+            ))
+            .hint("a message over TCP has at most 65535 octets; write 1000 to 65535"));
+        }
+        let text = self.server.trim();
+        if let Ok(address) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            return Ok((address.to_string(), 53));
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| bad())?),
+            None => (text, 53),
+        };
+        let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        let is_host = !host.is_empty() && !host.contains(['/', '@', ' ']) && port != 0;
+        let is_bare_v6 = host.contains(':') && host.parse::<IpAddr>().is_err();
+        if is_host && !is_bare_v6 { Ok((host.into(), port)) } else { Err(bad()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_an_address_or_a_host_with_or_without_port() {
+        let check = |text: &str, host: &str, port: u16| {
+            assert_eq!(Config::new(text).address().unwrap(), (host.to_owned(), port), "{text}");
+        };
+        check("127.0.0.1:5353", "127.0.0.1", 5353);
+        check("127.0.0.1", "127.0.0.1", 53);
+        check("ns1.example.com", "ns1.example.com", 53);
+        check("[2001:db8::53]:54", "2001:db8::53", 54);
+        check("2001:db8::53", "2001:db8::53", 53);
+        for text in ["", ":53", "a:b", "http://a", "127.0.0.1:0", "2001:db8::x:53"] {
+            let error = Config::new(text).address().unwrap_err();
+            assert!(error.hint.unwrap().contains("ns1.example.com"), "{text}");
+        }
+        assert!(Config { max_message: 70_000, ..Config::new("a") }.address().is_err());
+    }
+}

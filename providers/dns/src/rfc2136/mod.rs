@@ -1,0 +1,207 @@
+//! Any primary server that takes dynamic updates (RFC 2136) and transfers (RFC 5936), signed with TSIG (RFC 8945):
+//! BIND, Knot, PowerDNS.
+//!
+//! Guarantees: a write takes effect only while the SOA of the zone is exactly the one that was planned from
+//! ([`Fencing::Native`]); one message is all or nothing; a transfer that breaks is no zone; every request is
+//! signed and every answer checked.
+//! Deliberately not done: creating and deleting zones, marks of ownership, incremental transfers.
+//!
+//! `hickory-proto` gives names, messages and signatures. Not `hickory-net`: its client runs in tasks of its own,
+//! refuses transfers with unsigned messages in between, and does not tell what was sent from what was not.
+
+mod apply;
+mod client;
+mod config;
+mod exchange;
+mod observe;
+mod request;
+mod response;
+mod tsig;
+
+pub use config::{Config, Keys};
+pub use tsig::{Algorithm, FUDGE, Key};
+
+use crate::{
+    export, kind, merge,
+    normalize::{self, Served},
+    rdata::Type,
+    record,
+};
+use apply::Written;
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use reconciled_provider::{
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Static facts.
+pub const INFO: ProviderInfo = ProviderInfo {
+    type_name: "rfc2136",
+    static_kinds: &[kind::ZONE, kind::RECORD_SET],
+    guard: GuardDomain::Scope,
+    fencing: Fencing::Native,
+    identity: Identity::Deterministic,
+    marking: Marking::InventoryOnly,
+    lists: true,
+    // Each message is one step; a batch above 64 KiB needs several.
+    atomic_batch: true,
+    concurrency: 4,
+    consistency_window: Duration::ZERO,
+    apply_limit: Duration::from_secs(120),
+    normalizer: 1,
+};
+
+/// What cannot be declared here.
+const SERVED: Served = Served {
+    by: "rfc2136",
+    refused: &[(Type::Alias, "ALIAS has no form in the protocol: use A and AAAA, or the API of the server")],
+};
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    entry: Arc<str>,
+    config: Config,
+    keys: Keys,
+    kinds: Arc<Kinds>,
+    /// What the server said it wrote, last, by zone.
+    written: Mutex<HashMap<Scope, Written>>,
+}
+
+/// Prepares an entry called `entry`. Sends nothing.
+///
+/// The secrets behind `keys` are looked up at each call, so that a rotated key works at once.
+/// Errors: `Invalid` when the configuration cannot work.
+pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provider>, Error> {
+    config.address()?;
+    keys.update.validate()?;
+    keys.transfer.validate()?;
+    let kinds = Arc::new(kind::kinds());
+    Ok(Arc::new(Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() }))
+}
+
+impl Backend {
+    fn remember(&self, scope: &Scope, written: Written) {
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(scope.clone(), written);
+    }
+
+    /// Replaces the deltas of what the server said it wrote and did not.
+    fn accuse(&self, want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
+        let all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(written) = all.get(want.scope).filter(|written| written.version == seen.version) else {
+            return;
+        };
+        for desired in want.desired {
+            let was_written =
+                written.sets.get(&desired.id).is_some_and(|hash| desired.spec.hash() == Some(*hash));
+            let is_there =
+                seen.get(&desired.id).is_some_and(|observed| Some(observed.hash) == desired.spec.hash());
+            if was_written && !is_there {
+                deltas.insert(desired.id.clone(), Err(self.ignored(&desired.id)));
+            }
+        }
+    }
+
+    fn ignored(&self, id: &ResourceId) -> Error {
+        let server = &self.config.server;
+        Error::invalid(format!("{server} answered NOERROR to the change of {id} and did not carry it out")).hint(
+            "servers do so where a CNAME and other data would share a name (RFC 2136 §3.4.2.2), and for what they \
+             manage themselves; it is tried again when the zone changes",
+        )
+    }
+}
+
+#[async_trait]
+impl Observer for Backend {
+    fn info(&self) -> &ProviderInfo {
+        &INFO
+    }
+
+    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
+        Ok(self.kinds.clone())
+    }
+
+    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        normalize::normalize_for(manifest, inputs, &SERVED)
+    }
+
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        observe::versions(self, cx, scopes).await
+    }
+
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        observe::observe(self, cx, want.scope).await
+    }
+
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        record::compare(desired.spec.bytes()?, &observed.bytes)
+    }
+
+    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        let mut deltas = diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen);
+        self.accuse(want, seen, &mut deltas);
+        Ok(deltas)
+    }
+
+    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        observe::discover(self, cx, query).await
+    }
+
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        Ok(export::export(&self.entry, found))
+    }
+
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        record::part(scope, id)
+    }
+
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        record::slot(id)
+    }
+
+    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
+        record::guard_word(scope, id)
+    }
+
+    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        record::show(bytes)
+    }
+
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        merge::place(&self.entry, claim, scopes)
+    }
+
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        merge::merge(declared, seen, tracked, claims)
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        no_hints()
+    }
+}
+
+#[async_trait]
+impl Provider for Backend {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        apply::apply(self, cx, batch, journal).await
+    }
+}

@@ -1,0 +1,250 @@
+//! Reading: the serials of many zones, a packet each, and a zone by transfer (RFC 5936).
+//!
+//! A transfer is all or nothing: whatever breaks on the way, nothing of it is used, so that half a zone is never
+//! taken for the zone. What DNSSEC signing writes is left out: it is the server's, and most of a signed zone.
+//! Deliberately not done: incremental transfers (RFC 1995). A zone is read only when its SOA moved.
+
+use super::{
+    Backend,
+    client::{Connection, Sink, is_key_refused, key_refused, not_served, soa_of},
+    exchange::Udp,
+    request, response,
+    tsig::Verifier,
+};
+use crate::{
+    marker::{self, Marker},
+    name,
+    rdata::{is_signer_type, octets},
+    record::{self, Collector},
+};
+use hickory_proto::rr::{Name, RecordType};
+use reconciled_provider::{
+    Cx, Error, ErrorKind, Focus, Found, Observation, Observed, Owner, ResourceId, Scope, Version,
+};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+/// Questions that wait for an answer at once.
+const WINDOW: usize = 64;
+/// How often a question is asked before it is asked over TCP.
+const TRIES: usize = 3;
+/// How long an answer may take over UDP.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// A question that waits for its answer.
+struct Asked<'s> {
+    scope: &'s Scope,
+    zone: String,
+    packet: Vec<u8>,
+    verifier: Verifier,
+}
+
+/// Tokens of many zones, by one packet each. Zones that the server does not have are left out.
+pub(crate) async fn versions(
+    backend: &Backend,
+    cx: &Cx,
+    scopes: &[Scope],
+) -> Result<BTreeMap<Scope, Version>, Error> {
+    let doing = "ask for serials";
+    let mut versions = BTreeMap::new();
+    if scopes.is_empty() {
+        // Nobody asks for a zone: the question is whether the server answers us, and takes our key.
+        let mut connection = Connection::open(&backend.config, &backend.keys, cx, doing).await?;
+        connection.soa(&Name::root(), ".", doing).await?;
+        return Ok(versions);
+    }
+    let mut late: Vec<&Scope> = Vec::new();
+    match Udp::open(&backend.config, doing).await? {
+        None => late.extend(scopes),
+        Some(udp) => {
+            for window in scopes.chunks(WINDOW) {
+                ask(backend, cx, &udp, window, &mut versions, &mut late).await?;
+                // Nobody hears us this way; each further window would only wait.
+                if versions.is_empty() && late.len() == window.len() {
+                    late = scopes.iter().collect();
+                    break;
+                }
+            }
+        }
+    }
+    if late.is_empty() {
+        return Ok(versions);
+    }
+    let mut connection = Connection::open(&backend.config, &backend.keys, cx, doing).await?;
+    for scope in late {
+        let (zone, text) = zone_of(scope)?;
+        let soa = connection.soa(&zone, &text, doing).await?;
+        versions.extend(soa.map(|soa| (scope.clone(), soa.version())));
+    }
+    Ok(versions)
+}
+
+/// Asks for a window of zones; those without an answer are `late`.
+async fn ask<'s>(
+    backend: &Backend,
+    cx: &Cx,
+    udp: &Udp,
+    window: &'s [Scope],
+    versions: &mut BTreeMap<Scope, Version>,
+    late: &mut Vec<&'s Scope>,
+) -> Result<(), Error> {
+    let signer = backend.keys.transfer.signer(cx)?;
+    let mut waiting: HashMap<u16, Asked<'s>> = HashMap::with_capacity(window.len());
+    for scope in window {
+        let (zone, text) = zone_of(scope)?;
+        let mut message = request::question(&zone, RecordType::SOA);
+        while waiting.contains_key(&message.id) {
+            message = request::question(&zone, RecordType::SOA);
+        }
+        let id = message.id;
+        let (packet, verifier) = signer.sign(message)?;
+        waiting.insert(id, Asked { scope, zone: text, packet, verifier });
+    }
+    for _ in 0..TRIES {
+        for asked in waiting.values() {
+            udp.send(&asked.packet).await;
+        }
+        while !waiting.is_empty() {
+            let Some(packet) = udp.receive(PATIENCE).await else { break };
+            let Some(response) = response::parse(&packet) else { continue };
+            let Some(asked) = waiting.get_mut(&response.id) else { continue };
+            if !response.answers_to(response.id, &asked.zone, response::SOA) {
+                continue;
+            }
+            if response.is_truncated {
+                late.extend(waiting.remove(&response.id).map(|asked| asked.scope));
+                continue;
+            }
+            // What is not believed is not heard; a refusal of the key concerns every zone.
+            let is_refusal = response.tsig.is_none() && response.rcode != 0;
+            match asked.verifier.check(&response) {
+                Err(super::tsig::Doubt::Forged(_)) if !is_refusal => continue,
+                Err(doubt @ (super::tsig::Doubt::Refused(_) | super::tsig::Doubt::Clock(_))) => {
+                    let key = &backend.keys.transfer;
+                    return Err(super::client::doubtful(
+                        &doubt,
+                        &backend.config.server,
+                        key,
+                        "ask for serials",
+                    ));
+                }
+                _ => {}
+            }
+            if is_key_refused(&response) {
+                return Err(key_refused(&backend.config.server, &backend.keys.transfer, "ask for serials"));
+            }
+            let soa = soa_of(&response, &asked.zone);
+            if let Some(asked) = waiting.remove(&response.id) {
+                versions.extend(soa.map(|soa| (asked.scope.clone(), soa.version())));
+            }
+        }
+    }
+    late.extend(waiting.into_values().map(|asked| asked.scope));
+    Ok(())
+}
+
+/// The zone of a scope, as messages hold it and as text.
+pub(crate) fn zone_of(scope: &Scope) -> Result<(Name, String), Error> {
+    let text = record::zone_name(scope);
+    let name =
+        request::domain(&text).ok_or_else(|| Error::invalid(format!("`{}` is no zone", scope.name)))?;
+    Ok((name, text))
+}
+
+/// The records of a transfer.
+struct Records<'z> {
+    zone: &'z str,
+    list: Vec<(ResourceId, u32, String)>,
+    markers: Vec<Marker>,
+}
+
+impl Sink for Records<'_> {
+    fn take(&mut self, response: &response::Response<'_>, found: &[response::Found]) -> Result<(), Error> {
+        for found in found {
+            let bad = |what: &str| {
+                Error::unexpected(format!("read zone {}: {what}", self.zone.trim_end_matches('.')))
+            };
+            let name = response.name(found).ok_or_else(|| bad("a record has no name"))?;
+            if found.class != response::IN || !name::is_within(&name, self.zone) {
+                return Err(bad(&format!("`{name}` is of another class or zone")));
+            }
+            let kind = octets::word(found.number);
+            if is_signer_type(&kind) {
+                continue;
+            }
+            let value = octets::decode(found.number, response.octets, found.start, found.end);
+            if kind == "TXT" {
+                self.markers.extend(marker::read(&name, &value));
+            }
+            self.list.push((record::id(&name, &kind), found.ttl, value));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a zone, always all of it.
+pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Observation, Error> {
+    let doing = format!("read zone {}", scope.name);
+    let (zone, text) = zone_of(scope)?;
+    let mut connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
+    let mut records = Records { zone: &text, list: Vec::new(), markers: Vec::new() };
+    let soa = match connection.transfer(&zone, &text, &mut records, &doing).await {
+        Ok(soa) => soa,
+        Err(error) => {
+            // A refusal may mean that the key may not, or that there is no such zone: the SOA tells.
+            let is_refusal = matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unavailable);
+            if is_refusal
+                && let Ok(mut connection) = Connection::open(&backend.config, &backend.keys, cx, &doing).await
+            {
+                match connection.soa(&zone, &text, &doing).await {
+                    Ok(None) => return Err(not_served(&backend.config.server, &text)),
+                    Err(other) if other.kind == ErrorKind::PermissionDenied => return Err(other),
+                    _ => {}
+                }
+            }
+            return Err(error);
+        }
+    };
+    let mut resources = resources(records.list, &text);
+    resources.push(Observed { owner: Owner::System, ..Observed::new(record::zone_id(scope), record::ZONE) });
+    resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    marker::apply(&records.markers, &mut resources);
+    Ok(Observation { covered: Focus::All, complete: true, version: soa.version(), resources })
+}
+
+/// RRsets of single records.
+fn resources(mut list: Vec<(ResourceId, u32, String)>, zone: &str) -> Vec<Observed> {
+    list.sort_unstable();
+    let mut out: Vec<Observed> = Vec::with_capacity(list.len() + 1);
+    let mut collector = Collector::default();
+    for set in list.chunk_by(|a, b| a.0 == b.0) {
+        let Some((id, ttl, _)) = set.first() else { continue };
+        for (_, own, value) in set {
+            let value =
+                if own == ttl { Cow::Borrowed(value.as_str()) } else { record::with_ttl(*own, value).into() };
+            collector.add_canonical(value);
+        }
+        let mut observed = Observed::new(id.clone(), collector.finish(*ttl));
+        if let Some((name, "SOA" | "NS")) = record::parts(id)
+            && name == zone
+        {
+            observed.owner = Owner::System;
+        }
+        out.push(observed);
+    }
+    out
+}
+
+/// The zone called `query`: DNS has no list of zones.
+pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+    let zone = name::Name::zone(query).ok().filter(|_| !query.contains(['*', '?'])).ok_or_else(|| {
+        Error::invalid(format!("`{query}` is not the name of one zone"))
+            .hint("a DNS server does not list its zones: name one, such as `example.com`")
+    })?;
+    let scope = record::scope(&backend.entry, &zone);
+    let resources = observe(backend, cx, &scope).await?.resources;
+    Ok(vec![Found { scope, resources }])
+}

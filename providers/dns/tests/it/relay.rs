@@ -1,0 +1,170 @@
+//! A relay before a real server that breaks what passes, for the failures a server does not show on request.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// What happens to one exchange over TCP.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// It passes as it is.
+    Pass,
+    /// The answers end after so many octets, and the connection with them.
+    CutAnswer(usize),
+    /// The server gets the request and its answer is thrown away.
+    LoseAnswer,
+    /// The server never gets the request.
+    LoseRequest,
+    /// The server gets only the first octets of the request.
+    CutRequest(usize),
+    /// So many octets into the answers, one bit is changed.
+    Flip(usize),
+}
+
+/// What passed so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Packets over UDP, both ways.
+    pub(crate) packets: AtomicUsize,
+    /// Connections over TCP.
+    pub(crate) connections: AtomicUsize,
+    /// Messages to the server over TCP.
+    pub(crate) requests: AtomicUsize,
+}
+
+impl Counts {
+    pub(crate) fn all(&self) -> (usize, usize, usize) {
+        let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+        (of(&self.packets), of(&self.connections), of(&self.requests))
+    }
+}
+
+/// A running relay. Its threads end with the process of the tests.
+pub(crate) struct Relay {
+    pub(crate) address: String,
+    pub(crate) counts: Arc<Counts>,
+}
+
+impl Relay {
+    /// A relay to the server at `port`. Each request over TCP takes the next of `faults`; after them all pass.
+    pub(crate) fn to(port: u16, faults: Vec<Fault>) -> Relay {
+        let (tcp, udp) = both();
+        let counts = Arc::new(Counts::default());
+        let address = tcp.local_addr().unwrap().to_string();
+        let faults = Arc::new(Mutex::new(faults.into_iter()));
+        let seen = counts.clone();
+        thread::spawn(move || {
+            for client in tcp.incoming().flatten() {
+                seen.connections.fetch_add(1, Ordering::SeqCst);
+                let (faults, seen) = (faults.clone(), seen.clone());
+                thread::spawn(move || {
+                    let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { return };
+                    let _ = pass(client, server, &faults, &seen);
+                });
+            }
+        });
+        let seen = counts.clone();
+        thread::spawn(move || {
+            let mut packet = [0; 4_096];
+            while let Ok((length, client)) = udp.recv_from(&mut packet) {
+                seen.packets.fetch_add(1, Ordering::SeqCst);
+                let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+                server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                server.send_to(&packet[..length], ("127.0.0.1", port)).unwrap();
+                let mut answer = [0; 4_096];
+                if let Ok(length) = server.recv(&mut answer) {
+                    seen.packets.fetch_add(1, Ordering::SeqCst);
+                    udp.send_to(&answer[..length], client).unwrap();
+                }
+            }
+        });
+        Relay { address, counts }
+    }
+}
+
+/// Sockets of both kinds with one number.
+fn both() -> (TcpListener, UdpSocket) {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()) {
+            return (tcp, udp);
+        }
+    }
+}
+
+type Faults = Arc<Mutex<std::vec::IntoIter<Fault>>>;
+
+/// Passes messages of one connection. A zone transfer is as many answers as come.
+fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Counts) -> std::io::Result<()> {
+    loop {
+        let mut request = read(&mut client)?;
+        seen.requests.fetch_add(1, Ordering::SeqCst);
+        let fault = faults.lock().unwrap().next().unwrap_or(Fault::Pass);
+        match fault {
+            Fault::LoseRequest => return Ok(()),
+            Fault::CutRequest(length) => {
+                request.truncate(length);
+                server.write_all(&request)?;
+                return Ok(());
+            }
+            _ => server.write_all(&request)?,
+        }
+        let mut left = match fault {
+            Fault::CutAnswer(length) => Some(length),
+            Fault::LoseAnswer => Some(0),
+            _ => None,
+        };
+        let mut flip = match fault {
+            Fault::Flip(at) => Some(at),
+            _ => None,
+        };
+        // Type 252 in the question: answers follow until the server has nothing more to say for a moment.
+        let is_transfer = request.windows(4).any(|octets| octets == [0, 252, 0, 1]);
+        server.set_read_timeout(None)?;
+        let mut is_first = true;
+        loop {
+            let mut answer = match read(&mut server) {
+                Ok(answer) => answer,
+                Err(_) if !is_first => break,
+                Err(error) => return Err(error),
+            };
+            is_first = false;
+            if let Some(at) = flip.filter(|at| *at < answer.len()) {
+                answer[at] ^= 1;
+                flip = None;
+            } else if let Some(at) = &mut flip {
+                *at -= answer.len();
+            }
+            if let Some(left) = &mut left {
+                let length = answer.len().min(*left);
+                client.write_all(&answer[..length])?;
+                *left -= length;
+                if *left == 0 {
+                    return Ok(());
+                }
+            } else {
+                client.write_all(&answer)?;
+            }
+            if !is_transfer {
+                break;
+            }
+            server.set_read_timeout(Some(Duration::from_millis(300)))?;
+        }
+    }
+}
+
+/// One message with its length before it.
+fn read(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message)?;
+    Ok([&length[..], &message].concat())
+}
