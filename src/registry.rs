@@ -22,6 +22,7 @@ pub fn types() -> Vec<Type> {
     let dns = Arc::new(reconciled_dns::kind::kinds());
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
+        Type { name: "cloudflare", kinds: dns.clone(), info: &reconciled_dns::cloudflare::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
     ]
 }
@@ -65,6 +66,20 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
                 (Some(config), Some(key)) if problems.is_empty() => {
                     let config = reconciled_dns::powerdns::Config { timeout: entry.timeout, ..config };
                     reconciled_dns::powerdns::connect(&entry.name, instance, config, key)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "cloudflare" => {
+            let mut rest = entry.rest.clone();
+            let token = take(&mut rest, "token");
+            let (config, mut problems) = decode::<reconciled_dns::cloudflare::Config>(entry, &rest);
+            let token = secret(entry, token, "token", &mut problems);
+            match (config, token) {
+                (Some(config), Some(token)) if problems.is_empty() => {
+                    let config = reconciled_dns::cloudflare::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
                         .map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -114,7 +129,7 @@ fn secret(
         problems.push(
             Problem::error(message)
                 .at(&entry.file, entry.span)
-                .hint(format!("write {key}: {{file: /path/of/the/key}}")),
+                .hint(format!("write {key}: {{file: /path/of/the/secret}}")),
         );
         return None;
     };

@@ -6,10 +6,13 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`marker`] the marks of other tools; [`powerdns`] and [`zonefile`] are the backends.
+//! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`cloudflare`]
+//! and [`zonefile`] are the backends.
 
+pub mod cloudflare;
 mod duration;
 pub mod export;
+mod http;
 pub mod kind;
 pub mod marker;
 pub mod merge;

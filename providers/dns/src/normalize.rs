@@ -25,19 +25,37 @@ pub const DEFAULT_TTL: u32 = 300;
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
 
+/// What a backend makes of a record besides its data: the TTL it will have, and what only this backend knows.
+///
+/// Refusals say at which place of the record.
+pub type Dialect = fn(&RecordSpec, Type, u32) -> Result<(u32, String), (Span, rdata::Refusal)>;
+
 /// The canonical resources of a `Zone` or `RecordSet` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    normalize_for(manifest, inputs, plain)
+}
+
+/// As [`fn@normalize`], for a backend with a dialect of its own.
+pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, dialect: Dialect) -> Normalized {
     if &*manifest.api_version != API_VERSION {
         return Normalized::default();
     }
     match &*manifest.kind {
-        ZONE => zone(manifest, inputs),
-        RECORD_SET => record_set(manifest, inputs),
+        ZONE => zone(manifest, inputs, dialect),
+        RECORD_SET => record_set(manifest, inputs, dialect),
         _ => Normalized::default(),
     }
 }
 
-fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+/// The dialect of backends that know nothing besides: what is meant for others is refused by name.
+fn plain(record: &RecordSpec, _: Type, ttl: u32) -> Result<(u32, String), (Span, rdata::Refusal)> {
+    let Some(other) = &record.cloudflare else { return Ok((ttl, String::new())) };
+    let message = "`cloudflare` means nothing to this provider, which is of another type".into();
+    let hint = Some("write the record in a RecordSet whose `provider` is of type `cloudflare`".into());
+    Err((other.span, rdata::Refusal { message, hint }))
+}
+
+fn zone(manifest: &Manifest, inputs: &dyn Inputs, dialect: Dialect) -> Normalized {
     if !manifest.is_for(inputs.entry(), inputs.is_sole()) {
         return Normalized::default();
     }
@@ -69,12 +87,12 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         out.exclusive.push((*scope).clone());
     }
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: spec.apex };
+    let context = Context { manifest, inputs, dialect, zone: &zone, scope, ttl, has_apex: spec.apex };
     records(&context, &spec.records, &mut out);
     out
 }
 
-fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+fn record_set(manifest: &Manifest, inputs: &dyn Inputs, dialect: Dialect) -> Normalized {
     let (entry, is_sole) = (inputs.entry(), inputs.is_sole());
     let is_named = manifest.providers.is_some();
     if is_named && !manifest.is_for(entry, is_sole) {
@@ -109,7 +127,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
     let own = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems);
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
-    let context = Context { manifest, inputs, zone: &zone, scope, ttl, has_apex: inherited.has_apex };
+    let has_apex = inherited.has_apex;
+    let context = Context { manifest, inputs, dialect, zone: &zone, scope, ttl, has_apex };
     records(&context, &spec.records, &mut out);
     out
 }
@@ -150,6 +169,7 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
 struct Context<'a> {
     manifest: &'a Manifest,
     inputs: &'a dyn Inputs,
+    dialect: Dialect,
     zone: &'a Name,
     scope: Arc<Scope>,
     ttl: u32,
@@ -277,6 +297,10 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     let (manifest, spec) = (cx.manifest, &at.value);
     let before = problems.iter().filter(|p| p.is_error()).count();
     let ttl = valid_ttl(manifest, spec.ttl.as_ref(), problems).unwrap_or(cx.ttl);
+    let (ttl, extra) = (cx.dialect)(spec, kind, ttl).unwrap_or_else(|(span, error)| {
+        problems.push(refusal(manifest, span, error));
+        (ttl, String::new())
+    });
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
     let written = manifest_values(manifest, at, spec.values.len());
     if spec.values.is_empty() && written == 0 {
@@ -305,10 +329,10 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
         return None;
     }
     if at.unknown.is_empty() {
-        return Some(Spec::known(record::encode(ttl, &mut values)));
+        return Some(Spec::known(record::encode_with(ttl, &extra, &mut values)));
     }
     let mut template: Vec<&str> = spec.values.iter().map(|value| value.value.as_str()).collect();
-    let template = Hash::of(&record::encode(ttl, &mut template));
+    let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
     Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
 }
 

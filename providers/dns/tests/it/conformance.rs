@@ -1,6 +1,11 @@
-//! The conformance suite against a real PowerDNS and against zone files.
+//! The conformance suite against a real PowerDNS, zone files, and fakes of services that cannot be installed.
 
-use crate::{pdns::Pdns, world};
+use crate::{
+    fake::{Fake, Fault},
+    fake_cloudflare::{self, Cloudflare},
+    pdns::Pdns,
+    world,
+};
 use async_trait::async_trait;
 use reconciled_dns::zonefile;
 use reconciled_provider::{Cx, Provider, ResourceId, Scope};
@@ -180,6 +185,73 @@ impl Subject for Files {
     fn is_marked(&self, id: &ResourceId) -> bool {
         is_marked(id)
     }
+}
+
+#[async_trait]
+impl Subject for Fake<Cloudflare> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, instance: &str) -> Arc<dyn Provider> {
+        fake_cloudflare::provider(self, instance)
+    }
+    fn cx(&self) -> Cx {
+        fake_cloudflare::cx()
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        self.delete_by_hand(scope, id).await;
+        let (name, kind, value) = by_hand(id);
+        let name = name.trim_end_matches('.');
+        let record = match value.split_once(' ') {
+            Some((priority, host)) if kind == "MX" => {
+                let priority: u32 = priority.parse().unwrap();
+                let content = host.trim_end_matches('.');
+                serde_json::json!({"name": name, "type": kind, "content": content, "priority": priority})
+            }
+            _ => serde_json::json!({"name": name, "type": kind, "content": value.trim_end_matches('.')}),
+        };
+        self.with(|fake| fake.put(&scope.name, record));
+    }
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|fake| fake.remove(&scope.name, name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        let reply = fake_cloudflare::error(400, 9_005, "Content for A record is invalid.");
+        self.fail("dns_records/batch", 0, Fault::Say(reply));
+        true
+    }
+    fn is_marked(&self, id: &ResourceId) -> bool {
+        is_marked(id)
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec![fake_cloudflare::TOKEN.into()]
+    }
+}
+
+/// Neither a change token nor a refusal of stale writes: what is touched is compared before it is written.
+const UNFENCED: [&str; 3] = [
+    "a_version_stands_while_nothing_changes_and_moves_when_something_does",
+    "a_stale_base_writes_nothing",
+    "a_scope_that_came_to_be_meanwhile_is_not_overwritten",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cloudflare_keeps_every_law() {
+    run(&fake_cloudflare::start()).await.assert_holds_but_skips(&UNFENCED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cloudflare_keeps_every_law_with_small_pages_on_a_paid_plan() {
+    let fake = fake_cloudflare::start();
+    fake.with(|cloudflare| (cloudflare.page, cloudflare.plan) = (2, "pro"));
+    run(&fake).await.assert_holds_but_skips(&UNFENCED);
 }
 
 #[tokio::test(flavor = "multi_thread")]

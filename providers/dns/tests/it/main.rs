@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod cloudflare;
 mod conformance;
+mod fake;
+mod fake_cloudflare;
 mod pdns;
 mod powerdns;
 mod script;
