@@ -23,6 +23,7 @@ pub fn types() -> Vec<Type> {
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
         Type { name: "cloudflare", kinds: dns.clone(), info: &reconciled_dns::cloudflare::INFO },
+        Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
     ]
 }
@@ -81,6 +82,16 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
                     let config = reconciled_dns::cloudflare::Config { timeout: entry.timeout, ..config };
                     reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
                         .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "webhook" => {
+            let (config, problems) = decode::<reconciled_dns::webhook::Config>(entry, &entry.rest);
+            match config {
+                Some(config) if problems.is_empty() => {
+                    let config = reconciled_dns::webhook::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
             }
@@ -144,4 +155,47 @@ fn at_entry(entry: &ProviderEntry, error: &reconciled_provider::Error) -> Vec<Pr
         Some(hint) => problem.hint(hint.clone()),
         None => problem,
     }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Environment};
+    use reconciled_provider::SourceFile;
+
+    /// The problems of the one entry in `text`.
+    fn problems(text: &str) -> String {
+        let file = SourceFile::new("config.yaml", format!("providers:\n  - {{name: x, {text}}}\n"));
+        let (config, problems) = config::parse(file.into(), &Environment::of([]));
+        assert!(problems.is_empty(), "{problems:?}");
+        let built = build(&config.unwrap().providers[0], "dns1");
+        built.err().unwrap_or_default().iter().map(|problem| format!("{problem}\n")).collect()
+    }
+
+    fn refuse(text: &str, part: &str) {
+        let shown = problems(text);
+        assert!(shown.contains(part) && shown.contains("config.yaml:2:"), "{text}\n{shown}");
+    }
+
+    #[test]
+    fn entries_of_services_are_complete_with_little() {
+        assert_eq!(problems("type: cloudflare, token: {env: CF_TOKEN}"), "");
+        assert_eq!(
+            problems("type: cloudflare, token: {file: /t}, url: 'http://127.0.0.1:1', account: ab12"),
+            ""
+        );
+        assert_eq!(problems("type: webhook"), "");
+        assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_entry_has_its_place_and_a_hint() {
+        refuse("type: cloudflare", "`x` needs `token`");
+        refuse("type: cloudflare, token: {env: A}, acount: ab12", "did you mean `account`");
+        refuse("type: cloudflare, token: {env: A}, account: my account", "is no id");
+        refuse("type: cloudflare, token: secret-in-clear", "config.yaml:2:");
+        refuse("type: webhook, txt: bare", "bare");
+        refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
+        refuse("type: webhok", "did you mean `webhook`");
+    }
 }

@@ -6,8 +6,8 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`cloudflare`]
-//! and [`zonefile`] are the backends.
+//! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`cloudflare`],
+//! [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
 mod duration;
@@ -22,4 +22,5 @@ pub mod powerdns;
 pub mod rdata;
 pub mod record;
 pub mod text;
+pub mod webhook;
 pub mod zonefile;

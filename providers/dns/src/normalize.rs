@@ -48,7 +48,7 @@ pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, dialect: Dialect)
 }
 
 /// The dialect of backends that know nothing besides: what is meant for others is refused by name.
-fn plain(record: &RecordSpec, _: Type, ttl: u32) -> Result<(u32, String), (Span, rdata::Refusal)> {
+pub(crate) fn plain(record: &RecordSpec, _: Type, ttl: u32) -> Result<(u32, String), (Span, rdata::Refusal)> {
     let Some(other) = &record.cloudflare else { return Ok((ttl, String::new())) };
     let message = "`cloudflare` means nothing to this provider, which is of another type".into();
     let hint = Some("write the record in a RecordSet whose `provider` is of type `cloudflare`".into());

@@ -1,8 +1,9 @@
 //! The conformance suite against a real PowerDNS, zone files, and fakes of services that cannot be installed.
 
 use crate::{
-    fake::{Fake, Fault},
+    fake::{Fake, Fault, Reply},
     fake_cloudflare::{self, Cloudflare},
+    fake_webhook::{self, Webhook},
     pdns::Pdns,
     world,
 };
@@ -233,6 +234,44 @@ impl Subject for Fake<Cloudflare> {
     fn secrets(&self) -> Vec<String> {
         vec![fake_cloudflare::TOKEN.into()]
     }
+}
+
+#[async_trait]
+impl Subject for Fake<Webhook> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
+        fake_webhook::provider(self)
+    }
+    fn cx(&self) -> Cx {
+        world::cx("")
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, _: &Scope, id: &ResourceId) {
+        let (name, kind, value) = by_hand(id);
+        self.with(|webhook| webhook.put(name.trim_end_matches('.'), kind, value.trim_end_matches('.')));
+    }
+    async fn delete_by_hand(&self, _: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|webhook| webhook.remove(name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        self.fail("POST /records", 0, Fault::Say(Reply::new(500, "no")));
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_keeps_every_law() {
+    let fake = fake_webhook::start();
+    run(&fake).await.assert_holds_but_skips(&["no_secret_is_printed", "marks_say_whose_it_is"]);
+    assert_eq!(fake.with(|webhook| webhook.wrong.clone()), [""; 0]);
 }
 
 /// Neither a change token nor a refusal of stale writes: what is touched is compared before it is written.
