@@ -23,6 +23,7 @@ pub fn types() -> Vec<Type> {
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
         Type { name: "cloudflare", kinds: dns.clone(), info: &reconciled_dns::cloudflare::INFO },
+        Type { name: "route53", kinds: dns.clone(), info: &reconciled_dns::route53::INFO },
         Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
     ]
@@ -81,6 +82,35 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
                 (Some(config), Some(token)) if problems.is_empty() => {
                     let config = reconciled_dns::cloudflare::Config { timeout: entry.timeout, ..config };
                     reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "route53" => {
+            let mut rest = entry.rest.clone();
+            let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
+            let (config, mut problems) = decode::<reconciled_dns::route53::Config>(entry, &rest);
+            let mut credentials = reconciled_dns::route53::Credentials::default();
+            let [id, key, token] = places;
+            match (id, key) {
+                // The variables that every tool of AWS knows.
+                (None, None) => {}
+                (id, key) => {
+                    let id = secret(entry, id, "accessKeyId", &mut problems);
+                    let key = secret(entry, key, "secretAccessKey", &mut problems);
+                    if let (Some(id), Some(key)) = (id, key) {
+                        (credentials.access_key_id, credentials.secret_access_key) = (id, key);
+                    }
+                }
+            }
+            if token.is_some() {
+                credentials.session_token = secret(entry, token, "sessionToken", &mut problems);
+            }
+            match config {
+                Some(config) if problems.is_empty() => {
+                    let config = reconciled_dns::route53::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::route53::connect(&entry.name, config, credentials)
                         .map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -184,6 +214,9 @@ mod tests {
             problems("type: cloudflare, token: {file: /t}, url: 'http://127.0.0.1:1', account: ab12"),
             ""
         );
+        assert_eq!(problems("type: route53, region: us-east-1"), "");
+        let keys = "accessKeyId: {env: A}, secretAccessKey: {file: /s}, sessionToken: {env: T}";
+        assert_eq!(problems(&format!("type: route53, {keys}, createZones: true")), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
     }
@@ -194,6 +227,8 @@ mod tests {
         refuse("type: cloudflare, token: {env: A}, acount: ab12", "did you mean `account`");
         refuse("type: cloudflare, token: {env: A}, account: my account", "is no id");
         refuse("type: cloudflare, token: secret-in-clear", "config.yaml:2:");
+        refuse("type: route53, accessKeyId: {env: A}", "`x` needs `secretAccessKey`");
+        refuse("type: route53, regoin: x", "did you mean `region`");
         refuse("type: webhook, txt: bare", "bare");
         refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
         refuse("type: webhok", "did you mean `webhook`");

@@ -7,7 +7,7 @@
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
 //! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`cloudflare`],
-//! [`webhook`] and [`zonefile`] are the backends.
+//! [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
 mod duration;
@@ -21,6 +21,7 @@ pub mod normalize;
 pub mod powerdns;
 pub mod rdata;
 pub mod record;
+pub mod route53;
 pub mod text;
 pub mod webhook;
 pub mod zonefile;

@@ -39,8 +39,8 @@ const CULPRITS: usize = 20;
 /// What every plan takes in one batch.
 const LEAST_BATCH: usize = 200;
 
-/// The zone's quota of records is used up: no batch of any size helps.
-const QUOTA: u64 = 81_045;
+/// What no smaller batch helps against: the zone's quota of records is used up, the zone is not there.
+const FINAL: [u64; 2] = [81_045, 7003];
 
 /// One action on a set with what it takes.
 #[derive(Debug)]
@@ -448,7 +448,7 @@ impl<'b> Run<'b> {
 /// True for a refusal that may go away when a part of the batch does.
 fn is_about_content(error: &Error, errors: &[ApiError]) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Conflict)
-        && !errors.iter().any(|error| error.code == QUOTA)
+        && !errors.iter().any(|error| FINAL.contains(&error.code))
         && !error.message.to_lowercase().contains("quota")
 }
 

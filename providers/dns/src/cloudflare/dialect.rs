@@ -4,6 +4,7 @@
 //! Invariant: a proxied record has TTL 1 on both sides. Cloudflare forces it, so anything else would be a
 //! difference that no write takes away.
 
+use super::mark;
 use crate::{
     kind::RecordSpec,
     rdata::{Refusal, Type},
@@ -90,6 +91,13 @@ pub(crate) fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, 
             let bad = |tag: &&String| tag.is_empty() || tag.chars().any(|c| c.is_control() || c == ',');
             if let Some(tag) = spec.tags.iter().flatten().find(bad) {
                 return refuse(at.span, format!("`{tag}` is no tag"), "a tag is `name` or `name:value`");
+            }
+            let none = Vec::new();
+            let parts =
+                mark::split(comment.as_deref().unwrap_or_default(), spec.tags.as_ref().unwrap_or(&none));
+            if parts.owner.is_some() {
+                let message = "the comment or a tag looks like the mark of an instance".into();
+                return refuse(at.span, message, "leave out `reconciled=…` and `reconciled:…`");
             }
             let tags = spec.tags.as_ref().map(canonical_tags);
             Extra { proxied: spec.proxied, comment, tags }

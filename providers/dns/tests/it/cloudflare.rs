@@ -341,6 +341,19 @@ async fn a_zone_that_was_removed_is_absent_and_one_made_anew_is_read() {
 }
 
 #[tokio::test]
+async fn a_zone_that_goes_while_it_is_written_ends_the_batch() {
+    let (fake, provider) = with_zone("pro");
+    let wanted = desired(&*provider, ZONE, &hosts(1_000));
+    let gone = fake_cloudflare::error(404, 7_003, "Could not route to the zone");
+    for _ in 0..50 {
+        fake.fail("/batch", 0, Fault::Say(gone.clone()));
+    }
+    let (_, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    assert_eq!(result.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!((notes.counts(), fake.lines().len()), ([("failed", 1_000)].into(), 4));
+}
+
+#[tokio::test]
 async fn what_somebody_proxies_is_a_difference_that_one_write_takes_away() {
     let (fake, provider) = with_zone("free");
     let wanted = desired(&*provider, ZONE, &records(&["name: www, type: A, values: [192.0.2.1]"]));
@@ -455,6 +468,14 @@ async fn a_manifest_that_cloudflare_would_refuse_is_refused_at_its_place() {
     refuse("name: a, type: A, values: [192.0.2.1], cloudflare: {proxyed: true}", "did you mean `proxied`");
     refuse("name: a, type: A, values: [192.0.2.1], cloudflare: {comment: \"a\\nb\"}", "one line");
     refuse("name: a, type: A, values: [192.0.2.1], cloudflare: {tags: [\"a,b\"]}", "is no tag");
+    refuse(
+        "name: a, type: A, values: [192.0.2.1], cloudflare: {comment: x (reconciled=dns2)}",
+        "looks like the mark",
+    );
+    refuse(
+        "name: a, type: A, values: [192.0.2.1], cloudflare: {tags: [\"Reconciled:dns2\"]}",
+        "looks like the mark",
+    );
     refuse("name: \"@\", type: SOA, values: [a. b. 1 2 3 4]", "keeps the SOA");
 }
 

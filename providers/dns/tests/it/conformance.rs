@@ -3,6 +3,7 @@
 use crate::{
     fake::{Fake, Fault, Reply},
     fake_cloudflare::{self, Cloudflare},
+    fake_route53::{self, Route53},
     fake_webhook::{self, Webhook},
     pdns::Pdns,
     world,
@@ -272,6 +273,48 @@ async fn webhook_keeps_every_law() {
     let fake = fake_webhook::start();
     run(&fake).await.assert_holds_but_skips(&["no_secret_is_printed", "marks_say_whose_it_is"]);
     assert_eq!(fake.with(|webhook| webhook.wrong.clone()), [""; 0]);
+}
+
+#[async_trait]
+impl Subject for Fake<Route53> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
+        fake_route53::provider(self)
+    }
+    fn cx(&self) -> Cx {
+        fake_route53::cx()
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, value) = by_hand(id);
+        self.with(|route53| route53.put(&scope.name, name.trim_end_matches('.'), kind, &[value]));
+    }
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|route53| route53.remove(&scope.name, name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        let list = "<InvalidChangeBatch><Messages><Message>no</Message></Messages></InvalidChangeBatch>";
+        self.fail("POST", 0, Fault::Say(Reply::new(400, list)));
+        true
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec![fake_route53::SECRET.into()]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn route53_keeps_every_law() {
+    let mut skipped = UNFENCED.to_vec();
+    skipped.insert(1, "marks_say_whose_it_is");
+    run(&fake_route53::start()).await.assert_holds_but_skips(&skipped);
 }
 
 /// Neither a change token nor a refusal of stale writes: what is touched is compared before it is written.
