@@ -23,6 +23,9 @@ pub fn types() -> Vec<Type> {
     vec![
         Type { name: "powerdns", kinds: dns.clone(), info: &reconciled_dns::powerdns::INFO },
         Type { name: "rfc2136", kinds: dns.clone(), info: &reconciled_dns::rfc2136::INFO },
+        Type { name: "cloudflare", kinds: dns.clone(), info: &reconciled_dns::cloudflare::INFO },
+        Type { name: "route53", kinds: dns.clone(), info: &reconciled_dns::route53::INFO },
+        Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
     ]
 }
@@ -97,6 +100,59 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
                 _ => Err(problems),
             }
         }
+        "cloudflare" => {
+            let mut rest = entry.rest.clone();
+            let token = take(&mut rest, "token");
+            let (config, mut problems) = decode::<reconciled_dns::cloudflare::Config>(entry, &rest);
+            let token = secret(entry, token, "token", &mut problems);
+            match (config, token) {
+                (Some(config), Some(token)) if problems.is_empty() => {
+                    let config = reconciled_dns::cloudflare::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "route53" => {
+            let mut rest = entry.rest.clone();
+            let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
+            let (config, mut problems) = decode::<reconciled_dns::route53::Config>(entry, &rest);
+            let mut credentials = reconciled_dns::route53::Credentials::default();
+            let [id, key, token] = places;
+            match (id, key) {
+                // The variables that every tool of AWS knows.
+                (None, None) => {}
+                (id, key) => {
+                    let id = secret(entry, id, "accessKeyId", &mut problems);
+                    let key = secret(entry, key, "secretAccessKey", &mut problems);
+                    if let (Some(id), Some(key)) = (id, key) {
+                        (credentials.access_key_id, credentials.secret_access_key) = (id, key);
+                    }
+                }
+            }
+            if token.is_some() {
+                credentials.session_token = secret(entry, token, "sessionToken", &mut problems);
+            }
+            match config {
+                Some(config) if problems.is_empty() => {
+                    let config = reconciled_dns::route53::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::route53::connect(&entry.name, config, credentials)
+                        .map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
+        "webhook" => {
+            let (config, problems) = decode::<reconciled_dns::webhook::Config>(entry, &entry.rest);
+            match config {
+                Some(config) if problems.is_empty() => {
+                    let config = reconciled_dns::webhook::Config { timeout: entry.timeout, ..config };
+                    reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
+                }
+                _ => Err(problems),
+            }
+        }
         "zonefile" => {
             let (config, problems) = decode::<reconciled_dns::zonefile::Config>(entry, &entry.rest);
             match config {
@@ -162,7 +218,7 @@ fn secret(
         problems.push(
             Problem::error(message)
                 .at(&entry.file, entry.span)
-                .hint(format!("write {key}: {{file: /path/of/the/key}}")),
+                .hint(format!("write {key}: {{file: /path/of/the/secret}}")),
         );
         return None;
     };
@@ -177,4 +233,52 @@ fn at_entry(entry: &ProviderEntry, error: &reconciled_provider::Error) -> Vec<Pr
         Some(hint) => problem.hint(hint.clone()),
         None => problem,
     }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Environment};
+    use reconciled_provider::SourceFile;
+
+    /// The problems of the one entry in `text`.
+    fn problems(text: &str) -> String {
+        let file = SourceFile::new("config.yaml", format!("providers:\n  - {{name: x, {text}}}\n"));
+        let (config, problems) = config::parse(file.into(), &Environment::of([]));
+        assert!(problems.is_empty(), "{problems:?}");
+        let built = build(&config.unwrap().providers[0], "dns1");
+        built.err().unwrap_or_default().iter().map(|problem| format!("{problem}\n")).collect()
+    }
+
+    fn refuse(text: &str, part: &str) {
+        let shown = problems(text);
+        assert!(shown.contains(part) && shown.contains("config.yaml:2:"), "{text}\n{shown}");
+    }
+
+    #[test]
+    fn entries_of_services_are_complete_with_little() {
+        assert_eq!(problems("type: cloudflare, token: {env: CF_TOKEN}"), "");
+        assert_eq!(
+            problems("type: cloudflare, token: {file: /t}, url: 'http://127.0.0.1:1', account: ab12"),
+            ""
+        );
+        assert_eq!(problems("type: route53, region: us-east-1"), "");
+        let keys = "accessKeyId: {env: A}, secretAccessKey: {file: /s}, sessionToken: {env: T}";
+        assert_eq!(problems(&format!("type: route53, {keys}, createZones: true")), "");
+        assert_eq!(problems("type: webhook"), "");
+        assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_entry_has_its_place_and_a_hint() {
+        refuse("type: cloudflare", "`x` needs `token`");
+        refuse("type: cloudflare, token: {env: A}, acount: ab12", "did you mean `account`");
+        refuse("type: cloudflare, token: {env: A}, account: my account", "is no id");
+        refuse("type: cloudflare, token: secret-in-clear", "config.yaml:2:");
+        refuse("type: route53, accessKeyId: {env: A}", "`x` needs `secretAccessKey`");
+        refuse("type: route53, regoin: x", "did you mean `region`");
+        refuse("type: webhook, txt: bare", "bare");
+        refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
+        refuse("type: webhok", "did you mean `webhook`");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::{
     env::{Env, WIDE_GUARD, zone},
     pdns::Pdns,
+    sink::Sink,
 };
 use std::{fs, path::Path};
 
@@ -105,6 +106,21 @@ fn a_key_in_the_environment_stays_there() {
         server.url
     ));
     run(&env, &[("PDNS_KEY", KEY)]);
+}
+
+#[test]
+fn a_token_of_a_service_stays_where_it_is_whatever_the_service_says() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone("example.com", "cf", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let sink = Sink::start();
+    for (url, status) in [(&*sink.url, 403), (&*sink.url, 200), (&*sink.url, 429), ("http://127.0.0.1:1", 0)]
+    {
+        sink.answers(status);
+        env.config(&format!("  - {{name: cf, type: cloudflare, url: \"{url}\", token: {{env: CF_TOKEN}}}}"));
+        run(&env, &[("CF_TOKEN", TOKEN)]);
+    }
+    let bearer = format!("Bearer {TOKEN}");
+    assert!(sink.requests().iter().any(|request| request.header("authorization") == bearer), "it was sent");
 }
 
 #[test]

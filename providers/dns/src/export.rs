@@ -90,6 +90,10 @@ fn write_set(
     if set.ttl != ttl {
         let _ = write!(records, ", ttl: {}", set.ttl);
     }
+    // A JSON object without its braces is a list of keys in the flow style of YAML.
+    if let Some(extra) = set.extra.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        let _ = write!(records, ", {extra}");
+    }
     records.push_str("}\n");
 }
 

@@ -106,6 +106,22 @@ pub struct RecordSpec {
     pub suspend: bool,
     /// Fields that are left as they are: `ttl`, `values`.
     pub ignore: Option<Paths>,
+    /// What only providers of type `cloudflare` know; others refuse it.
+    pub cloudflare: Option<At<CloudflareSpec>>,
+}
+
+/// What only Cloudflare knows of a record.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct CloudflareSpec {
+    /// Traffic goes through Cloudflare: for A, AAAA and CNAME. The ttl is automatic then. Default: false.
+    #[serde(default)]
+    pub proxied: bool,
+    /// A note on the record; at most 100 characters on the Free plan, 500 on others. Left out: whatever note is
+    /// there stays.
+    pub comment: Option<String>,
+    /// Tags, each `name` or `name:value`; not on the Free plan. Left out: whatever tags are there stay.
+    pub tags: Option<Vec<String>>,
 }
 
 impl RecordSpec {

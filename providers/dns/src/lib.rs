@@ -6,10 +6,13 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`marker`] the marks of other tools; [`powerdns`], [`rfc2136`] and [`zonefile`] are the backends.
+//! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`],
+//! [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
+pub mod cloudflare;
 mod duration;
 pub mod export;
+mod http;
 pub mod kind;
 pub mod marker;
 pub mod merge;
@@ -19,5 +22,7 @@ pub mod powerdns;
 pub mod rdata;
 pub mod record;
 pub mod rfc2136;
+pub mod route53;
 pub mod text;
+pub mod webhook;
 pub mod zonefile;

@@ -78,10 +78,12 @@ pub fn merge(
     }
     let mut values: BTreeSet<String> = BTreeSet::new();
     let mut ttl: Option<u32> = None;
+    let mut extra = "";
     for resource in declared {
         let Some(set) = resource.spec.bytes().and_then(RrSet::decode) else { continue };
         values.extend(set.values.iter().map(|value| value.to_string()));
         ttl = Some(ttl.map_or(set.ttl, |ttl| ttl.min(set.ttl)));
+        extra = if extra.is_empty() { set.extra } else { extra };
     }
     let mut id = declared.first().map(|resource| resource.id.clone());
     for claim in claims {
@@ -99,6 +101,7 @@ pub fn merge(
         let foreign = set.values.iter().filter(|value| !ours.contains(&digest(value)));
         values.extend(foreign.map(|value| value.to_string()));
         ttl = ttl.or(Some(set.ttl));
+        extra = if declared.is_empty() { set.extra } else { extra };
     }
     let Some(id) = id.or_else(|| seen.map(|seen| seen.id.clone())) else { return Ok(None) };
     let (Some(ttl), false) = (ttl, values.is_empty()) else { return Ok(None) };
@@ -109,7 +112,7 @@ pub fn merge(
             .hint(format!("a {kind} cannot be merged: leave `merge` out")));
     }
     let mut values: Vec<String> = values.into_iter().collect();
-    let bytes = record::encode(ttl, &mut values);
+    let bytes = record::encode_with(ttl, extra, &mut values);
     let ours = remember(&bytes, seen, tracked);
     let spec = Spec::known(bytes);
     let first = declared.first();

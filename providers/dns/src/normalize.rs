@@ -29,21 +29,28 @@ pub const DEFAULT_TTL: u32 = 300;
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
 
-/// What a backend cannot hold.
+/// What a backend makes of a record besides its data: the TTL it will have, and what only this backend knows.
+///
+/// Refusals say at which place of the record.
+pub type Dialect = fn(&RecordSpec, Type, u32) -> Result<(u32, String), (Span, rdata::Refusal)>;
+
+/// What a backend cannot hold, and what it alone knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
     /// Value of `type` in the host configuration.
     pub by: &'static str,
     /// Types it does not serve, each with what to do instead.
     pub refused: &'static [(Type, &'static str)],
+    /// What it makes of the rest of a record.
+    pub dialect: Dialect,
 }
 
 /// The canonical resources of a `Zone` or `RecordSet` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-    normalize_for(manifest, inputs, &Served { by: "", refused: &[] })
+    normalize_for(manifest, inputs, &Served { by: "", refused: &[], dialect: plain })
 }
 
-/// As [`normalize`], without the types that the backend does not serve.
+/// As [`fn@normalize`], for a backend that serves fewer types or knows more of a record.
 pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
     if &*manifest.api_version != API_VERSION {
         return Normalized::default();
@@ -53,6 +60,14 @@ pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) 
         RECORD_SET => record_set(manifest, inputs, served),
         _ => Normalized::default(),
     }
+}
+
+/// The dialect of backends that know nothing besides: what is meant for others is refused by name.
+pub(crate) fn plain(record: &RecordSpec, _: Type, ttl: u32) -> Result<(u32, String), (Span, rdata::Refusal)> {
+    let Some(other) = &record.cloudflare else { return Ok((ttl, String::new())) };
+    let message = "`cloudflare` means nothing to this provider, which is of another type".into();
+    let hint = Some("write the record in a RecordSet whose `provider` is of type `cloudflare`".into());
+    Err((other.span, rdata::Refusal { message, hint }))
 }
 
 fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
@@ -312,6 +327,10 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     let (manifest, spec) = (cx.manifest, &at.value);
     let before = problems.iter().filter(|p| p.is_error()).count();
     let ttl = valid_ttl(manifest, spec.ttl.as_ref(), problems).unwrap_or(cx.ttl);
+    let (ttl, extra) = (cx.served.dialect)(spec, kind, ttl).unwrap_or_else(|(span, error)| {
+        problems.push(refusal(manifest, span, error));
+        (ttl, String::new())
+    });
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
     let written = manifest_values(manifest, at, spec.values.len());
     if spec.values.is_empty() && written == 0 {
@@ -344,10 +363,10 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
         return None;
     }
     if at.unknown.is_empty() {
-        return Some(Spec::known(record::encode(ttl, &mut values)));
+        return Some(Spec::known(record::encode_with(ttl, &extra, &mut values)));
     }
     let mut template: Vec<Cow<'_, str>> = spec.values.iter().map(|value| as_written(&value.value)).collect();
-    let template = Hash::of(&record::encode(ttl, &mut template));
+    let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
     Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
 }
 

@@ -2,11 +2,16 @@
 //!
 //! The id of an RRset is `NAME/TYPE` (`www.example.com./A`), that of a zone its absolute name. The bytes of an
 //! RRset are its TTL and its values, sorted and once each, one a line; those of a zone say only that it is
-//! there. Values never hold a line break: character strings escape it.
+//! there. Values never hold a line break: character strings escape it. What a backend knows of an RRset besides
+//! (`cloudflare: {proxied: true}`) stands behind the TTL, as a JSON object.
 
 use crate::name::{Name, relative};
 use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed, Slot};
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Canonical bytes of a zone that exists.
 pub const ZONE: &[u8] = b"zone";
@@ -33,6 +38,8 @@ pub(crate) fn without_ttl(value: &str) -> &str {
 pub struct RrSet<'a> {
     /// Seconds.
     pub ttl: u32,
+    /// What only some backends know, as a JSON object with the backend's word as its key; empty for nothing.
+    pub extra: &'a str,
     /// Canonical values, sorted, each once.
     pub values: Vec<&'a str>,
 }
@@ -41,18 +48,28 @@ impl<'a> RrSet<'a> {
     /// Reads canonical bytes; none for those of a zone.
     pub fn decode(bytes: &'a [u8]) -> Option<RrSet<'a>> {
         let mut lines = std::str::from_utf8(bytes).ok()?.split('\n');
-        let ttl = lines.next()?.parse().ok()?;
-        Some(RrSet { ttl, values: lines.collect() })
+        let head = lines.next()?;
+        let (ttl, extra) = head.split_once(' ').unwrap_or((head, ""));
+        Some(RrSet { ttl: ttl.parse().ok()?, extra, values: lines.collect() })
     }
 }
 
 /// Canonical bytes of an RRset.
 pub fn encode<V: AsRef<str> + Ord>(ttl: u32, values: &mut Vec<V>) -> Vec<u8> {
+    encode_with(ttl, "", values)
+}
+
+/// Canonical bytes of an RRset of which a backend knows more; `extra` is a JSON object in one line, or empty.
+pub fn encode_with<V: AsRef<str> + Ord>(ttl: u32, extra: &str, values: &mut Vec<V>) -> Vec<u8> {
     values.sort_unstable();
     values.dedup();
     let length = values.iter().map(|value| value.as_ref().len() + 1).sum::<usize>();
-    let mut out = Vec::with_capacity(10 + length);
+    let mut out = Vec::with_capacity(11 + extra.len() + length);
     out.extend_from_slice(ttl.to_string().as_bytes());
+    if !extra.is_empty() {
+        out.push(b' ');
+        out.extend_from_slice(extra.as_bytes());
+    }
     for value in values {
         out.push(b'\n');
         out.extend_from_slice(value.as_ref().as_bytes());
@@ -114,7 +131,24 @@ pub fn guard_word(scope: &Scope, id: &ResourceId) -> Option<&'static str> {
 /// Fields of canonical bytes for plans.
 pub fn show(bytes: &[u8]) -> Vec<(Arc<str>, String)> {
     let Some(set) = RrSet::decode(bytes) else { return Vec::new() };
-    vec![("ttl".into(), set.ttl.to_string()), ("values".into(), set.values.join(", "))]
+    let mut fields = vec![("ttl".into(), set.ttl.to_string())];
+    fields.extend(extra_fields(set.extra).into_iter().map(|(path, value)| (path.into(), value)));
+    fields.push(("values".into(), set.values.join(", ")));
+    fields
+}
+
+/// What only some backends know, as paths (`cloudflare.proxied`) with their values.
+fn extra_fields(extra: &str) -> BTreeMap<String, String> {
+    let parsed: BTreeMap<String, serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(extra).unwrap_or_default();
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let fields = parsed.into_iter().flat_map(|(word, fields)| {
+        fields.into_iter().map(move |(key, value)| (format!("{word}.{key}"), text(value)))
+    });
+    fields.collect()
 }
 
 /// How the RRset (or zone) `observed` differs from `desired`; none when it does not.
@@ -125,13 +159,17 @@ pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
     let mut fields = Vec::new();
     match (RrSet::decode(desired), RrSet::decode(observed)) {
         (Some(desired), Some(observed)) => {
-            let mut field = |path: &str, before: String, after: String| {
-                if before != after {
-                    fields.push(FieldChange::text(path, Some(before), Some(after)));
-                }
-            };
-            field("ttl", observed.ttl.to_string(), desired.ttl.to_string());
-            field("values", observed.values.join(", "), desired.values.join(", "));
+            let (before, after) = (extra_fields(observed.extra), extra_fields(desired.extra));
+            let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let mut sides = vec![("ttl", Some(observed.ttl.to_string()), Some(desired.ttl.to_string()))];
+            sides.extend(
+                paths
+                    .into_iter()
+                    .map(|path| (path.as_str(), before.get(path).cloned(), after.get(path).cloned())),
+            );
+            sides.push(("values", Some(observed.values.join(", ")), Some(desired.values.join(", "))));
+            let changed = sides.into_iter().filter(|(_, before, after)| before != after);
+            fields.extend(changed.map(|(path, before, after)| FieldChange::text(path, before, after)));
         }
         _ => {
             let text = |bytes: &[u8]| Some(String::from_utf8_lossy(bytes).replace('\n', ": "));
@@ -186,7 +224,7 @@ mod tests {
     fn bytes_do_not_depend_on_order_and_repetition() {
         let a = encode(300, &mut vec!["b", "a", "b"]);
         assert_eq!(a, encode(300, &mut vec!["a", "b"]));
-        assert_eq!(RrSet::decode(&a).unwrap(), RrSet { ttl: 300, values: vec!["a", "b"] });
+        assert_eq!(RrSet::decode(&a).unwrap(), RrSet { ttl: 300, extra: "", values: vec!["a", "b"] });
         assert_eq!(RrSet::decode(ZONE), None);
     }
 
@@ -216,6 +254,19 @@ mod tests {
         assert_eq!(delta.fields, [FieldChange::text("ttl", Some("60".into()), Some("300".into()))]);
         assert_eq!(compare(b"300\na", b"300\na"), None);
         assert_eq!(&*compare(ZONE, b"zone\nreload pending").unwrap().fields[0].path, "state");
+    }
+
+    #[test]
+    fn what_a_backend_knows_besides_is_content_with_fields_of_its_own() {
+        let extra = r#"{"cloudflare":{"proxied":true,"comment":"a b"}}"#;
+        let bytes = encode_with(1, extra, &mut vec!["192.0.2.1"]);
+        let set = RrSet::decode(&bytes).unwrap();
+        assert_eq!((set.ttl, set.extra, &set.values[..]), (1, extra, &["192.0.2.1"][..]));
+        let delta = compare(&bytes, b"300\n192.0.2.1").unwrap();
+        let paths: Vec<&str> = delta.fields.iter().map(|field| &*field.path).collect();
+        assert_eq!(paths, ["ttl", "cloudflare.comment", "cloudflare.proxied"]);
+        assert_eq!(show(&bytes).len(), 4);
+        assert_eq!(show(b"1 {bad\nx").len(), 2, "bytes that nobody wrote are no reason to fail");
     }
 
     #[test]

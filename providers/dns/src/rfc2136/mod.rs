@@ -63,6 +63,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
 const SERVED: Served = Served {
     by: "rfc2136",
     refused: &[(Type::Alias, "ALIAS has no form in the protocol: use A and AAAA, or the API of the server")],
+    dialect: normalize::plain,
 };
 
 /// One server.

@@ -1,7 +1,11 @@
-//! The conformance suite against real servers and against zone files.
+//! The conformance suite against real servers, zone files, and fakes of services that cannot be installed.
 
 use crate::{
     dnsd::{self, Dnsd, Kind},
+    fake::{Fake, Fault, Reply},
+    fake_cloudflare::{self, Cloudflare},
+    fake_route53::{self, Route53},
+    fake_webhook::{self, Webhook},
     pdns::Pdns,
     world,
 };
@@ -260,6 +264,153 @@ async fn updates_of_knot_keep_every_law() {
 #[tokio::test(flavor = "multi_thread")]
 async fn updates_of_powerdns_keep_every_law() {
     run(&Updated::start(Kind::PowerDns, 65_535).await).await.assert_holds_but_skips(&NOT_OVER_DNS);
+}
+
+#[async_trait]
+impl Subject for Fake<Cloudflare> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, instance: &str) -> Arc<dyn Provider> {
+        fake_cloudflare::provider(self, instance)
+    }
+    fn cx(&self) -> Cx {
+        fake_cloudflare::cx()
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        self.delete_by_hand(scope, id).await;
+        let (name, kind, value) = by_hand(id);
+        let name = name.trim_end_matches('.');
+        let record = match value.split_once(' ') {
+            Some((priority, host)) if kind == "MX" => {
+                let priority: u32 = priority.parse().unwrap();
+                let content = host.trim_end_matches('.');
+                serde_json::json!({"name": name, "type": kind, "content": content, "priority": priority})
+            }
+            _ => serde_json::json!({"name": name, "type": kind, "content": value.trim_end_matches('.')}),
+        };
+        self.with(|fake| fake.put(&scope.name, record));
+    }
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|fake| fake.remove(&scope.name, name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        let reply = fake_cloudflare::error(400, 9_005, "Content for A record is invalid.");
+        self.fail("dns_records/batch", 0, Fault::Say(reply));
+        true
+    }
+    fn is_marked(&self, id: &ResourceId) -> bool {
+        is_marked(id)
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec![fake_cloudflare::TOKEN.into()]
+    }
+}
+
+#[async_trait]
+impl Subject for Fake<Webhook> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
+        fake_webhook::provider(self)
+    }
+    fn cx(&self) -> Cx {
+        world::cx("")
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, _: &Scope, id: &ResourceId) {
+        let (name, kind, value) = by_hand(id);
+        self.with(|webhook| webhook.put(name.trim_end_matches('.'), kind, value.trim_end_matches('.')));
+    }
+    async fn delete_by_hand(&self, _: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|webhook| webhook.remove(name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        self.fail("POST /records", 0, Fault::Say(Reply::new(500, "no")));
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_keeps_every_law() {
+    let fake = fake_webhook::start();
+    run(&fake).await.assert_holds_but_skips(&["no_secret_is_printed", "marks_say_whose_it_is"]);
+    assert_eq!(fake.with(|webhook| webhook.wrong.clone()), [""; 0]);
+}
+
+#[async_trait]
+impl Subject for Fake<Route53> {
+    fn scope(&self, number: usize) -> Scope {
+        Scope::new("test", format!("zone-{number}.example"))
+    }
+    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
+        fake_route53::provider(self)
+    }
+    fn cx(&self) -> Cx {
+        fake_route53::cx()
+    }
+    fn manifests(&self, scope: &Scope, sample: Sample) -> Option<String> {
+        Some(manifests(scope, sample))
+    }
+    async fn put_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, value) = by_hand(id);
+        self.with(|route53| route53.put(&scope.name, name.trim_end_matches('.'), kind, &[value]));
+    }
+    async fn delete_by_hand(&self, scope: &Scope, id: &ResourceId) {
+        let (name, kind, _) = by_hand(id);
+        self.with(|route53| route53.remove(&scope.name, name.trim_end_matches('.'), kind));
+    }
+    fn foreign(&self, scope: &Scope) -> ResourceId {
+        foreign(scope)
+    }
+    async fn refuse_next(&self, _: &Scope) -> bool {
+        let list = "<InvalidChangeBatch><Messages><Message>no</Message></Messages></InvalidChangeBatch>";
+        self.fail("POST", 0, Fault::Say(Reply::new(400, list)));
+        true
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec![fake_route53::SECRET.into()]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn route53_keeps_every_law() {
+    let mut skipped = UNFENCED.to_vec();
+    skipped.insert(1, "marks_say_whose_it_is");
+    run(&fake_route53::start()).await.assert_holds_but_skips(&skipped);
+}
+
+/// Neither a change token nor a refusal of stale writes: what is touched is compared before it is written.
+const UNFENCED: [&str; 3] = [
+    "a_version_stands_while_nothing_changes_and_moves_when_something_does",
+    "a_stale_base_writes_nothing",
+    "a_scope_that_came_to_be_meanwhile_is_not_overwritten",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cloudflare_keeps_every_law() {
+    run(&fake_cloudflare::start()).await.assert_holds_but_skips(&UNFENCED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cloudflare_keeps_every_law_with_small_pages_on_a_paid_plan() {
+    let fake = fake_cloudflare::start();
+    fake.with(|cloudflare| (cloudflare.page, cloudflare.plan) = (2, "pro"));
+    run(&fake).await.assert_holds_but_skips(&UNFENCED);
 }
 
 #[tokio::test(flavor = "multi_thread")]

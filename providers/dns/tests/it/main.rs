@@ -3,13 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod broken;
+mod cloudflare;
 mod conformance;
 mod dnsd;
+mod fake;
+mod fake_cloudflare;
+mod fake_route53;
+mod fake_webhook;
 mod pdns;
 mod powerdns;
 mod relay;
 mod rfc2136;
+mod route53;
 mod script;
+mod webhook;
 mod wire;
 mod world;
 mod zonefile;

@@ -187,6 +187,18 @@ pub(crate) async fn observe(provider: &dyn Provider, cx: &Cx, zone: &str) -> Res
     provider.observe(cx, &want).await
 }
 
+/// Reads all of a zone for who wants `desired`.
+pub(crate) async fn observe_for(
+    provider: &dyn Provider,
+    cx: &Cx,
+    zone: &str,
+    desired: &[Resource],
+) -> Result<Observation, Error> {
+    let scope = scope(zone);
+    let want = Want { scope: &scope, focus: &Focus::All, desired, tracked: &[], claims: &[] };
+    provider.observe(cx, &want).await
+}
+
 /// Differences between what is desired and what was seen.
 pub(crate) async fn diff(
     provider: &dyn Provider,
@@ -251,7 +263,7 @@ pub(crate) async fn apply(
     desired: &[Resource],
     delete: &[&str],
 ) -> (Batch, Notes, Result<(), Error>) {
-    let seen = observe(provider, cx, zone).await.unwrap();
+    let seen = observe_for(provider, cx, zone, desired).await.unwrap();
     let batch = plan(provider, cx, zone, desired, delete, &seen).await;
     let notes = Notes::default();
     let result = provider.apply(cx, &batch, &notes).await;
@@ -273,7 +285,7 @@ pub(crate) async fn converge(
     let outcomes = notes.outcomes.lock().unwrap().clone();
     let errors: Vec<_> = outcomes.values().filter_map(Outcome::error).map(Error::chain).collect();
     assert_eq!(done, batch.actions.len(), "{counts:?}: {errors:#?}");
-    let seen = observe(provider, cx, zone).await.unwrap();
+    let seen = observe_for(provider, cx, zone, desired).await.unwrap();
     let again = plan(provider, cx, zone, desired, &[], &seen).await;
     assert!(again.actions.is_empty(), "a second run wants {:#?}", again.actions);
     for id in delete {

@@ -1,0 +1,86 @@
+//! Host configuration of a `type: route53` entry.
+
+use reconciled_provider::{Error, SecretRef};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Keys of the entry besides those every entry has; the credentials are handed over apart.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Address of the API, for tests and proxies.
+    #[serde(default = "default_url")]
+    pub url: String,
+    /// The region that requests are signed for. Route 53 itself is everywhere.
+    #[serde(default = "default_region")]
+    pub region: String,
+    /// Manage private zones instead of public ones.
+    #[serde(default)]
+    pub private: bool,
+    /// Create zones that are declared and missing. A zone costs money, and gets name servers of its own.
+    #[serde(default)]
+    pub create_zones: bool,
+    /// How long one call may take in all, such as `30s`.
+    #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+}
+
+fn default_url() -> String {
+    "https://route53.amazonaws.com".into()
+}
+
+fn default_region() -> String {
+    "us-east-1".into()
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            url: default_url(),
+            region: default_region(),
+            private: false,
+            create_zones: false,
+            timeout: default_timeout(),
+        }
+    }
+}
+
+impl Config {
+    /// The address without a slash at the end.
+    pub(crate) fn base(&self) -> Result<String, Error> {
+        let is_region = !self.region.is_empty()
+            && self.region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !is_region {
+            return Err(Error::invalid(format!("region `{}` of a route53 entry is none", self.region))
+                .hint("leave it out, or write us-east-1"));
+        }
+        crate::http::base_url("route53", &self.url)
+    }
+}
+
+/// Where the credentials are.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The id of the access key.
+    pub access_key_id: SecretRef,
+    /// The secret of the access key.
+    pub secret_access_key: SecretRef,
+    /// The token of a session; optional where it is looked up in the environment by default.
+    pub session_token: Option<SecretRef>,
+}
+
+impl Default for Credentials {
+    /// The variables that every tool of AWS knows.
+    fn default() -> Credentials {
+        Credentials {
+            access_key_id: SecretRef::Env("AWS_ACCESS_KEY_ID".into()),
+            secret_access_key: SecretRef::Env("AWS_SECRET_ACCESS_KEY".into()),
+            session_token: None,
+        }
+    }
+}

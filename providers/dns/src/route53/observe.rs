@@ -1,0 +1,268 @@
+//! Reading: zones by name, and all sets of a zone, page by page.
+//!
+//! Route 53 has no change token. Its lists are ordered by name and go on from a name, so what changes meanwhile
+//! moves no page. Alias sets and sets with a routing policy (weight, latency, place, failover) are shown as what
+//! they are, `(alias …)` and `(set blue) …`; they are kept, and never written.
+
+use super::{
+    Backend,
+    client::Refusal,
+    xml::{self, SetBody, SetList, ZoneList},
+};
+use crate::{
+    marker, name, rdata,
+    rdata::is_signer_type,
+    record::{self, RrSet},
+};
+use reconciled_provider::{
+    Cx, Error, Focus, Found, Observation, Observed, Owner, Scope, Version, Want, address::glob,
+    problem::did_you_mean,
+};
+use reqwest::Method;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::PoisonError,
+};
+
+/// Zones in one answer.
+const ZONES: &str = "100";
+/// Sets in one answer.
+const SETS: &str = "300";
+/// Up to so many zones are asked for by name, where the list may be long.
+const BY_NAME: usize = 3;
+
+/// Name and type.
+pub(crate) type Key = (String, String);
+
+/// The sets of one name and type: one, or several with a routing policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Set(pub(crate) Vec<SetBody>);
+
+impl Set {
+    /// The one set that can be written; none for aliases and routing policies.
+    pub(crate) fn plain(&self) -> Option<&SetBody> {
+        match &self.0[..] {
+            [one]
+                if one.set_identifier.is_none()
+                    && one.alias_target.is_none()
+                    && one.health_check_id.is_none() =>
+            {
+                Some(one)
+            }
+            _ => None,
+        }
+    }
+    /// Canonical bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut values: Vec<String> = Vec::new();
+        for set in &self.0 {
+            let before =
+                set.set_identifier.as_ref().map(|id| format!("(set {}) ", crate::http::printable(id)));
+            let before = before.unwrap_or_default();
+            values.extend(set.alias_target.iter().map(|alias| format!("{before}(alias {})", alias.dns_name)));
+            for record in set.resource_records.iter().flat_map(|records| &records.list) {
+                let value = rdata::observed(&set.r#type, &record.value).replace('\n', "\\010");
+                values.push(format!("{before}{value}"));
+            }
+        }
+        record::encode(self.0.iter().filter_map(|set| set.ttl).min().unwrap_or(0), &mut values)
+    }
+}
+
+/// The id of a zone; none when there is none of that name.
+pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Option<String>, Error> {
+    if let Some(id) = backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone) {
+        return Ok(Some(id.clone()));
+    }
+    let query = [("dnsname", zone), ("maxitems", ZONES)];
+    let doing = format!("look up zone {zone}");
+    let call = backend.api.call::<ZoneList>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);
+    let list = call.await.map_err(Refusal::into_error)?;
+    let found = collect(backend, &list.hosted_zones.list).remove(zone);
+    remember(backend, zone, found)
+}
+
+fn remember(backend: &Backend, zone: &str, found: Option<Vec<String>>) -> Result<Option<String>, Error> {
+    let mut known = backend.zones.lock().unwrap_or_else(PoisonError::into_inner);
+    match found.as_deref() {
+        None => {
+            known.remove(zone);
+            Ok(None)
+        }
+        Some([id]) => {
+            known.insert(zone.to_owned(), id.clone());
+            Ok(Some(id.clone()))
+        }
+        Some(_) => {
+            let text = format!("{} has several zones called {zone}", backend.api.address());
+            Err(Error::invalid(text).hint("remove all but one, or give the key access to one alone"))
+        }
+    }
+}
+
+/// Ids by name, of public zones or of private ones.
+fn collect(backend: &Backend, list: &[xml::HostedZone]) -> HashMap<String, Vec<String>> {
+    let mut out: HashMap<String, Vec<String>> = HashMap::new();
+    for zone in list {
+        let is_private = zone.config.as_ref().is_some_and(|config| config.private_zone);
+        if is_private == backend.config.private {
+            let name = xml::name(&zone.name).trim_end_matches('.').to_owned();
+            let id = zone.id.trim_start_matches("/hostedzone/").to_owned();
+            out.entry(name).or_default().push(id);
+        }
+    }
+    out
+}
+
+async fn all_zones(backend: &Backend, cx: &Cx) -> Result<HashMap<String, Vec<String>>, Error> {
+    let (mut zones, mut marker) = (Vec::new(), String::new());
+    loop {
+        let mut query = vec![("maxitems", ZONES)];
+        if !marker.is_empty() {
+            query.push(("marker", &marker));
+        }
+        let call = backend.api.call::<ZoneList>(cx, Method::GET, "/hostedzone", &query, None, "list zones");
+        let list = call.await.map_err(Refusal::into_error)?;
+        zones.extend(list.hosted_zones.list);
+        if !list.is_truncated {
+            return Ok(collect(backend, &zones));
+        }
+        marker = list.next_marker.ok_or_else(|| cut_off("list zones"))?;
+    }
+}
+
+fn cut_off(doing: &str) -> Error {
+    Error::unexpected(format!("{doing}: the list goes on and does not say where"))
+}
+
+/// Which scopes are not there; what is there has no token.
+pub(crate) async fn versions(
+    backend: &Backend,
+    cx: &Cx,
+    scopes: &[Scope],
+) -> Result<BTreeMap<Scope, Version>, Error> {
+    let mut versions = BTreeMap::new();
+    if scopes.len() <= BY_NAME {
+        for scope in scopes {
+            backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(&*scope.name);
+            if zone_id(backend, cx, &scope.name).await?.is_none() {
+                versions.insert(scope.clone(), Version::Absent);
+            }
+        }
+        return Ok(versions);
+    }
+    let mut found = all_zones(backend, cx).await?;
+    for scope in scopes {
+        // Several of one name are an error of that zone alone: reading it says so.
+        match found.remove(&*scope.name) {
+            Some(ids) if ids.len() > 1 => {
+                backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(&*scope.name);
+            }
+            ids => {
+                if remember(backend, &scope.name, ids)?.is_none() {
+                    versions.insert(scope.clone(), Version::Absent);
+                }
+            }
+        }
+    }
+    Ok(versions)
+}
+
+/// Reads a zone; none when there is no such zone.
+pub(crate) async fn read(
+    backend: &Backend,
+    cx: &Cx,
+    zone: &str,
+) -> Result<Option<(String, BTreeMap<Key, Set>)>, Error> {
+    // Once more where a zone that is remembered is gone: it may have been made anew.
+    for _ in 0..2 {
+        let Some(id) = zone_id(backend, cx, zone).await? else { return Ok(None) };
+        match sets(backend, cx, zone, &id).await {
+            Ok(sets) => return Ok(Some((id, sets))),
+            Err(Refusal::Refused(_, code, _)) if code == "NoSuchHostedZone" => {
+                backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(zone);
+            }
+            Err(refusal) => return Err(refusal.into_error()),
+        }
+    }
+    Err(Error::conflict(format!("zone {zone} was removed while it was read")))
+}
+
+async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeMap<Key, Set>, Refusal> {
+    let (path, doing) = (format!("/hostedzone/{id}/rrset"), format!("read zone {zone}"));
+    let mut sets: BTreeMap<Key, Set> = BTreeMap::new();
+    let mut start: Option<(String, String, Option<String>)> = None;
+    loop {
+        let mut query = vec![("maxitems", SETS)];
+        if let Some((name, kind, identifier)) = &start {
+            query.extend([("name", name.as_str()), ("type", kind)]);
+            query.extend(identifier.as_deref().map(|identifier| ("identifier", identifier)));
+        }
+        let list: SetList = backend.api.call(cx, Method::GET, &path, &query, None, &doing).await?;
+        for set in list.resource_record_sets.list {
+            let key = (xml::name(&set.name), set.r#type.clone());
+            sets.entry(key).or_insert_with(|| Set(Vec::new())).0.push(set);
+        }
+        if !list.is_truncated {
+            return Ok(sets);
+        }
+        let (Some(name), Some(kind)) = (list.next_record_name, list.next_record_type) else {
+            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+        };
+        let next = (name, kind, list.next_record_identifier);
+        if start.as_ref() == Some(&next) {
+            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+        }
+        start = Some(next);
+    }
+}
+
+fn resources(sets: &BTreeMap<Key, Set>, scope: &Scope) -> Vec<Observed> {
+    let apex = record::zone_name(scope);
+    let (mut out, mut markers) = (vec![Observed::new(record::zone_id(scope), record::ZONE)], Vec::new());
+    for ((name, kind), set) in sets {
+        let bytes = set.bytes();
+        if kind == "TXT" {
+            let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
+            markers.extend(values.iter().find_map(|value| marker::read(name, value)));
+        }
+        let mut observed = Observed::new(record::id(name, kind), bytes);
+        if is_signer_type(kind) || (*name == apex && matches!(kind.as_str(), "SOA" | "NS")) {
+            observed.owner = Owner::System;
+        }
+        out.push(observed);
+    }
+    out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    marker::apply(&markers, &mut out);
+    out
+}
+
+/// Reads what `want` asks for, and all the rest of the zone with it.
+pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+    let read = read(backend, cx, &want.scope.name).await?;
+    let (version, resources) = match &read {
+        None => (Version::Absent, Vec::new()),
+        Some((_, sets)) => (Version::Unknown, resources(sets, want.scope)),
+    };
+    Ok(Observation { covered: Focus::All, complete: true, version, resources })
+}
+
+/// Zones whose name matches `query`, with everything in them.
+pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+    let wanted = name::observed(query).trim_end_matches('.').to_owned();
+    let mut names: Vec<String> = all_zones(backend, cx).await?.into_keys().collect();
+    names.sort();
+    let mut found = Vec::new();
+    for name in names.iter().filter(|name| glob(&wanted, name)) {
+        let scope = Scope::new(backend.entry.clone(), name.as_str());
+        if let Some((_, sets)) = read(backend, cx, name).await? {
+            found.push(Found { resources: resources(&sets, &scope), scope });
+        }
+    }
+    if found.is_empty() && !wanted.contains(['*', '?']) {
+        let near = did_you_mean(&wanted, names.iter().map(String::as_str));
+        let hint = near.map_or("`*` lists every zone".into(), |near| format!("did you mean `{near}`?"));
+        return Err(Error::invalid(format!("{} has no zone `{wanted}`", backend.api.address())).hint(hint));
+    }
+    Ok(found)
+}

@@ -1,0 +1,222 @@
+//! Endpoints of the protocol ↔ canonical RRsets.
+//!
+//! An endpoint is an RRset: name without its last dot, type, targets, a TTL where 0 means "whatever the provider
+//! takes". Endpoints with a set identifier are one of several answers for a name; they are seen and kept, never
+//! written.
+
+use super::config::TxtForm;
+use crate::{
+    name,
+    normalize::DEFAULT_TTL,
+    rdata,
+    record::{self, RrSet},
+    text,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// One endpoint. What is not ours is carried as it came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Endpoint {
+    pub(crate) dns_name: String,
+    pub(crate) targets: Option<Vec<String>>,
+    pub(crate) record_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) set_identifier: Option<String>,
+    #[serde(rename = "recordTTL", skip_serializing_if = "Option::is_none")]
+    pub(crate) record_ttl: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) labels: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provider_specific: Option<Vec<Map<String, Value>>>,
+}
+
+/// Canonical name and type.
+pub(crate) type Key = (String, String);
+
+impl Endpoint {
+    /// What it is about.
+    pub(crate) fn key(&self) -> Key {
+        let name = format!("{}.", self.dns_name.trim_end_matches('.'));
+        (name::observed(&name).into_owned(), self.record_type.to_ascii_uppercase())
+    }
+    fn identifier(&self) -> Option<&str> {
+        self.set_identifier.as_deref().filter(|text| !text.is_empty())
+    }
+    /// The TTL, where it says one.
+    pub(crate) fn ttl(&self) -> Option<u32> {
+        self.record_ttl.filter(|ttl| *ttl > 0).and_then(|ttl| u32::try_from(ttl).ok())
+    }
+    /// Keeps the properties and labels of `old` that this one does not set itself: they may belong to others.
+    pub(crate) fn inherit(&mut self, old: &Endpoint) {
+        let mut properties = self.provider_specific.take().unwrap_or_default();
+        for property in old.provider_specific.iter().flatten() {
+            if !properties.iter().any(|own| own.get("name") == property.get("name")) {
+                properties.push(property.clone());
+            }
+        }
+        self.provider_specific = (!properties.is_empty()).then_some(properties);
+        if self.labels.as_ref().is_none_or(Map::is_empty) {
+            self.labels.clone_from(&old.labels);
+        }
+    }
+}
+
+/// Endpoints of one name and type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Set(pub(crate) Vec<Endpoint>);
+
+impl Set {
+    /// True when some of it is one of several answers.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.0.iter().any(|endpoint| endpoint.identifier().is_some())
+    }
+    /// Canonical bytes. `ttl` stands in where no endpoint says one.
+    pub(crate) fn bytes(&self, ttl: Option<u32>) -> Vec<u8> {
+        let own = self.0.iter().filter_map(Endpoint::ttl).min();
+        let mut values: Vec<String> = Vec::new();
+        for endpoint in &self.0 {
+            let (_, kind) = endpoint.key();
+            for target in endpoint.targets.iter().flatten() {
+                let value = read(&kind, target).replace('\n', "\\010");
+                values.push(match endpoint.identifier() {
+                    Some(identifier) => format!("(set {}) {value}", crate::http::printable(identifier)),
+                    None => value,
+                });
+            }
+        }
+        record::encode(own.or(ttl).unwrap_or(DEFAULT_TTL), &mut values)
+    }
+    /// All of it as one endpoint, as it is to be sent as the old side of a change.
+    pub(crate) fn united(&self) -> Option<Endpoint> {
+        let mut united = self.0.first()?.clone();
+        let more = self.0[1..].iter().flat_map(|endpoint| endpoint.targets.iter().flatten());
+        united.targets.get_or_insert_default().extend(more.cloned());
+        Some(united)
+    }
+}
+
+/// Endpoints by name and type.
+pub(crate) fn group(endpoints: impl IntoIterator<Item = Endpoint>) -> BTreeMap<Key, Set> {
+    let mut sets: BTreeMap<Key, Set> = BTreeMap::new();
+    for endpoint in endpoints {
+        sets.entry(endpoint.key()).or_default().0.push(endpoint);
+    }
+    sets
+}
+
+/// The endpoint of a canonical RRset.
+pub(crate) fn endpoint(name: &str, kind: &str, set: &RrSet<'_>, txt: TxtForm) -> Endpoint {
+    Endpoint {
+        dns_name: name.trim_end_matches('.').into(),
+        targets: Some(set.values.iter().map(|value| write(kind, value, txt)).collect()),
+        record_type: kind.into(),
+        record_ttl: Some(set.ttl.into()),
+        ..Endpoint::default()
+    }
+}
+
+fn read(kind: &str, target: &str) -> String {
+    let absolute = |host: &str| format!("{}.", host.trim_end_matches('.'));
+    let presentation = match kind {
+        "CNAME" | "NS" | "PTR" | "DNAME" => absolute(target),
+        // The host is the last word.
+        "MX" | "SRV" | "NAPTR" => match target.trim().rsplit_once(' ') {
+            Some((before, host)) => format!("{before} {}", absolute(host)),
+            None => target.to_owned(),
+        },
+        "TXT" if target.starts_with('"') && text::unquote(target).is_some() => target.to_owned(),
+        "TXT" => {
+            let mut out = String::new();
+            text::quote(target.as_bytes(), &mut out);
+            out
+        }
+        _ => target.to_owned(),
+    };
+    rdata::observed(kind, &presentation).into_owned()
+}
+
+fn write(kind: &str, value: &str, txt: TxtForm) -> String {
+    match (kind, txt) {
+        ("CNAME" | "NS" | "PTR" | "DNAME", _) => value.trim_end_matches('.').to_owned(),
+        ("MX", _) => match value.rsplit_once(' ') {
+            Some((before, host)) if host != "." => format!("{before} {}", host.trim_end_matches('.')),
+            _ => value.to_owned(),
+        },
+        ("TXT", TxtForm::Plain) => match text::unquote(value).map(String::from_utf8) {
+            Some(Ok(text)) => text,
+            _ => value.to_owned(),
+        },
+        // SRV and NAPTR keep their dot: ExternalDNS refuses them without.
+        _ => rdata::wire(kind, value, 0).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: &str, canonical: &str, txt: TxtForm, target: &str) {
+        let set = RrSet { ttl: 60, extra: "", values: vec![canonical] };
+        let endpoint = endpoint("www.example.com.", kind, &set, txt);
+        assert_eq!(endpoint.targets.as_deref(), Some(&[target.to_owned()][..]), "{kind}");
+        assert_eq!(endpoint.key(), ("www.example.com.".into(), kind.into()));
+        assert_eq!(Set(vec![endpoint]).bytes(None), format!("60\n{canonical}").into_bytes());
+    }
+
+    #[test]
+    fn each_type_has_its_form_in_targets() {
+        use TxtForm::{Plain, Quoted};
+        check("A", "192.0.2.1", Quoted, "192.0.2.1");
+        check("CNAME", "a.example.org.", Quoted, "a.example.org");
+        check("MX", "10 mail.example.org.", Quoted, "10 mail.example.org");
+        check("MX", "0 .", Quoted, "0 .");
+        check("SRV", "10 60 5060 sip.example.org.", Quoted, "10 60 5060 sip.example.org.");
+        check("TXT", "\"v=spf1 -all\"", Quoted, "\"v=spf1 -all\"");
+        check("TXT", "\"v=spf1 -all\"", Plain, "v=spf1 -all");
+        check("TXT", "\"a \\\"b\\\"\"", Plain, "a \"b\"");
+    }
+
+    #[test]
+    fn a_ttl_of_nothing_is_whatever_is_desired() {
+        let mut endpoint = endpoint(
+            "a.example.",
+            "A",
+            &RrSet { ttl: 60, extra: "", values: vec!["192.0.2.1"] },
+            TxtForm::Plain,
+        );
+        endpoint.record_ttl = None;
+        assert_eq!(Set(vec![endpoint.clone()]).bytes(Some(77)), b"77\n192.0.2.1");
+        endpoint.record_ttl = Some(0);
+        assert_eq!(Set(vec![endpoint]).bytes(None), b"300\n192.0.2.1");
+    }
+
+    #[test]
+    fn properties_and_labels_of_others_are_kept() {
+        let parse = |text: &str| serde_json::from_str::<Endpoint>(text).unwrap();
+        let old = parse(
+            r#"{"providerSpecific": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}], "labels": {"owner": "x"}}"#,
+        );
+        let mut new = parse(r#"{"providerSpecific": [{"name": "a", "value": "9"}]}"#);
+        new.inherit(&old);
+        let shown = serde_json::to_string(&new).unwrap();
+        assert!(shown.contains(r#"[{"name":"a","value":"9"},{"name":"b","value":"2"}]"#), "{shown}");
+        assert!(shown.contains(r#""labels":{"owner":"x"}"#), "{shown}");
+    }
+
+    #[test]
+    fn one_of_several_answers_is_shown_as_such() {
+        let one = |identifier: &str, target: &str| Endpoint {
+            dns_name: "a.example".into(),
+            record_type: "A".into(),
+            set_identifier: Some(identifier.into()),
+            targets: Some(vec![target.into()]),
+            ..Endpoint::default()
+        };
+        let set = Set(vec![one("blue", "192.0.2.1"), one("green", "192.0.2.2")]);
+        assert!(set.is_routed());
+        assert_eq!(set.bytes(None), b"300\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
+    }
+}

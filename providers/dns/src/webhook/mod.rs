@@ -1,0 +1,207 @@
+//! Webhook providers of ExternalDNS, as their client: dozens of DNS services at once.
+//!
+//! The protocol has RRsets (endpoints) and four calls; it has no zones, no transactions, no change tokens and no
+//! result for a single record. Guarantees, in spite of it: one list of records per look at all zones; nothing is
+//! written over what changed since it was planned, up to one call in flight ([`Fencing::Probe`]); a refused
+//! write is looked at before anything is said about it; properties and labels of others are kept.
+//! Deliberately not done: writing endpoints with a set identifier.
+//!
+//! Protocol: `api/webhook.yaml` and `provider/webhook` of <https://github.com/kubernetes-sigs/external-dns>.
+
+mod adjust;
+mod apply;
+mod client;
+mod config;
+mod endpoint;
+mod filter;
+mod observe;
+
+pub use config::{Config, TxtForm};
+
+use crate::{
+    export,
+    kind::{self, RecordSpec},
+    merge,
+    normalize::{self, Served},
+    rdata::{Refusal, Type},
+    record,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use client::Remote;
+use futures_core::stream::BoxStream;
+use observe::Snapshot;
+use reconciled_provider::{
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// Static facts.
+pub const INFO: ProviderInfo = ProviderInfo {
+    type_name: "webhook",
+    static_kinds: &[kind::ZONE, kind::RECORD_SET],
+    guard: GuardDomain::Scope,
+    fencing: Fencing::Probe,
+    identity: Identity::Deterministic,
+    // Labels of endpoints are ExternalDNS's own; most providers forget them.
+    marking: Marking::InventoryOnly,
+    lists: true,
+    atomic_batch: false,
+    // Every call is about all zones.
+    concurrency: 1,
+    consistency_window: Duration::ZERO,
+    apply_limit: Duration::from_secs(600),
+    normalizer: 1,
+};
+
+/// One provider.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    entry: Arc<str>,
+    config: Config,
+    remote: Remote,
+    kinds: Arc<Kinds>,
+    /// Zones of this entry, so that zones within zones can be told apart.
+    heard: Mutex<HashSet<String>>,
+    snapshot: Mutex<Snapshot>,
+}
+
+/// Prepares an entry called `entry`. Sends nothing.
+///
+/// Errors: `Invalid` when the configuration cannot work.
+pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
+    let remote = Remote::new(&config)?;
+    let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
+    let (heard, snapshot) = (Mutex::default(), Mutex::default());
+    Ok(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }))
+}
+
+/// What the protocol does not name is refused, whatever the provider behind it could hold.
+const UNNAMED: &str = "ExternalDNS does not know the type: use a provider of its own for the record";
+
+/// What the protocol can say.
+const SERVED: Served = Served {
+    by: "webhook",
+    refused: &[
+        (Type::Alias, UNNAMED),
+        (Type::Ds, UNNAMED),
+        (Type::Https, UNNAMED),
+        (Type::Loc, UNNAMED),
+        (Type::Openpgpkey, UNNAMED),
+        (Type::Smimea, UNNAMED),
+        (Type::Sshfp, UNNAMED),
+        (Type::Svcb, UNNAMED),
+        (Type::Tlsa, UNNAMED),
+        (Type::Uri, UNNAMED),
+    ],
+    dialect: settle,
+};
+
+/// As other backends without a dialect, but for the SOA, which the protocol does not know.
+fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, String), (Span, Refusal)> {
+    let refuse = |message: &str, hint: &str| {
+        Err((record.kind.span, Refusal { message: message.into(), hint: Some(hint.into()) }))
+    };
+    match (kind, ttl) {
+        (Type::Soa, _) => refuse(
+            "a webhook provider keeps the SOA of a zone itself",
+            "leave the record out at this provider",
+        ),
+        (_, 0) => refuse("a ttl of 0 means to a webhook provider that there is none", "write at least 1"),
+        _ => normalize::plain(record, kind, ttl),
+    }
+}
+
+#[async_trait]
+impl Observer for Backend {
+    fn info(&self) -> &ProviderInfo {
+        &INFO
+    }
+
+    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
+        Ok(self.kinds.clone())
+    }
+
+    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        let mut out = normalize::normalize_for(manifest, inputs, &SERVED);
+        // The protocol has no zones: what stands for one can be neither seen nor made.
+        out.resources.retain(|resource| record::parts(&resource.id).is_some());
+        out.resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
+        out
+    }
+
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        observe::versions(self, cx, scopes).await
+    }
+
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        observe::observe(self, cx, want).await
+    }
+
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        record::compare(desired.spec.bytes()?, &observed.bytes)
+    }
+
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        adjust::diff(self, cx, want, seen).await
+    }
+
+    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        observe::discover(self, cx, query).await
+    }
+
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        Ok(export::export(&self.entry, found))
+    }
+
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        record::part(scope, id)
+    }
+
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        record::slot(id)
+    }
+
+    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
+        record::guard_word(scope, id)
+    }
+
+    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        record::show(bytes)
+    }
+
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        merge::place(&self.entry, claim, scopes)
+    }
+
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        merge::merge(declared, seen, tracked, claims)
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        no_hints()
+    }
+}
+
+#[async_trait]
+impl Provider for Backend {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        apply::apply(self, cx, batch, journal).await
+    }
+}

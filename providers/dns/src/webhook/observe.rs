@@ -1,0 +1,196 @@
+//! Reading: one list of all records, shared out to the zones.
+//!
+//! The protocol knows no zones and no change tokens. The version of a zone is a hash of what was read of it, so
+//! that one list tells of every zone whether it changed. A list that [`versions`] read is kept for the zones
+//! that are read next, each once and for [`FRESH`] at most.
+//! A zone without records is absent: nobody can see the difference, and there is nothing to create.
+//! Caveat: where zones lie within each other, a record belongs to the innermost of those that this entry heard of.
+
+use super::{
+    Backend,
+    endpoint::{self, Key, Set},
+    filter::Filter,
+};
+use crate::{
+    marker, name,
+    record::{self, RrSet},
+};
+use bytes::Bytes;
+use reconciled_provider::{
+    Cx, Error, Focus, Found, Hash, Observation, Observed, Scope, Version, Want, address::glob,
+};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::PoisonError,
+    time::Duration,
+};
+
+/// How long a list may serve zones that are read after it.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// What was read and not yet shared out.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    at: Duration,
+    zones: HashMap<String, BTreeMap<Key, Set>>,
+}
+
+/// Everything the provider has.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) filter: Filter,
+    sets: BTreeMap<Key, Set>,
+}
+
+impl Backend {
+    /// Remembers that a zone is one of this entry's.
+    pub(crate) fn hear_of(&self, zone: &str) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if !heard.contains(zone) {
+            heard.insert(zone.to_owned());
+        }
+    }
+    fn heard(&self) -> HashSet<String> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Asks for everything.
+pub(crate) async fn read(backend: &Backend, cx: &Cx) -> Result<Read, Error> {
+    let filter = backend.remote.negotiate(cx).await?;
+    let sets = endpoint::group(backend.remote.records(cx).await?);
+    Ok(Read { filter, sets })
+}
+
+impl Read {
+    /// The records of `zone`; of zones within it that this entry heard of, nothing.
+    pub(crate) fn zone(&self, backend: &Backend, zone: &str) -> BTreeMap<Key, Set> {
+        let absolute = format!("{zone}.");
+        let heard = backend.heard();
+        let inner: Vec<String> = heard
+            .iter()
+            .map(|other| format!("{other}."))
+            .filter(|other| *other != absolute && name::is_within(other, &absolute))
+            .collect();
+        let is_in = |key: &&Key| {
+            name::is_within(&key.0, &absolute) && !inner.iter().any(|other| name::is_within(&key.0, other))
+        };
+        self.sets.iter().filter(|(key, _)| is_in(key)).map(|(key, set)| (key.clone(), set.clone())).collect()
+    }
+    /// Errors: the provider serves nothing of `zone`.
+    pub(crate) fn serves(&self, backend: &Backend, zone: &str) -> Result<(), Error> {
+        if self.filter.touches(zone) {
+            return Ok(());
+        }
+        let text = format!("the provider at {} does not serve {zone}", backend.remote.address());
+        Err(Error::invalid(text).hint(format!("its domain filter is: {}", self.filter.shown())))
+    }
+}
+
+/// The token of a zone with these records.
+pub(crate) fn version(sets: &BTreeMap<Key, Set>) -> Version {
+    if sets.is_empty() {
+        return Version::Absent;
+    }
+    let mut text = Vec::new();
+    for ((name, kind), set) in sets {
+        text.extend_from_slice(format!("{name} {kind} ").as_bytes());
+        text.extend_from_slice(&serde_json::to_vec(&set.0).unwrap_or_default());
+        text.push(b'\n');
+    }
+    Version::At(Bytes::copy_from_slice(&Hash::of(&text).0))
+}
+
+/// The tokens of all zones, from one list.
+pub(crate) async fn versions(
+    backend: &Backend,
+    cx: &Cx,
+    scopes: &[Scope],
+) -> Result<BTreeMap<Scope, Version>, Error> {
+    if scopes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    scopes.iter().for_each(|scope| backend.hear_of(&scope.name));
+    let read = read(backend, cx).await?;
+    let mut snapshot = Snapshot { at: cx.clock.now(), zones: HashMap::new() };
+    let mut versions = BTreeMap::new();
+    for scope in scopes.iter().filter(|scope| read.filter.touches(&scope.name)) {
+        let sets = read.zone(backend, &scope.name);
+        versions.insert(scope.clone(), version(&sets));
+        snapshot.zones.insert(scope.name.to_string(), sets);
+    }
+    *backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    Ok(versions)
+}
+
+fn from_snapshot(backend: &Backend, cx: &Cx, scope: &Scope) -> Option<BTreeMap<Key, Set>> {
+    let mut snapshot = backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+    if cx.clock.now().saturating_sub(snapshot.at) > FRESH {
+        snapshot.zones.clear();
+    }
+    snapshot.zones.remove(&*scope.name)
+}
+
+/// Forgets what was read before a write.
+pub(crate) fn forget(backend: &Backend) {
+    backend.snapshot.lock().unwrap_or_else(PoisonError::into_inner).zones.clear();
+}
+
+/// Reads a zone.
+pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+    backend.hear_of(&want.scope.name);
+    let sets = match from_snapshot(backend, cx, want.scope) {
+        Some(sets) => sets,
+        None => {
+            let read = read(backend, cx).await?;
+            read.serves(backend, &want.scope.name)?;
+            read.zone(backend, &want.scope.name)
+        }
+    };
+    let ttls: HashMap<&str, u32> =
+        want.desired.iter().filter_map(|r| Some((&*r.id.0, RrSet::decode(r.spec.bytes()?)?.ttl))).collect();
+    let resources = resources(&sets, |id| ttls.get(id).copied());
+    Ok(Observation { covered: Focus::All, complete: true, version: version(&sets), resources })
+}
+
+fn resources(sets: &BTreeMap<Key, Set>, ttl: impl Fn(&str) -> Option<u32>) -> Vec<Observed> {
+    let (mut out, mut markers) = (Vec::with_capacity(sets.len()), Vec::new());
+    for ((name, kind), set) in sets {
+        let id = record::id(name, kind);
+        let bytes = set.bytes(ttl(&id.0));
+        if kind == "TXT" {
+            let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
+            markers.extend(values.iter().find_map(|value| marker::read(name, value)));
+        }
+        out.push(Observed::new(id, bytes));
+    }
+    out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    marker::apply(&markers, &mut out);
+    out
+}
+
+/// The zone that `query` names, or those of the domain filter that fit it.
+pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+    let wanted = query.trim_end_matches('.').to_ascii_lowercase();
+    let read = read(backend, cx).await?;
+    let names: Vec<String> = match wanted.contains(['*', '?']) {
+        true => read.filter.names().filter(|name| glob(&wanted, name)).map(str::to_owned).collect(),
+        false => vec![wanted.clone()],
+    };
+    if names.is_empty() {
+        let text = format!("the provider at {} names no zone that fits `{wanted}`", backend.remote.address());
+        return Err(Error::invalid(text).hint("the protocol knows no zones: write the name of one"));
+    }
+    let mut found = Vec::new();
+    for name in names {
+        read.serves(backend, &name)?;
+        backend.hear_of(&name);
+        let scope = Scope::new(backend.entry.clone(), name.as_str());
+        let mut resources = resources(&read.zone(backend, &name), |_| None);
+        // So that what is exported declares the zone and not only records for it.
+        resources.push(Observed::new(record::zone_id(&scope), record::ZONE));
+        resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        found.push(Found { scope, resources });
+    }
+    Ok(found)
+}

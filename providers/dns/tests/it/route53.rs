@@ -1,0 +1,286 @@
+//! Route 53 against a fake that enforces its documented rules.
+
+use crate::{
+    fake::{Fake, Fault, Reply},
+    fake_route53::{self, Route53, SECRET, cx, provider},
+    world::{self, Notes, apply, converge, desired, observe, plan, scope},
+};
+use reconciled_dns::route53::{Config, Credentials, connect};
+use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, Version};
+use reconciled_testkit::context::HandClock;
+use std::{sync::Arc, time::Duration};
+
+const ZONE: &str = "example.com";
+
+fn with_zone() -> (Fake<Route53>, Arc<dyn Provider>) {
+    let fake = fake_route53::start();
+    fake.with(|route53| route53.add_zone(ZONE));
+    let provider = provider(&fake);
+    (fake, provider)
+}
+
+fn records(list: &[&str]) -> Vec<String> {
+    list.iter().map(|record| format!("{{{record}}}")).collect()
+}
+
+fn hosts(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{{name: h{i}, type: A, values: [10.0.{}.{}]}}", i >> 8, i & 255)).collect()
+}
+
+#[tokio::test]
+async fn a_second_run_is_empty_for_every_type() {
+    let (fake, provider) = with_zone();
+    let long = format!("name: long, type: TXT, values: [{}]", "x".repeat(766));
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&[
+            r#"name: "@", type: SOA, values: [ns1.example.com. h.example.com. 7200 900 1209600 300]"#,
+            r#"name: "@", type: NS, values: [ns1.example.net., ns2.example.net.]"#,
+            r#"name: "@", type: A, values: [192.0.2.2, 192.0.2.1], ttl: 60"#,
+            r#"name: "@", type: MX, values: [10 mail.example.com., 20 @]"#,
+            r#"name: "@", type: CAA, values: ['0 issue "letsencrypt.org; a=b"']"#,
+            r#"name: WWW, type: CNAME, values: [Example.COM.], ttl: 0"#,
+            r#"name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1"]"#,
+            r#"name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com.]"#,
+            r#"name: "*.dev", type: A, values: [192.0.2.9]"#,
+            r#"name: txt, type: TXT, values: ["a;b", "<&>", "it's", "quo\"te", "äö"]"#,
+            &long,
+        ]),
+    );
+    converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    assert_eq!(fake.with(|route53| route53.unsigned), 0);
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    assert_eq!(seen.resources.len(), wanted.len());
+    assert_eq!(seen.get(&"example.com./SOA".into()).unwrap().owner, Owner::System);
+}
+
+#[tokio::test]
+async fn zones_and_sets_are_listed_in_as_few_calls_as_there_may_be() {
+    let fake = fake_route53::start();
+    let scopes: Vec<_> = (0..1_000).map(|i| scope(&format!("z{i}.example"))).collect();
+    fake.with(|route53| scopes.iter().for_each(|scope| drop(route53.add_zone(&scope.name))));
+    let provider = provider(&fake);
+    assert!(provider.versions(&cx(), &scopes).await.unwrap().is_empty());
+    assert_eq!(fake.lines().len(), 10, "100 zones a page");
+    observe(&*provider, &cx(), "z7.example").await.unwrap();
+    assert_eq!(fake.lines().len(), 1, "its id is known");
+    let wanted = desired(&*provider, "z7.example", &hosts(1_000));
+    converge(&*provider, &cx(), "z7.example", &wanted, &[]).await;
+    // 1,002 sets: none to plan from but two, the same before the write, one batch, and four pages to check.
+    assert_eq!(fake.lines().len(), 1 + 1 + 1 + 4);
+    let gone = provider.versions(&cx(), &[scope("gone.example")]).await.unwrap();
+    assert_eq!(gone.values().collect::<Vec<_>>(), [&Version::Absent]);
+}
+
+#[tokio::test]
+async fn batches_keep_both_limits_and_a_change_compares_and_swaps() {
+    let (fake, provider) = with_zone();
+    let wanted = desired(&*provider, ZONE, &hosts(2_500));
+    converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    let batches = |fake: &Fake<Route53>| fake.lines().iter().filter(|line| line.starts_with("POST")).count();
+    assert_eq!(batches(&fake), 3);
+    let texts: Vec<String> = (0..100)
+        .map(|i| format!("{{name: t{i}, type: TXT, values: [\"{i} {}\"]}}", "x".repeat(600)))
+        .collect();
+    let mut all = hosts(2_500);
+    all.extend(texts);
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &all), &[]).await;
+    assert_eq!(batches(&fake), 2, "32,000 characters a batch");
+    all[7] = all[7].replace("10.0", "10.9");
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &all), &[]).await;
+    let asked = fake.asked();
+    let body = &asked.iter().find(|request| request.method == "POST").unwrap().body;
+    assert!(
+        body.contains("<Action>DELETE</Action>") && body.contains("10.0.0.7") && body.contains("10.9.0.7"),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn one_bad_set_in_five_hundred_is_named_and_the_others_are_written() {
+    let (fake, provider) = with_zone();
+    fake.with(|route53| route53.bad = Some("10.0.1.77"));
+    let wanted = desired(&*provider, ZONE, &hosts(500));
+    let (batch, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 499), ("failed", 1)].into());
+    let outcome = notes.outcome(&batch, "h333.example.com./A");
+    assert!(
+        outcome.contains("invalid: h333.example.com A") && outcome.contains("FATAL problem"),
+        "{outcome}"
+    );
+    assert!(fake.lines().len() <= 24);
+}
+
+#[tokio::test]
+async fn what_somebody_changes_between_the_last_look_and_the_write_is_refused_by_the_service() {
+    let (fake, provider) = with_zone();
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &hosts(3)), &[]).await;
+    let changed: Vec<String> = hosts(3).iter().map(|host| host.replace("10.0", "10.9")).collect();
+    let changed = desired(&*provider, ZONE, &changed);
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let batch = plan(&*provider, &cx(), ZONE, &changed, &[], &seen).await;
+    // Before the last look: nothing is sent.
+    fake.with(|route53| route53.put(ZONE, "h1.example.com", "A", &["203.0.113.9"]));
+    fake.asked();
+    let error = provider.apply(&cx(), &batch, &Notes::default()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert!(fake.lines().iter().all(|line| line.starts_with("GET")));
+    // After it: the batch is refused, names the set, and the others are written.
+    fake.with(|route53| route53.put(ZONE, "h1.example.com", "A", &["10.0.0.1"]));
+    let refusal = "<InvalidChangeBatch><Messages><Message>[Tried to delete resource record set \
+                   [name='h1.example.com.', type='A'] but the values provided do not match the current values]\
+                   </Message></Messages></InvalidChangeBatch>";
+    fake.fail("POST", 0, Fault::Say(Reply::new(400, refusal)));
+    let notes = Notes::default();
+    let error = provider.apply(&cx(), &batch, &notes).await.unwrap_err();
+    assert_eq!((error.kind, notes.counts()), (ErrorKind::Conflict, [("done", 2), ("failed", 1)].into()));
+}
+
+#[tokio::test]
+async fn aliases_and_routing_policies_are_seen_and_never_written() {
+    let (fake, provider) = with_zone();
+    let alias = "<AliasTarget><HostedZoneId>Z2</HostedZoneId><DNSName>lb.example.net.</DNSName>\
+                 <EvaluateTargetHealth>false</EvaluateTargetHealth></AliasTarget>";
+    let weighted = |id: &str, value: &str| {
+        format!(
+            "<SetIdentifier>{id}</SetIdentifier><Weight>1</Weight><TTL>60</TTL><ResourceRecords>\
+                 <ResourceRecord><Value>{value}</Value></ResourceRecord></ResourceRecords>"
+        )
+    };
+    fake.with(|route53| {
+        route53.route(ZONE, ZONE, "A", "", alias);
+        route53.route(ZONE, "www.example.com", "A", "blue", &weighted("blue", "192.0.2.1"));
+        route53.route(ZONE, "www.example.com", "A", "green", &weighted("green", "192.0.2.2"));
+    });
+    let before = fake.with(|route53| route53.zones.clone());
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&[r#"name: "@", type: A, values: [192.0.2.7]"#, "name: www, type: A, values: [192.0.2.7]"]),
+    );
+    let (batch, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    for id in ["example.com./A", "www.example.com./A"] {
+        assert!(notes.outcome(&batch, id).contains("is an alias or has a routing policy"), "{id}");
+    }
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let shown = |id: &str| String::from_utf8_lossy(&seen.get(&id.into()).unwrap().bytes).into_owned();
+    assert_eq!(shown("example.com./A"), "0\n(alias lb.example.net.)");
+    assert_eq!(shown("www.example.com./A"), "60\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
+    let ops = ["example.com./A", "www.example.com./A"]
+        .map(|id| Op::Delete { observed: seen.get(&id.into()).unwrap().clone(), tracked: None });
+    let batch = world::batch(ZONE, &seen, ops.into());
+    let notes = Notes::default();
+    provider.apply(&cx(), &batch, &notes).await.unwrap();
+    assert!(notes.outcomes.lock().unwrap().values().all(|outcome| matches!(outcome, Outcome::Failed(_))));
+    assert!(fake.with(|route53| route53.zones == before));
+}
+
+#[tokio::test]
+async fn no_failure_to_read_is_a_smaller_zone() {
+    let (fake, provider) = with_zone();
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &hosts(400)), &[]).await;
+    let fails = async |reply: Reply, kind, part: &str| {
+        fake.fail("\"name\":", 0, Fault::Say(reply));
+        let error = observe(&*provider, &cx(), ZONE).await.unwrap_err();
+        let text = format!("{} / {:?}", error.chain(), error.hint);
+        assert!(
+            error.kind == kind && text.contains(part) && !text.contains(SECRET),
+            "{part}: {kind:?}: {text}"
+        );
+    };
+    fails(Reply::new(500, "oops"), ErrorKind::Unavailable, "answered 500: oops").await;
+    fails(Reply::new(200, "<html>"), ErrorKind::Unexpected, "not what the API gives").await;
+    fails(Reply::new(200, ""), ErrorKind::Unexpected, "not what the API gives").await;
+    fails(Reply::new(200, "{\"json\": 1}"), ErrorKind::Unexpected, "not what the API gives").await;
+    let endless = "<ListResourceRecordSetsResponse><ResourceRecordSets></ResourceRecordSets>\
+                   <IsTruncated>true</IsTruncated></ListResourceRecordSetsResponse>";
+    fails(Reply::new(200, endless), ErrorKind::Unexpected, "does not say where").await;
+    fails(fake_route53::error(403, "AccessDenied", "no"), ErrorKind::PermissionDenied, "AccessDenied: no")
+        .await;
+    assert_eq!(observe(&*provider, &cx(), ZONE).await.unwrap().resources.len(), 403);
+    let wrong = observe(&*provider, &world::cx("wrong"), ZONE).await.unwrap_err();
+    assert_eq!(wrong.kind, ErrorKind::PermissionDenied);
+}
+
+#[tokio::test]
+async fn calls_take_their_turn_and_too_many_of_them_are_no_storm() {
+    let (fake, provider) = with_zone();
+    let clock = Arc::new(HandClock::default());
+    let cx = Cx { clock: clock.clone(), ..cx() };
+    for _ in 0..6 {
+        observe(&*provider, &cx, ZONE).await.unwrap();
+    }
+    // Seven calls with the look-up of the zone: five a second.
+    assert_eq!(clock.now(), Duration::from_millis(1_200));
+    fake.asked();
+    let (start, mut asked) = (clock.now(), 0);
+    while clock.now() < start + Duration::from_secs(3_600) {
+        fake.fail("GET", 0, Fault::Say(fake_route53::error(400, "Throttling", "Rate exceeded")));
+        for _ in 0..3 {
+            let error = observe(&*provider, &cx, ZONE).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::RateLimited);
+        }
+        asked += fake.lines().len();
+        clock.advance(Duration::from_secs(10));
+    }
+    assert!(asked <= 360, "{asked}: once in ten seconds");
+}
+
+#[tokio::test]
+async fn a_prior_request_that_is_not_complete_waits_and_had_no_effect() {
+    let (fake, provider) = with_zone();
+    let wanted = desired(&*provider, ZONE, &hosts(2));
+    fake.fail("POST", 0, Fault::Say(fake_route53::error(400, "PriorRequestNotComplete", "wait")));
+    let (_, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    assert_eq!(result.unwrap_err().kind, ErrorKind::RateLimited);
+    assert_eq!(notes.counts(), [("failed", 2)].into());
+    converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_unknown_and_the_next_pass_finds_it_done() {
+    for fault in
+        [Fault::DoAndHang, Fault::DoAndSay(Reply::new(503, "")), Fault::DoAndSay(Reply::new(200, "?"))]
+    {
+        let (fake, provider) = with_zone();
+        let wanted = desired(&*provider, ZONE, &hosts(3));
+        fake.fail("POST", 0, fault);
+        let (_, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+        assert!(result.is_err());
+        assert_eq!(notes.counts(), [("unknown", 3)].into());
+        let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+        assert!(plan(&*provider, &cx(), ZONE, &wanted, &[], &seen).await.actions.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_zone_that_was_removed_is_absent_and_one_made_anew_is_read() {
+    let (fake, provider) = with_zone();
+    assert_eq!(observe(&*provider, &cx(), ZONE).await.unwrap().resources.len(), 3);
+    fake.with(|route53| route53.zones.clear());
+    assert_eq!(observe(&*provider, &cx(), ZONE).await.unwrap().version, Version::Absent);
+    fake.with(|route53| {
+        route53.add_zone(ZONE);
+        route53.put(ZONE, "a.example.com", "A", &["192.0.2.1"]);
+    });
+    assert_eq!(observe(&*provider, &cx(), ZONE).await.unwrap().resources.len(), 4);
+    fake.with(|route53| route53.add_zone(ZONE));
+    let again = fake_route53::start();
+    again.with(|route53| (route53.add_zone(ZONE), route53.add_zone(ZONE)));
+    let error = observe(&*fake_route53::provider(&again), &cx(), ZONE).await.unwrap_err();
+    assert!(error.message.contains("several zones"), "{error}");
+}
+
+#[test]
+fn a_configuration_that_cannot_work_is_refused() {
+    let refused =
+        |config: Config| connect("r53", config, Credentials::default()).map(|_| ()).unwrap_err().message;
+    assert!(
+        refused(Config { url: "http://me:canary@x".into(), ..Config::default() })
+            .contains("belong in a secret")
+    );
+    assert!(refused(Config { region: "US East".into(), ..Config::default() }).contains("is none"));
+}
