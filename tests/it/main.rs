@@ -33,6 +33,7 @@ mod telemetry;
 mod tidy;
 mod trust;
 mod unit;
+mod updates;
 mod upkeep;
 mod watch;
 mod webhook;

@@ -7,8 +7,9 @@
 //!   change by somebody else between an answer and the question for that SOA, one round trip apart;
 //! - a name is never split over two messages, so CNAME ↔ A is one step;
 //! - each message is `started` before and `finished` after it, with exactly its actions;
-//! - what the server refuses is found by halves and fails alone. An update without changes tells first whether
-//!   anything may be written at all, so that a key without rights does not cost a message for each record.
+//! - what the server refuses is found by halves, asked for once more after the rest, and fails alone. An update
+//!   without changes tells first whether anything may be written at all, so that a key without rights does not cost
+//!   a message for each record.
 //!
 //! Servers answer NOERROR to changes they do not carry out (RFC 2136 §3.4.2.2: a CNAME beside other data).
 //! What was answered so is remembered with the SOA after it. A survey that finds that SOA and not the change has
@@ -63,6 +64,8 @@ pub(crate) async fn apply(
         return Err(Error::conflict(format!("the state of zone {} is not known", batch.scope.name)));
     };
     let mut work = Work::of(batch, &text, soa.serial);
+    let envelope = request::envelope(&text, &soa.data);
+    work.refuse_larger(usize::from(u16::MAX).saturating_sub(envelope));
     if !work.settled.is_empty() {
         journal.started(&work.settled.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await?;
         journal.finished(work.settled).await?;
@@ -72,7 +75,7 @@ pub(crate) async fn apply(
     }
     let doing = format!("update zone {}", batch.scope.name);
     let connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
-    let room = backend.config.max_message.saturating_sub(request::envelope(&text, &soa.data));
+    let room = backend.config.max_message.saturating_sub(envelope);
     let mut run =
         Run { connection, journal, zone, text, soa, doing, is_allowed: false, sets: HashMap::new() };
     let result = async {
@@ -120,6 +123,23 @@ impl<'b> Work<'b> {
             }
         }
         work
+    }
+
+    /// Settles what no message holds: all at one name has to be in one.
+    fn refuse_larger(&mut self, room: usize) {
+        let settled = &mut self.settled;
+        self.units.retain(|unit| {
+            let size: usize = unit.iter().map(|item| item.changes.size).sum();
+            if size > room {
+                let error = |id: &ResourceId| {
+                    Error::invalid(format!("{id} and what else changes at its name take {size} octets"))
+                        .hint("a message of DNS has at most 65535: declare fewer values")
+                };
+                let failed = |item: &Item<'_>| (item.action.id, Outcome::Failed(error(item.action.op.id())));
+                settled.extend(unit.iter().map(failed));
+            }
+            size <= room
+        });
     }
 }
 
@@ -231,15 +251,23 @@ impl Run<'_> {
     /// Sends a chunk; `is_followed` says that another one comes after it.
     async fn write(&mut self, chunk: Vec<Unit<'_>>, is_followed: bool) -> Result<(), Error> {
         let mut stack = vec![chunk];
-        while let Some(mut chunk) = stack.pop() {
+        let (mut refused, mut is_last_word) = (Vec::new(), false);
+        loop {
+            if stack.is_empty() && !is_last_word {
+                // What was refused may only have lacked something that came after it, as an MX its host: once more.
+                is_last_word = true;
+                stack.append(&mut refused);
+            }
+            let Some(mut chunk) = stack.pop() else { return Ok(()) };
             let failure = match self.update(records(&chunk)).await {
                 Ok(()) => {
                     self.is_allowed = true;
                     self.journal.finished(items(&chunk).map(done).collect()).await?;
                     self.sets.extend(items(&chunk).filter_map(content));
-                    let next = self.next(is_followed || !stack.is_empty()).await;
+                    let next = self.next(is_followed || !stack.is_empty() || !refused.is_empty()).await;
                     if let Err(error) = next {
-                        return self.give_up(error, stack.iter().flat_map(|chunk| ids(chunk))).await;
+                        let rest = stack.iter().chain(&refused).flat_map(|chunk| ids(chunk));
+                        return self.give_up(error, rest).await;
                     }
                     continue;
                 }
@@ -248,8 +276,8 @@ impl Run<'_> {
             let Failure::Refused { rcode: FORMERR | REFUSED | NOTZONE, error } = failure else {
                 let is_lost = matches!(failure, Failure::Lost(_));
                 let error = failure.into_error();
-                let rest =
-                    stack.iter().flat_map(|chunk| ids(chunk)).map(|id| (id, Outcome::Failed(error.clone())));
+                let rest = stack.iter().chain(&refused).flat_map(|chunk| ids(chunk));
+                let rest = rest.map(|id| (id, Outcome::Failed(error.clone())));
                 let own = ids(&chunk).map(|id| match is_lost {
                     true => (id, Outcome::Unknown(error.clone())),
                     false => (id, Outcome::Failed(error.clone())),
@@ -262,7 +290,7 @@ impl Run<'_> {
                 match self.update(Vec::new()).await {
                     Ok(()) => self.is_allowed = true,
                     Err(_) => {
-                        let all = stack.iter().chain([&chunk]).flat_map(|chunk| ids(chunk));
+                        let all = stack.iter().chain(&refused).chain([&chunk]).flat_map(|chunk| ids(chunk));
                         return self.give_up(error, all).await;
                     }
                 }
@@ -270,21 +298,25 @@ impl Run<'_> {
             if chunk.len() > 1 {
                 let second = chunk.split_off(chunk.len() / 2);
                 stack.extend([second, chunk]);
+            } else if is_last_word {
+                self.fail(&chunk, &error).await?;
             } else {
-                let failed = items(&chunk).map(|item| {
-                    let mut error = error.clone();
-                    error.message = format!(
-                        "{}, when asked to {} {}",
-                        error.message,
-                        item.action.op.word(),
-                        item.action.op.id()
-                    );
-                    (item.action.id, Outcome::Failed(error))
-                });
-                self.journal.finished(failed.collect()).await?;
+                refused.push(chunk);
             }
         }
-        Ok(())
+    }
+
+    /// Ends the actions that the server refuses for what they are.
+    async fn fail(&self, chunk: &[Unit<'_>], error: &Error) -> Result<(), Error> {
+        let failed = items(chunk).map(|item| {
+            let (word, id) = (item.action.op.word(), item.action.op.id());
+            let error = Error::new(error.kind, format!("{}, when asked to {word} {id}", error.message)).hint(
+                "the key may not change this record (`update-policy` of BIND, `acl` of Knot), or the server checks what \
+                 it holds, such as an MX or NS that points at a name of the zone without an address",
+            );
+            (item.action.id, Outcome::Failed(error))
+        });
+        self.journal.finished(failed.collect()).await
     }
 
     async fn update(&mut self, records: Vec<Record>) -> Result<(), Failure> {

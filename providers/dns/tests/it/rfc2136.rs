@@ -151,6 +151,23 @@ async fn one_refused_record_of_five_hundred_fails_alone_and_few_messages_find_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_refused_for_want_of_a_later_one_is_written_after_it() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let provider = provider_with(&server.address(), |_, _| {});
+    // BIND refuses an MX whose host in the zone is not there; the forbidden name has the batch taken apart.
+    let list = records(&[
+        "name: '@', type: MX, values: [10 zmail.example.com.]",
+        "name: forbidden, type: A, values: [192.0.2.1]",
+        "name: zmail, type: A, values: [192.0.2.25]",
+    ]);
+    let wanted = wanted(&*provider, &list);
+    let (batch, notes, result) = apply(&*provider, &server.cx(), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
+    assert!(notes.outcome(&batch, "forbidden.example.com./A").contains("when asked to create"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn powerdns_refuses_a_cname_beside_other_data_and_the_rest_is_written() {
     let server = Dnsd::with_example(Kind::PowerDns).await;
     let (provider, cx) = (server.provider(), server.cx());
@@ -256,6 +273,20 @@ async fn ten_thousand_records_are_a_few_messages_each_after_the_other() {
         let seen = observe(&*provider, &cx, ZONE).await.unwrap();
         assert!(diff(&*provider, &cx, ZONE, &wanted, &seen).await.is_empty(), "{kind:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_message_holds_fails_alone() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let mut list = a_records(2);
+    let texts: Vec<String> = (0..1_100).map(|i| format!("{i:060}")).collect();
+    list.push(format!("{{name: huge, type: TXT, values: [{}]}}", texts.join(", ")));
+    let wanted = wanted(&*provider, &list);
+    let (batch, notes, result) = apply(&*provider, &cx, ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
+    assert!(notes.outcome(&batch, "huge.example.com./TXT").contains("octets"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

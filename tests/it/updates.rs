@@ -1,0 +1,181 @@
+//! The whole way over dynamic updates: a commit, a real BIND, and the signatures between them.
+
+use crate::env::{Env, WIDE_GUARD, zone};
+use std::{
+    fs,
+    net::{TcpListener, UdpSocket},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const SECRET: &str = "c2VjcmV0LW9mLXRoZS10ZXN0LXNlcnZlcnMtMzItb2N0";
+const PATH: &str = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin";
+
+/// A BIND with the zone `example.com`, which ends with the test.
+struct Bind {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+impl Drop for Bind {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A number that is free for TCP and UDP alike.
+fn free_port() -> u16 {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address.port();
+        }
+    }
+}
+
+impl Bind {
+    fn start() -> Bind {
+        for _ in 0..5 {
+            let (directory, port) = (tempfile::tempdir().unwrap(), free_port());
+            let path = directory.path();
+            let zone = "$TTL 1h\n@ SOA ns1.example.net. hostmaster.example.net. 1 3h 1h 1w 5m\n@ NS ns1.example.net.\n";
+            fs::write(path.join("example.com.zone"), zone).unwrap();
+            let config = format!(
+                "options {{ directory \"{0}\"; pid-file none; session-keyfile \"{0}/session.key\"; recursion no;\n\
+                 managed-keys-directory \"{0}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n\
+                 notify no; dnssec-validation no; }};\ncontrols {{ }};\n\
+                 key reconciled. {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n\
+                 zone \"example.com\" {{ type primary; file \"example.com.zone\"; allow-transfer {{ key reconciled.; }};\n\
+                 update-policy {{ grant reconciled. zonesub ANY; }}; }};\n",
+                path.display()
+            );
+            fs::write(path.join("named.conf"), config).unwrap();
+            let child = Command::new("named")
+                .env("PATH", PATH)
+                .arg("-g")
+                .arg("-c")
+                .arg(path.join("named.conf"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("cannot start named: install bind9");
+            let mut server = Bind { child, port, directory };
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while server.child.try_wait().unwrap().is_none() && Instant::now() < deadline {
+                if server.ask("example.com", "SOA").contains("ns1.example.net.") {
+                    return server;
+                }
+                thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+        panic!("named did not come up in five attempts");
+    }
+
+    /// What the server answers, one record a line.
+    fn ask(&self, name: &str, kind: &str) -> String {
+        let output = Command::new("dig")
+            .env("PATH", PATH)
+            .args(["@127.0.0.1", "-p", &self.port.to_string(), "+short", "+tries=1", "+time=5", name, kind])
+            .output()
+            .expect("cannot run dig: install bind9-dnsutils");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Somebody else's change.
+    fn change(&self, lines: &str) {
+        let script = self.directory.path().join("script");
+        fs::write(&script, format!("server 127.0.0.1 {}\nzone example.com.\n{lines}\nsend\n", self.port))
+            .unwrap();
+        let key = format!("hmac-sha256:reconciled:{SECRET}");
+        let status = Command::new("nsupdate").env("PATH", PATH).args(["-y", &key]).arg(script).status();
+        assert!(status.expect("cannot run nsupdate: install bind9-dnsutils").success());
+    }
+}
+
+fn desk(server: &Bind) -> Env {
+    let env = Env::new();
+    env.write("tsig", &format!("{SECRET}\n"));
+    let key = env.path("tsig");
+    env.config(&format!(
+        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {WIDE_GUARD}}}",
+        server.port,
+        key.display()
+    ));
+    env
+}
+
+#[test]
+fn a_commit_reaches_bind_and_what_is_changed_by_hand_is_healed() {
+    let server = Bind::start();
+    let env = desk(&server);
+    let records = [
+        "{name: www, type: A, values: [192.0.2.1]}",
+        "{name: bücher, type: CNAME, values: [www.example.com.]}",
+        r#"{name: "@", type: MX, values: [{priority: 10, target: mail}]}"#,
+        "{name: mail, type: A, values: [192.0.2.25]}",
+    ];
+    env.push("zone.yaml", &zone("example.com", "bind", &records));
+    env.run(&["check"]).says(&["ok    provider bind: answers"]).hides(&["FAIL"]);
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["Zone/example.com#www/A", "192.0.2.1"]);
+    env.apply();
+    assert_eq!(server.ask("www.example.com", "A"), "192.0.2.1\n");
+    assert_eq!(server.ask("xn--bcher-kva.example.com", "CNAME"), "www.example.com.\n");
+    assert_eq!(server.ask("example.com", "MX"), "10 mail.example.com.\n");
+    env.run(&["plan", "--detailed-exitcode"]).exits(0);
+    server.change("update delete www.example.com. A\nupdate add www.example.com. 60 A 203.0.113.9");
+    env.run(&["plan", "--detailed-exitcode"]).exits(2).says(&["drift"]);
+    env.apply();
+    assert_eq!(server.ask("www.example.com", "A"), "192.0.2.1\n");
+    env.push("zone.yaml", &zone("example.com", "bind", &records[..1]));
+    env.apply();
+    assert_eq!(server.ask("example.com", "MX"), "");
+}
+
+#[test]
+fn what_the_protocol_cannot_do_is_said_with_what_to_do_instead() {
+    let server = Bind::start();
+    let env = desk(&server);
+    env.push("zone.yaml", &zone("example.org", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.run(&["plan"]).exits(1).says(&[
+        "zone example.org is not served by",
+        "hint:",
+        "never created over DNS",
+    ]);
+    env.push(
+        "zone.yaml",
+        &zone("example.com", "bind", &["{name: lb, type: ALIAS, values: [a.example.net.]}"]),
+    );
+    env.run(&["plan"]).exits(1).says(&["ALIAS records cannot be served by `bind`", "hint:"]);
+}
+
+#[test]
+fn a_wrong_secret_is_told_from_a_missing_key_and_never_shown() {
+    let server = Bind::start();
+    let env = desk(&server);
+    env.write("tsig", "d3Jvbmctc2VjcmV0LWNhbmFyeS13cm9uZy1zZWNyZXQ=\n");
+    env.run(&["check"]).exits(1).says(&["BADSIG", "hint:"]).hides(&["d3Jvbmct"]);
+    env.write("tsig", "not base64 canary\n");
+    env.run(&["check"]).exits(1).says(&["is not base64"]).hides(&["canary"]);
+}
+
+#[test]
+fn a_mistake_in_the_entry_has_its_place_and_says_what_to_write() {
+    let env = Env::new();
+    for (keys, words) in [
+        ("server: a", &["needs `tsig`", "write tsig:"][..]),
+        (
+            "server: a, tsig: {name: k., secret: {file: /k}, algoritm: x}",
+            &["config.yaml:6:", "did you mean `algorithm`"],
+        ),
+        ("server: a, tsig: {name: k., secret: {file: /k}, algorithm: hmac-md5}", &["hmac-sha256"]),
+        ("server: 'http://a', tsig: {name: k., secret: {file: /k}}", &["is no address", "127.0.0.1:53"]),
+        ("server: a, tsig: {name: 'a b', secret: {file: /k}}", &["is no name of a TSIG key"]),
+    ] {
+        env.config(&format!("  - {{name: bind, type: rfc2136, {keys}}}"));
+        env.run(&["plan"]).exits(1).says(words);
+    }
+}
