@@ -7,7 +7,7 @@
 use super::{
     Backend,
     client::Refusal,
-    xml::{self, SetBody, SetList, ZoneList},
+    xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
 use crate::{
     marker, name, rdata,
@@ -76,7 +76,7 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
     }
     let query = [("dnsname", zone), ("maxitems", ZONES)];
     let doing = format!("look up zone {zone}");
-    let call = backend.api.call::<ZoneList>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);
+    let call = backend.api.call::<ZonesByName>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);
     let list = call.await.map_err(Refusal::into_error)?;
     let found = collect(backend, &list.hosted_zones.list).remove(zone);
     remember(backend, zone, found)

@@ -13,6 +13,13 @@ pub(crate) struct ZoneList {
     pub(crate) next_marker: Option<String>,
 }
 
+/// The zones from a name on; of these only the first ones matter.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct ZonesByName {
+    pub(crate) hosted_zones: HostedZones,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct HostedZones {
     #[serde(rename = "HostedZone", default)]
