@@ -234,11 +234,7 @@ mod tests {
             "3 1 1 abcdef",
             json!({"data": {"usage": 3, "selector": 1, "matching_type": 1, "certificate": "abcdef"}}),
         );
-        check(
-            "HTTPS",
-            "1 . alpn=\"h2\"",
-            json!({"data": {"priority": 1, "target": ".", "value": "alpn=\"h2\""}}),
-        );
+        check("HTTPS", "1 . alpn=h2", json!({"data": {"priority": 1, "target": ".", "value": "alpn=h2"}}));
         assert!(write("LOC", "51 30 12.748 N").unwrap_err().message.contains("LOC cannot be written"));
         assert!(write("SRV", "1 2").is_err());
     }
