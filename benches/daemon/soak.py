@@ -147,10 +147,16 @@ class Soak:
         rrset |= {"name": name, "records": [{"content": content, "disabled": False}]}
         if kind == "deleted":
             rrset |= {"changetype": "DELETE", "records": []}
-        try:
-            self.desk.server.call("PATCH", f"/zones/{zone}.", {"rrsets": [rrset]})
-        except urllib.error.HTTPError as error:
-            raise SystemExit(f"error: by hand: {error.read()}")
+        # Its SQLite gives up at once on two who write at the same time: a person tries again.
+        for _ in range(50):
+            try:
+                self.desk.server.call("PATCH", f"/zones/{zone}.", {"rrsets": [rrset]})
+                break
+            except urllib.error.HTTPError as error:
+                said = error.read()
+                time.sleep(0.1)
+        else:
+            raise SystemExit(f"error: by hand: {said}")
         self.counts[f"by hand {kind}"] += 1
 
     def kill(self):
