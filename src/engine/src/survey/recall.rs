@@ -4,6 +4,8 @@
 //! Guarantees: nothing is recalled but a whole observation at the very version that the remote just named; a survey
 //! that was told to list everything recalls nothing. It deliberately keeps a bounded number of resources, those of the
 //! scopes that were looked at last.
+//! It takes for granted that what a provider with versions shows of a scope does not depend on what is desired there;
+//! a glance, which asks before that is known, does so too.
 
 use reconciled_provider::{Focus, Observation, Scope, Version};
 use std::{
