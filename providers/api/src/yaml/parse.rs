@@ -132,9 +132,8 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let mut seen = HashSet::with_capacity(entries.len());
-        match entries.iter().find(|(key, _)| !seen.insert(key.as_str())) {
-            Some((key, _)) => {
+        match second(&entries) {
+            Some(key) => {
                 let text = key.as_str().unwrap_or_default();
                 Err(self.refuse(key.span, format!("duplicate mapping key `{text}`")))
             }
@@ -214,6 +213,20 @@ impl<'a> Reader<'a> {
     fn refuse(&self, start: Span, message: impl Into<String>) -> Box<Problem> {
         Box::new(Problem::error(message).at(self.file, start))
     }
+}
+
+/// The first key that was there before.
+fn second(entries: &[(Node, Node)]) -> Option<&Node> {
+    // Most mappings have a few keys, which are compared faster than hashed.
+    if entries.len() <= 8 {
+        let is_there = |index: usize| {
+            let (before, key) = (&entries[..index], entries[index].0.as_str());
+            before.iter().any(|(other, _)| other.as_str() == key)
+        };
+        return (1..entries.len()).find(|index| is_there(*index)).map(|index| &entries[index].0);
+    }
+    let mut seen = HashSet::with_capacity(entries.len());
+    entries.iter().map(|(key, _)| key).find(|key| !seen.insert(key.as_str()))
 }
 
 /// What a tag says of a scalar.
