@@ -15,7 +15,7 @@ use super::{Exit, Out};
 use crate::{
     config::Environment,
     session::Failure,
-    source::{Oid, Received},
+    source::{Oid, Received, SourceError},
 };
 use clap::{Args as ClapArgs, Subcommand};
 use options::Options;
@@ -104,7 +104,14 @@ impl Update {
 fn received(environment: &Environment) -> Result<Received, Failure> {
     let directory = Path::new(environment.var("GIT_DIR").unwrap_or("."));
     let objects = environment.var("GIT_OBJECT_DIRECTORY");
-    Ok(Received::open(directory, objects, environment.var("GIT_ALTERNATE_OBJECT_DIRECTORIES"))?)
+    let opened = Received::open(directory, objects, environment.var("GIT_ALTERNATE_OBJECT_DIRECTORIES"));
+    opened.map_err(|error| match error {
+        SourceError::Corrupt { cause, .. } => Failure::hinted(
+            format!("{} cannot be read as the repository that is pushed to: {cause}", directory.display()),
+            "Git runs its hooks inside of it; where Git ran this one, `git fsck` says what is damaged",
+        ),
+        error => error.into(),
+    })
 }
 
 /// `` `a`, `b` and `c` ``, for names of sources.
@@ -131,6 +138,16 @@ mod tests {
         for wrong in ["", "x y z", &format!("{one} {one}")] {
             assert!(Update::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn outside_of_a_repository_nothing_is_said_of_mirrors() {
+        let empty = tempfile::tempdir().unwrap();
+        let path = empty.path().to_str().unwrap();
+        let environment = Environment::of([("GIT_DIR", path)]);
+        let failure = received(&environment).err().unwrap();
+        assert!(failure.to_string().contains("the repository that is pushed to"), "{failure}");
+        assert!(failure.hint().unwrap().contains("git fsck"));
     }
 
     #[test]
