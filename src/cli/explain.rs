@@ -182,6 +182,7 @@ fn text(what: &str, found: &Explanation) -> String {
             _ => format!("{what} is in sync\n"),
         };
     }
+    rollbacks(found, &mut text);
     if !found.now.is_empty() {
         text.push_str("\nnow:\n");
     }
@@ -260,6 +261,20 @@ fn text(what: &str, found: &Explanation) -> String {
         text.push('\n');
     }
     text.lines().map(|line| crate::render::clean(line) + "\n").collect()
+}
+
+/// Writes what a person keeps at an earlier revision: what is declared below is what was declared then.
+fn rollbacks(found: &Explanation, text: &mut String) {
+    for pin in &found.pins {
+        let until = pin.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let (what, label, since, actor) = (&pin.address, &pin.label, pin.since, &pin.actor);
+        let _ = writeln!(
+            text,
+            "{what} is rolled back to {label} since {since}{until} by {actor}: {}",
+            pin.reason
+        );
+        let _ = writeln!(text, "  hint: to let it go on: reconciled resume {what}");
+    }
 }
 
 /// Writes how a resource stands: both conditions, and what they are about where all is not well.

@@ -11,7 +11,8 @@ use super::{
 use crate::{
     session::{Failure, Session},
     store::{
-        ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, Reader, SuspensionEntry,
+        ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry, Reader,
+        SuspensionEntry,
     },
 };
 use reconciled_engine::{
@@ -44,6 +45,9 @@ pub struct Explanation {
     pub holds: Vec<HoldEntry>,
     /// Who stopped it.
     pub suspensions: Vec<SuspensionEntry>,
+    /// What a person keeps at an earlier revision.
+    #[serde(default)]
+    pub pins: Vec<PinEntry>,
     /// What is declared, what is there, and what would be done about it, from a look now.
     pub now: Vec<Now>,
     /// What is tracked, or declared and not brought about yet, and how it stands.
@@ -131,8 +135,11 @@ pub async fn explain(
     let known = reader.suspensions().await.map_err(Failure::Remote)?;
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
+    let pins = reader.pins().await.map_err(Failure::Remote)?;
+    let pins = pins.iter().filter(|pin| super::rollback::concerns(&meant, pin));
     let mut answer = Explanation {
         conditions: status.conditions,
+        pins: pins.map(PinEntry::from).collect(),
         holds: status.holds,
         suspensions,
         tracked: stands.resources(tracked, |address| is_meant_here(&meant, address)),

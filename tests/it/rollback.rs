@@ -42,6 +42,12 @@ fn what_is_rolled_back_stays_there_until_a_commit_changes_it_and_the_rest_goes_o
     assert!(served(&server, "192.0.2.1", "192.0.2.12"), "{:?}", server.rrsets(ZONE));
     env.run(&["status"]).exits(0).says(&["ROLLED BACK (1)", "Zone/example.com#www/A", "it is down"]);
     env.run(&["plan", "--detailed-exitcode"]).exits(0).says(&["kept at", "it is down"]);
+    env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&[
+        "is rolled back to",
+        "it is down",
+        "hint: to let it go on: reconciled resume Zone/example.com#www/A",
+    ]);
+    env.run(&["explain", "Zone/example.com#mail/A"]).exits(0).hides(&["rolled back"]);
 
     // The other goes on with newer commits; a restart changes nothing.
     env.push("zone.yaml", &zone_of("192.0.2.11", "192.0.2.22"));
