@@ -150,6 +150,8 @@ impl Slot {
 /// - `normalize(export(normalize(x))) == normalize(x)`, and `export(observe())` plans nothing;
 /// - a desired id that exists remotely is in the observation, tracked or not, where
 ///   [`ProviderInfo::finds_untracked`] says so;
+/// - where [`ProviderInfo::lists`] says so, an observation of a whole scope does not depend on what is desired: it is
+///   used again while the version stands;
 /// - an error is never an empty list: what could not be read is an `Err` or `complete: false`.
 ///
 /// `docs/writing-a-provider.md` builds one from nothing.

@@ -173,6 +173,7 @@ const LAWS: &[(&str, Run)] = laws![
     reading::a_second_pass_does_nothing,
     reading::what_is_desired_is_observed_though_nothing_is_tracked,
     reading::a_focus_is_covered,
+    reading::a_list_does_not_depend_on_what_is_desired,
     reading::what_was_observed_and_exported_plans_nothing,
     reading::what_was_created_is_discovered,
     reading::health_speaks_of_what_was_asked_for,

@@ -71,6 +71,21 @@ pub(super) async fn a_focus_is_covered(play: &Play<'_>) -> Check {
     Ok(())
 }
 
+pub(super) async fn a_list_does_not_depend_on_what_is_desired(play: &Play<'_>) -> Check {
+    let (process, desired) = play.start_with(Sample::Initial).await?;
+    let info = process.provider.info();
+    if !info.lists {
+        return skip("it cannot list, so it sees what it is asked for");
+    }
+    let changed = play.desired(&process, Sample::Changed).await?;
+    let all = process.observe(&desired).await?;
+    for other in [&[][..], &changed] {
+        let seen = process.look(&Focus::All, other, &[]).await?;
+        ensure!(seen == all, "the same scope is {all:?}, and with other wishes {seen:?}");
+    }
+    Ok(())
+}
+
 pub(super) async fn what_was_observed_and_exported_plans_nothing(play: &Play<'_>) -> Check {
     let (process, desired) = play.start_with(Sample::Initial).await?;
     let seen = process.observe(&desired).await?;

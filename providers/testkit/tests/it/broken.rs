@@ -25,6 +25,7 @@ enum Mistake {
     HidesWhatIsNotTracked,
     ForgetsToCover,
     ShowsAnotherForm,
+    ShowsWhatIsWished,
     VersionNeverMoves,
     ForgetsMarks,
     MergesOthersAway,
@@ -110,6 +111,10 @@ impl Observer for Broken {
                 .resources
                 .iter_mut()
                 .for_each(|o| *o = Observed::new(o.id.clone(), [&o.bytes[..], b" "].concat())),
+            Mistake::ShowsWhatIsWished => seen.resources.retain(|o| {
+                let wish = want.desired.iter().find(|r| r.id == o.id);
+                wish.is_none_or(|r| r.spec.hash() == Some(o.hash))
+            }),
             Mistake::ForgetsMarks => seen.resources.iter_mut().for_each(|o| o.owner = Owner::Unmarked),
             _ => {}
         }
@@ -325,6 +330,7 @@ fn a_mistake_in_reading_is_found() {
     let untracked = "what_is_desired_is_observed_though_nothing_is_tracked";
     check(Role::Zone, Mistake::HidesWhatIsNotTracked, untracked);
     check(Role::Zone, Mistake::ForgetsToCover, "a_focus_is_covered");
+    check(Role::Zone, Mistake::ShowsWhatIsWished, "a_list_does_not_depend_on_what_is_desired");
     check(Role::Zone, Mistake::ShowsAnotherForm, "what_was_created_is_observed_as_desired");
     let version = "a_version_stands_while_nothing_changes_and_moves_when_something_does";
     check(Role::Zone, Mistake::VersionNeverMoves, version);
