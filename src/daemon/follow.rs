@@ -360,7 +360,8 @@ impl Loop {
         let snapshots: Vec<Snapshot> =
             self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
-        self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+        let has_consent =
+            self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
         self.writing.end_pins(&outlook.pins).await?;
         let has_errors = outlook.has_errors();
         let messages: BTreeMap<Arc<str>, Vec<String>> =
@@ -376,7 +377,17 @@ impl Loop {
             generations.extend(self.writing.db.generations(source).await?);
         }
         let desired = Arc::new(Desired { generations: Some(Arc::new(generations)), ..desired });
-        let changed = changed(&self.outlook.desired, &desired);
+        // Where any scope may be meant, those that only the inventory knows are too.
+        let everything = || {
+            let known = self.scheduler.standing().into_keys();
+            let declared = self.outlook.desired.scopes.keys().chain(desired.scopes.keys());
+            known.chain(declared.cloned()).collect()
+        };
+        let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
+        // A commit that came into force may consent to what waits elsewhere.
+        if has_consent {
+            changed.extend(held(&self.scheduler));
+        }
         for message in messages.values().flatten() {
             tracing::warn!(message = message.trim(), "manifest problem");
         }
@@ -538,6 +549,13 @@ impl Loop {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         change(shown.sources.entry(name.clone()).or_default());
     }
+}
+
+/// The scopes in which something waits for a person.
+pub(super) fn held(scheduler: &Scheduler) -> Vec<Scope> {
+    let waits = |stance| matches!(stance, Stance::Held | Stance::Stalled);
+    let standing = scheduler.standing().into_iter();
+    standing.filter(|(_, standing)| waits(standing.stance)).map(|(scope, _)| scope).collect()
 }
 
 fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> BoxFuture<'static, Polled> {

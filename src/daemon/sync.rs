@@ -3,7 +3,7 @@
 //! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
 //! Telling never holds up a pass: who reads too slowly misses lines, never the end.
 
-use super::{Instance, News};
+use super::{Instance, News, follow::held};
 use crate::{
     config::Approver,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
@@ -126,6 +126,10 @@ async fn follow(
     if is_push {
         // Race: a poll may have found the commit before the question came; then its passes are under way.
         scopes.extend(busy(instance, source.as_deref()));
+        // The push may have consented to what an earlier one had held.
+        let released = released(instance).await?;
+        instance.scheduler.wake(released.clone(), Priority::Operator, Focus::All);
+        scopes.extend(released);
     }
     tell(lines, SyncLine::Begun { scopes: scopes.len() }).await;
     let end = |outcome, outcomes, left| SyncLine::End {
@@ -203,10 +207,20 @@ async fn follow(
 
 /// Has the scopes of a domain looked at: somebody consented.
 pub(crate) fn consented(instance: &Instance) {
-    let standing = instance.scheduler.standing();
-    let waits = |standing: &Standing| matches!(standing.stance, Stance::Held | Stance::Stalled);
-    let scopes = standing.into_iter().filter(|(_, s)| waits(s)).map(|(scope, _)| scope);
-    instance.scheduler.wake(scopes.collect::<Vec<_>>(), Priority::Operator, Focus::All);
+    instance.scheduler.wake(held(&instance.scheduler), Priority::Operator, Focus::All);
+}
+
+/// The scopes in which something is held that somebody consented to.
+async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Failure> {
+    let db = &instance.writing.db;
+    let mut domains = BTreeSet::new();
+    for hold in db.holds().await? {
+        if db.approval(hold.digest).await?.is_some() {
+            domains.insert(hold.domain);
+        }
+    }
+    let is_in = |scope: &Scope| domains.contains(&scope.provider) || domains.contains(&*scope.to_string());
+    Ok(instance.scheduler.standing().into_keys().filter(is_in).collect())
 }
 
 fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {

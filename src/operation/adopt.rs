@@ -174,7 +174,7 @@ fn nothing(survey: &Survey, pattern: &Pattern, text: &str) -> Failure {
     let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
     let tracked = views
         .clone()
-        .flat_map(|view| &view.memory.rows)
+        .flat_map(|view| view.memory.rows.iter())
         .filter(|row| pattern.matches(&row.address, row.manifest.group()))
         .count();
     let planned: Vec<String> = views

@@ -7,11 +7,12 @@ use reconciled_engine::Desired;
 use reconciled_provider::{Resource, Scope};
 use std::collections::BTreeSet;
 
-/// The scopes in which `after` differs from `before`; all of both when a source changed what it may prune.
-pub(crate) fn changed(before: &Desired, after: &Desired) -> BTreeSet<Scope> {
+/// The scopes in which `after` differs from `before`. None when a source changed what it may prune: then any may, also
+/// one that only the inventory knows.
+pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scope>> {
     let names = || before.scopes.keys().chain(after.scopes.keys()).cloned();
     if !same_sources(before, after) {
-        return names().collect();
+        return None;
     }
     let differs = |scope: &Scope| {
         let (old, new) = (before.in_scope(scope), after.in_scope(scope));
@@ -19,7 +20,7 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> BTreeSet<Scope> {
             || old.len() != new.len()
             || !old.iter().zip(new).all(|(old, new)| same(before, old, after, new))
     };
-    names().filter(differs).collect()
+    Some(names().filter(differs).collect())
 }
 
 fn same_sources(before: &Desired, after: &Desired) -> bool {
@@ -46,4 +47,28 @@ fn same(before: &Desired, old: &Resource, after: &Desired, new: &Resource) -> bo
         && was.content == is.content
         && was.after == is.after
         && was.moved_from == is.moved_from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_engine::SourceState;
+
+    fn of(sources: &[(&str, bool)]) -> Desired {
+        let state = |prunes: &bool| SourceState { prunes: *prunes, ..SourceState::default() };
+        let sources = sources.iter().map(|(name, prunes)| ((*name).into(), state(prunes)));
+        let scopes = [(Scope::new("pdns", "a"), Vec::new())].into();
+        Desired { sources: sources.collect(), scopes, ..Desired::default() }
+    }
+
+    #[test]
+    fn a_source_that_may_prune_again_may_mean_any_scope() {
+        let (frozen, whole) = (of(&[("infra", false)]), of(&[("infra", true)]));
+        assert_eq!(changed(&frozen, &whole), None);
+        assert_eq!(changed(&whole, &whole), Some(BTreeSet::new()));
+        let less = Desired { scopes: Default::default(), ..of(&[("infra", true)]) };
+        assert_eq!(changed(&whole, &less), Some(BTreeSet::new()), "an empty scope is none");
+        let exclusive = Desired { exclusive: [Scope::new("pdns", "a")].into(), ..of(&[("infra", true)]) };
+        assert_eq!(changed(&whole, &exclusive), Some([Scope::new("pdns", "a")].into()));
+    }
 }

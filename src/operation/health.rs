@@ -103,7 +103,7 @@ impl Known {
         let mut conditions = BTreeMap::new();
         for condition in &status.conditions {
             if let Some(id) = &condition.id {
-                // The first of several is the one that counts most: they are sorted.
+                // The first of several is told; the others follow from what keeps it.
                 conditions.entry(key(&condition.scope, id)).or_insert_with(|| condition.clone());
             }
         }

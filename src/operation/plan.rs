@@ -92,21 +92,22 @@ pub(super) async fn plan_of(
     Ok((outlook, document))
 }
 
-/// What would change if `snapshots` took the place of `in_force`: only scopes for which that makes a difference are
-/// looked at.
+/// What would change if `snapshots` took the place of `in_force`: only the scopes for which that makes a difference are
+/// looked at, and those that are `held`, which somebody may consent to.
 pub(super) async fn plan_from(
     session: &Session,
     reader: &Reader,
     snapshots: Vec<Snapshot>,
     in_force: &Desired,
+    held: &BTreeSet<Scope>,
     form: &Form,
 ) -> Result<(Outlook, Document), Failure> {
     let outlook = session.load(snapshots, reader).await?;
-    let changed = changed(in_force, &outlook.desired);
-    let scopes: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
-    let untouched = scopes.len().saturating_sub(changed.len());
-    let options = SurveyOptions { only: Some(changed), ..SurveyOptions::default() };
+    let only = changed(in_force, &outlook.desired).map(|changed| &changed | held);
+    let options = SurveyOptions { only, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
+    let declared: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
+    let untouched = declared.into_iter().filter(|scope| !survey.scopes.contains_key(*scope)).count();
     let document = Document { untouched, ..consented(session, survey, &outlook, form) };
     Ok((outlook, document))
 }

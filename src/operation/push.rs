@@ -19,10 +19,10 @@ use crate::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reconciled_engine::{Desired, Store, store::Hold};
-use reconciled_provider::Hash;
+use reconciled_provider::{Hash, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 /// Who follows this repository?
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -282,9 +282,14 @@ pub async fn push(
     let most = |of: fn(Limits) -> u64| meant.iter().map(|s| of(session::tree_limits(s))).max().unwrap_or(0);
     let limits = Limits { file: most(|l| l.file), tree: most(|l| l.tree), ..Limits::default() };
     let tree = ask.upload.tree(limits)?;
+    // Consent may be to what an earlier commit had held, where this one changes nothing.
+    let held = match ask.approve.is_empty() && ask.trailers.is_empty() {
+        true => BTreeSet::new(),
+        false => held_scopes(&db.holds().await?, in_force),
+    };
     let plan = async || {
         let snapshots = session.as_pushed(meant, &ask.commit, &tree, db.reader()).await?;
-        plan_from(session, db.reader(), snapshots, in_force, &ask.form).await
+        plan_from(session, db.reader(), snapshots, in_force, &held, &ask.form).await
     };
     let (mut outlook, mut document) = plan().await?;
     let unverified = unverified(&tracked, ask)?;
@@ -314,6 +319,15 @@ pub async fn push(
         unverified,
         document,
     })
+}
+
+/// The scopes of guard domains in which something is held.
+fn held_scopes(holds: &[Hold], in_force: &Desired) -> BTreeSet<Scope> {
+    let domains: BTreeSet<&str> = holds.iter().map(|hold| &*hold.domain).collect();
+    let is_held =
+        |scope: &&Scope| domains.contains(&*scope.provider) || domains.contains(&*scope.to_string());
+    let of_itself = domains.iter().filter_map(|domain| domain.parse().ok());
+    in_force.scopes.keys().filter(is_held).cloned().chain(of_itself).collect()
 }
 
 /// What each source that wants signatures would say about the push.

@@ -298,7 +298,7 @@ impl Session {
         let mut owners = Owners::new();
         let scopes: BTreeSet<&Scope> = loaded.contested.iter().map(|(scope, _)| scope).collect();
         for scope in scopes {
-            for row in store.scope(scope).await?.rows {
+            for row in store.scope(scope).await?.rows.iter() {
                 let key = (scope.clone(), row.tracked.id.clone());
                 if loaded.contested.contains(&key) {
                     owners.insert(key, row.manifest.source().into());
@@ -348,6 +348,13 @@ impl Session {
             drop(cache);
             drop(requests);
             drop(files);
+            let counts = loaded.counts;
+            tracing::debug!(
+                parsed = counts.parsed,
+                normalized = counts.normalized,
+                kept = counts.kept,
+                "loaded"
+            );
             Ok((snapshots, loaded))
         })
         .await

@@ -73,13 +73,13 @@ impl Writing {
     /// Brings the revisions of `snapshots` into force, and what their commits consent to: from here on an older plan
     /// writes nothing.
     ///
-    /// `confirm_path` takes a changed `path` as consented to.
+    /// `confirm_path` takes a changed `path` as consented to. Returns whether any of the commits consents to something.
     pub async fn bring_into_force(
         &self,
         snapshots: &[&Snapshot],
         desired: &Desired,
         confirm_path: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let mut writes = Vec::new();
         for snapshot in snapshots {
             let manifests: Vec<(ManifestKey, _)> = desired
@@ -122,10 +122,11 @@ impl Writing {
             }
             writes.push(Write::InForce { revision, manifests, at });
         }
+        let has_consent = writes.iter().any(|write| matches!(write, Write::Approve(_)));
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }
-        Ok(())
+        Ok(has_consent)
     }
 }
 

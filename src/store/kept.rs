@@ -1,7 +1,8 @@
 //! Rows of the scopes that were read last, kept in memory: a pass over 10,000 rows that changes one reads one.
 //!
-//! Guarantees: what is kept is what the database holds at the stamp that the same snapshot read, whoever wrote it; a
-//! stamp is never used twice. It deliberately keeps nothing until it is told how much it may.
+//! Guarantees: what is kept is what the database holds at the stamp that the same snapshot read, whichever process wrote
+//! it and raised that (SQL by hand has to raise it too); a stamp is never used twice. It deliberately keeps nothing until
+//! it is told how much it may.
 
 use super::rows::{address, at, ms};
 use reconciled_engine::{Row, RowState, Write};
@@ -55,7 +56,7 @@ impl Kept {
     }
 
     /// Keeps the rows of `scope` as they are at `stamp`, unless newer ones are kept.
-    pub(super) fn put(&self, scope: &Scope, stamp: i64, rows: &[Row]) {
+    pub(super) fn put(&self, scope: &Scope, stamp: i64, rows: Arc<Vec<Row>>) {
         if rows.len() >= self.most.load(Ordering::Relaxed) {
             return;
         }
@@ -64,7 +65,7 @@ impl Kept {
             return;
         }
         scopes.retain(|entry| entry.scope != *scope);
-        scopes.push_back(Entry { scope: scope.clone(), stamp, rows: Arc::new(rows.to_vec()) });
+        scopes.push_back(Entry { scope: scope.clone(), stamp, rows });
         self.trim(&mut scopes);
     }
 

@@ -40,10 +40,10 @@ pub(super) async fn one(
     let stamp = rows::stamp(conn, &name).await?;
     let mut many = Many::new();
     match kept.at(scope, stamp) {
-        Some(rows) => many.entry(scope.clone()).or_default().rows = rows.to_vec(),
+        Some(rows) => many.entry(scope.clone()).or_default().rows = rows,
         None => {
             inventory(conn, seal, (&name, &name), &mut many).await?;
-            kept.put(scope, stamp, many.get(scope).map_or(&[], |memory| &memory.rows));
+            kept.put(scope, stamp, many.get(scope).map_or_else(Arc::default, |memory| memory.rows.clone()));
         }
     }
     besides(conn, seal, (&name, &name), &mut many).await?;
@@ -145,7 +145,7 @@ async fn documents(conn: &mut SqliteConnection, (first, last): (&str, &str), man
 /// Files rows of one scope.
 fn keep(many: &mut Many, list: Vec<Row>) {
     if let Some(scope) = list.first().map(|row| row.scope.clone()) {
-        many.entry(scope).or_default().rows = list;
+        many.entry(scope).or_default().rows = list.into();
     }
 }
 

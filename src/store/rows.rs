@@ -218,6 +218,24 @@ pub(super) async fn remove(conn: &mut SqliteConnection, scope: &Scope, ids: &[Re
     Ok(done.rows_affected() > 0)
 }
 
+/// Forgets what is remembered of scopes in which nothing is tracked or declared any more. Stamps stay: they are never
+/// used twice.
+pub(super) async fn sweep(conn: &mut SqliteConnection) -> Result<()> {
+    let sweeps = [
+        "DELETE FROM document WHERE manifest NOT IN (SELECT key FROM manifest)
+         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = document.scope)",
+        "DELETE FROM looked_at WHERE scope NOT IN (SELECT scope FROM document)
+         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = looked_at.scope)",
+        "DELETE FROM health WHERE scope NOT IN (SELECT scope FROM document)
+         AND NOT EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = health.scope)
+         AND NOT EXISTS (SELECT 1 FROM condition WHERE condition.scope = health.scope)",
+    ];
+    for sweep in sweeps {
+        sqlx::query(sweep).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
 /// Reads one row of [`SELECT`].
 pub(super) fn get(row: &SqliteRow, names: &mut Names, seal: Option<&Seal>) -> Result<Row> {
     let line: Line<'_> = parse_json(row.try_get(0)?)?;

@@ -1,4 +1,5 @@
 mod kept;
+mod sweep;
 
 use super::*;
 use futures_util::future::join_all;
@@ -187,7 +188,7 @@ async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
     rows.push(rich_row("z/A"));
     rows.push(Row { state: RowState::Applied, written_at: NOW, drift: Drift::Warn, ..row("zz/A") });
     db.commit(vec![Write::Rows(rows.clone())]).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, rows);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
     let other = rich_row("z/A");
     let other = Row { tracked: Tracked { private: Sealed::default(), ..other.tracked }, ..other };
     db.commit(vec![Write::Rows(vec![other.clone()]), Write::Settled(zone(), vec!["zz/A".into()])])
@@ -199,7 +200,7 @@ async fn rows_read_back_as_they_were_written_and_stay_after_a_restart() {
     rows[300].state = RowState::Settled;
     db.close().await;
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
-    assert_eq!(db.all().await.unwrap().remove(&zone()).unwrap().rows, rows);
+    assert_eq!(*db.all().await.unwrap().remove(&zone()).unwrap().rows, rows);
     assert_eq!(db.rows_of(&key("example.com")).await.unwrap(), rows);
     assert_eq!(db.rows_of(&key("none")).await.unwrap(), []);
 }
@@ -404,7 +405,7 @@ async fn a_writer_whose_epoch_is_over_writes_nothing() {
     assert_eq!(first.recovered().await.unwrap_err().kind, ErrorKind::Conflict);
     second.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
     let rows = first.scope(&zone()).await.unwrap().rows;
-    assert_eq!(rows, [row("b")], "readers of the old writer see what the new one committed");
+    assert_eq!(*rows, [row("b")], "readers of the old writer see what the new one committed");
 }
 
 #[tokio::test]
@@ -699,7 +700,7 @@ async fn a_reader_creates_nothing_and_reads_beside_a_writer() {
     let db = Db::open_writer(&dir, create()).await.unwrap();
     let reader = Reader::open(&dir, clock).await.unwrap();
     db.commit(vec![Write::Rows(vec![rich_row("a")])]).await.unwrap();
-    assert_eq!(reader.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
+    assert_eq!(*reader.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
     let refused = reader.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::PermissionDenied);
     let mut conn = reader.conn().await.unwrap();
@@ -748,7 +749,7 @@ async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_readi
     let error = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap_err();
     assert!(matches!(error, StoreError::OlderSchema { found: 0, .. }), "{error:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("a")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
     let copy = open::read_pool(&dir.path().join("state.db.schema-0")).await.unwrap();
     let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&copy).await.unwrap();
     assert_eq!(rows, 1);
@@ -822,11 +823,11 @@ async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() 
     assert!(error.message.contains("no space left") && error.message.contains("state.db"), "{error}");
     assert!(error.hint.is_some());
     let memory = db.scope(&zone()).await.unwrap();
-    assert_eq!((memory.rows, memory.open.len()), (vec![row("a")], 0));
+    assert_eq!((&**memory.rows, memory.open.len()), (&[row("a")][..], 0));
     let small = || db.commit(vec![Write::Rows(vec![row("b")])]);
     let (first, full, last) = futures_util::join!(small(), db.commit(too_much()), small());
     assert!(first.is_ok() && full.is_err() && last.is_ok(), "a small commit in the same group goes through");
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
     db.close().await;
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     db.commit(too_much()).await.unwrap();
@@ -851,7 +852,7 @@ async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     assert!(restored.epoch > epoch);
     assert!(restored.replaced.unwrap().exists());
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
     assert!(db.epoch() > restored.epoch);
     let events = db.reader().events(&EventFilter::default(), 0, 10).await.unwrap();
     assert_eq!(events.iter().map(|e| e.kind.as_str()).collect::<Vec<_>>(), ["restored"]);
@@ -872,7 +873,7 @@ async fn what_cannot_be_restored_replaces_nothing() {
     let empty = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
     assert!(matches!(empty, StoreError::Foreign(_)), "{empty:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("a")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
 }
 
 #[tokio::test]
@@ -884,7 +885,7 @@ async fn a_restore_into_a_new_directory_needs_no_database_there() {
     let other = dir.path().join("other");
     assert_eq!(restore(&other, &file, &At(NOW)).await.unwrap().replaced, None);
     let db = Db::open_writer(&other, existing()).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("a")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
 }
 
 #[tokio::test]
@@ -900,10 +901,10 @@ async fn ids_that_look_like_sql_or_glob_are_only_texts() {
     ])
     .await
     .unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, rows);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, rows);
     assert_eq!(db.scope(&zone()).await.unwrap().open.len(), rows.len());
     db.commit(vec![Write::Gone(zone(), odd.iter().map(|id| ResourceId::from(*id)).collect())]).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, []);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, []);
 }
 
 fn suspension(id: &str, until: Option<Duration>) -> Suspension {

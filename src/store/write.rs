@@ -12,12 +12,12 @@ use super::{
 };
 use reconciled_engine::{
     Write,
-    store::{Approval, ClaimRow, Condition, Consent, Converged, Hold, KnownVersion, Revision},
+    store::{Approval, ClaimRow, Condition, ConditionKind, Consent, Converged, Hold, KnownVersion, Revision},
 };
-use reconciled_provider::{Hash, Lives, ManifestKey, ResourceId, Scope, Version};
+use reconciled_provider::{Address, Hash, Lives, ManifestKey, ResourceId, Scope, Version};
 use sqlx::{Row as _, SqliteConnection};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -106,10 +106,12 @@ async fn conditions(
     let mut memory = super::memory::Many::new();
     super::memory::conditions(conn, (&name, &name), &mut memory).await?;
     let old = memory.remove(scope).unwrap_or_default().conditions;
+    // Of several that say the same the first counts.
+    let known: HashMap<_, _> = old.iter().rev().map(|condition| (trouble(condition), condition)).collect();
     let new: Vec<Condition> = list
         .iter()
         .map(|condition| {
-            let before = old.iter().find(|before| is_same_trouble(before, condition));
+            let before = known.get(&trouble(condition));
             let since = if condition.since.is_zero() { now } else { condition.since };
             Condition { since: before.map_or(since, |before| before.since), ..condition.clone() }
         })
@@ -118,8 +120,8 @@ async fn conditions(
         return Ok(());
     }
     // Of whom nothing is said any more is well since now.
-    let is_named = |id: &ResourceId| new.iter().any(|condition| condition.id.as_ref() == Some(id));
-    let well = old.iter().filter_map(|condition| condition.id.as_ref()).filter(|id| !is_named(id));
+    let named: HashSet<&ResourceId> = new.iter().filter_map(|condition| condition.id.as_ref()).collect();
+    let well = old.iter().filter_map(|condition| condition.id.as_ref()).filter(|id| !named.contains(id));
     let well: Vec<&str> = well.map(|id| &*id.0).collect();
     sqlx::query(
         "UPDATE inventory SET synced_at = ?3, healthy_at = ?3
@@ -152,9 +154,10 @@ async fn conditions(
     Ok(())
 }
 
-/// The message is left out: an error text that varies from try to try is still the same trouble.
-fn is_same_trouble(a: &Condition, b: &Condition) -> bool {
-    (&a.id, &a.address, a.kind, &a.reason) == (&b.id, &b.address, b.kind, &b.reason)
+/// What tells one trouble from another. The message is left out: an error text that varies from try to try is still
+/// the same trouble.
+fn trouble(condition: &Condition) -> (Option<&ResourceId>, Option<&Address>, ConditionKind, &str) {
+    (condition.id.as_ref(), condition.address.as_ref(), condition.kind, &condition.reason)
 }
 
 /// Conditions as they read back: times cut to milliseconds.
@@ -220,9 +223,9 @@ async fn in_force(
     .bind(revision.source.clone())
     .bind(generation)
     .bind(json(&changed))
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
-    Ok(())
+    rows::sweep(conn).await
 }
 
 async fn put_hold(conn: &mut SqliteConnection, hold: &Hold) -> Result<()> {

@@ -19,7 +19,7 @@ pub(crate) struct Pdns {
     pub(crate) url: String,
     pub(crate) key: String,
     log: String,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Drop for Pdns {
@@ -45,7 +45,7 @@ impl Pdns {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).expect("the rig did not start a server");
         let text = |name: &str| told[name].as_str().unwrap().to_owned();
-        Pdns { child, url: text("url"), key: text("key"), log: text("log"), _directory: directory }
+        Pdns { child, url: text("url"), key: text("key"), log: text("log"), directory }
     }
 
     /// `HOST:PORT` of the API.
@@ -96,6 +96,19 @@ impl Pdns {
             &format!("/zones/{zone}."),
             &serde_json::json!({"rrsets": [{"name": format!("{name}.{zone}."), "type": kind, "changetype": "DELETE"}]}),
         );
+    }
+
+    /// Adds an RRset in the database, past the API: no serial tells of it.
+    pub(crate) fn sneak(&self, zone: &str, name: &str, kind: &str, value: &str) {
+        let database = self.directory.path().join("pdns.sqlite3");
+        let sql = format!(
+            "INSERT INTO records (domain_id, name, type, content, ttl, disabled, ordername, auth) \
+             SELECT id, '{name}.{zone}', '{kind}', '{value}', 300, 0, '{name}', 1 FROM domains WHERE name = '{zone}'"
+        );
+        let program = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1], timeout=30); \
+                       assert d.execute(sys.argv[2]).rowcount == 1; d.commit()";
+        let status = Command::new("python3").args(["-c", program]).arg(database).arg(sql).status().unwrap();
+        assert!(status.success());
     }
 
     /// Makes a zone by hand.

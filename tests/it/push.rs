@@ -242,6 +242,51 @@ fn where_held_pushes_are_taken_what_is_held_waits() {
     env.git(&["commit", "-q", "-m", "other"]);
     push(&env, &[]).exits(0);
     assert_eq!(server.rrsets("example.net"), addresses(&[("www", "192.0.2.1")]));
+    // A push that changes something else may consent to what still waits.
+    let status = env.run(&["status"]).exits(0);
+    let digest = status.stdout.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
+    env.write("work/other.yaml", &zone("example.net", "pdns", &[WWW, MAIL]));
+    env.git(&["commit", "-q", "-a", "-m", "more"]);
+    let consents = push(&env, &["-o", &format!("reconciled.approve={digest}")]).exits(0);
+    consents.says(&["APPROVED"]).hides(&["is not the digest of anything"]);
+    wait_for("what was held is done", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+}
+
+#[test]
+fn a_trailer_consents_to_what_an_earlier_commit_had_held() {
+    let server = Pdns::start();
+    let env = desk(&server, "", ", approve: [socket, trailer]");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
+    let _daemon = Daemon::ready(&env);
+    commit(&env, &[WWW, MAIL, API, FTP]);
+    push(&env, &[]).exits(0);
+    commit(&env, &[WWW]);
+    push(&env, &[]).exits(0).says(&["waits for consent"]);
+    let status = env.run(&["status", "-o", "json"]).exits(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let digest = status["holds"][0]["digest"].as_str().unwrap().to_owned();
+    env.write("work/README.md", "words\n");
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "-m", &format!("words\n\nReconciled-Approve: {digest}")]);
+    push(&env, &[]).exits(0);
+    wait_for("what was held is done", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+}
+
+#[test]
+fn what_somebody_made_past_the_api_is_not_overwritten_by_a_push() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let _daemon = Daemon::ready(&env);
+    commit(&env, &[WWW]);
+    push(&env, &[]).exits(0);
+    // The daemon has seen the zone whole; a change in the database leaves its serial as it was.
+    env.run(&["sync", "--wait"]).exits(0);
+    server.sneak(ZONE, "mail", "A", "198.51.100.1");
+    commit(&env, &[WWW, MAIL]);
+    push(&env, &[]).says(&["mail/A", "exists"]);
+    let expected = addresses(&[("www", "192.0.2.1"), ("mail", "198.51.100.1")]);
+    assert_eq!(server.rrsets(ZONE), expected);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The drift ledger: what was found changed by somebody else, when first, in which fields, and what became of it.
 //!
 //! Guarantees: a resource has at most one open entry, from when its drift was first seen until it is as declared
-//! again; an entry and the write that heals it survive a crash as one; a pass that finds nothing new writes nothing.
-//! Values are those a plan shows, so no secret is among them. It deliberately decides nothing: what is healed is the
-//! planner's word.
+//! again; a crash between an entry and the write that heals it makes no second one; a pass that finds nothing new writes
+//! nothing. Values are those a plan shows, so no secret is among them. It deliberately decides nothing: what is healed is
+//! the planner's word.
 
 use crate::{
     plan::{Change, Reason, Step},
@@ -11,7 +11,11 @@ use crate::{
     survey::View,
 };
 use reconciled_provider::{ActionId, Address, Drift, FieldChange, ManifestKey, ResourceId, Scope, Shown};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// An open entry of the ledger.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,8 +132,9 @@ pub(crate) fn noted(scope: &Scope, view: &View, now: Duration, writes: &mut Vec<
     let known = &view.memory.drifts;
     let mut seen = Vec::new();
     let mut events = Vec::new();
+    let entries: HashMap<&ResourceId, &Drifted> = known.iter().map(|entry| (&entry.id, entry)).collect();
     for drift in view.plan.steps.iter().filter_map(|step| of(scope, step, now)) {
-        match known.iter().find(|entry| entry.id == drift.id) {
+        match entries.get(&drift.id).copied() {
             None => {
                 events.push(event(&drift, "drift", drift.mode.word(), describe(&drift), now));
                 seen.push(drift);
@@ -142,9 +147,10 @@ pub(crate) fn noted(scope: &Scope, view: &View, now: Duration, writes: &mut Vec<
             }
         }
     }
+    let found = Found::of(known, view);
     let over: Vec<(ResourceId, DriftEnd)> = known
         .iter()
-        .filter_map(|entry| Some((entry, ended(entry, view)?)))
+        .filter_map(|entry| Some((entry, ended(entry, &found, view)?)))
         .map(|(entry, end)| {
             events.push(event(entry, "drift-over", end.word(), farewell(entry, end), now));
             (entry.id.clone(), end)
@@ -160,26 +166,52 @@ pub(crate) fn noted(scope: &Scope, view: &View, now: Duration, writes: &mut Vec<
     writes.extend(events.into_iter().map(Write::Event));
 }
 
+/// What a plan says of resources, by id: a zone that somebody emptied has as many entries as resources.
+#[derive(Default)]
+struct Found<'v> {
+    steps: HashMap<&'v ResourceId, Vec<&'v Step>>,
+    as_declared: HashSet<&'v ResourceId>,
+    ignored: HashSet<&'v ResourceId>,
+    lapsed: HashSet<&'v ResourceId>,
+}
+
+impl<'v> Found<'v> {
+    /// Nothing is looked up where there is no entry.
+    fn of(known: &[Drifted], view: &'v View) -> Found<'v> {
+        let plan = &view.plan;
+        if known.is_empty() {
+            return Found::default();
+        }
+        let mut steps: HashMap<_, Vec<_>> = HashMap::new();
+        for step in &plan.steps {
+            steps.entry(&step.id).or_default().push(step);
+        }
+        Found {
+            steps,
+            as_declared: plan.as_declared.iter().collect(),
+            ignored: plan.ignored.iter().collect(),
+            lapsed: plan.lapsed.iter().map(|row| &row.tracked.id).collect(),
+        }
+    }
+}
+
 /// What became of an entry, if a look shows that it is over.
-fn ended(entry: &Drifted, view: &View) -> Option<DriftEnd> {
-    let plan = &view.plan;
-    let mut steps = plan.steps.iter().filter(|step| step.id == entry.id).peekable();
-    if plan.as_declared.contains(&entry.id) {
+fn ended(entry: &Drifted, found: &Found<'_>, view: &View) -> Option<DriftEnd> {
+    if found.as_declared.contains(&entry.id) {
         return Some(if entry.action.is_some() { DriftEnd::Healed } else { DriftEnd::Gone });
     }
-    if plan.ignored.contains(&entry.id) {
+    if found.ignored.contains(&entry.id) {
         return Some(DriftEnd::Ignored);
     }
-    if steps.peek().is_some() {
+    if let Some(steps) = found.steps.get(&entry.id) {
         // Something else is declared now: what differs is no drift any more. What goes on heals.
-        let is_other = |step: &Step| !is_drift(step) && step.reason != Reason::Continue;
-        return steps.all(is_other).then_some(DriftEnd::Gone);
+        let is_other = |step: &&Step| !is_drift(step) && step.reason != Reason::Continue;
+        return steps.iter().all(is_other).then_some(DriftEnd::Gone);
     }
     let rows = &view.memory.rows;
     let is_tracked = rows.binary_search_by(|row| row.tracked.id.cmp(&entry.id)).is_ok();
-    let has_lapsed = plan.lapsed.iter().any(|row| row.tracked.id == entry.id);
     // Anything else says nothing: not looked at, not visible yet, not to be told.
-    (!is_tracked || has_lapsed).then_some(DriftEnd::Gone)
+    (!is_tracked || found.lapsed.contains(&entry.id)).then_some(DriftEnd::Gone)
 }
 
 /// Entries that the writes of a journaled group are about to heal.

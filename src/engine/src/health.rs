@@ -101,6 +101,8 @@ pub(crate) struct Told<'a> {
 /// Puts together what was read, what the provider says when asked, and what was known.
 pub(crate) fn assess(told: Told<'_>) -> Assessment {
     let Told { memory, seen, was_read, asked, now } = told;
+    let before: Known<'_> =
+        memory.ailments.iter().map(|known| ((known.id.as_ref(), known.state), known)).collect();
     let mut all: BTreeMap<&ResourceId, &Health> = BTreeMap::new();
     all.extend(seen.resources.iter().filter_map(|o| Some((&o.id, o.health.as_ref()?))));
     let (answers, error) = match &asked {
@@ -112,7 +114,7 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
     let mut out = Assessment::default();
     if let Some(error) = error {
         let message = format!("asking for health: {}", error.chain());
-        out.ailments.push(ailment(memory, None, HealthState::Unknown, message.into(), now));
+        out.ailments.push(ailment(&before, None, HealthState::Unknown, message.into(), now));
     }
     for (id, health) in &all {
         let (state, why) = (HealthState::from(*health), why(health));
@@ -121,7 +123,7 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
             out.recheck = Some(out.recheck.map_or(at, |other| other.min(at)));
         }
         if state != HealthState::Healthy {
-            out.ailments.push(ailment(memory, Some((*id).clone()), state, why.into(), now));
+            out.ailments.push(ailment(&before, Some((*id).clone()), state, why.into(), now));
         }
     }
     // What nobody spoke of keeps what is known, unless it was read: then silence means health.
@@ -152,15 +154,18 @@ fn why(health: &Health) -> String {
     }
 }
 
+/// What was known, by resource and state.
+type Known<'a> = BTreeMap<(Option<&'a ResourceId>, HealthState), &'a Ailment>;
+
 /// `since` is kept while the state stays the same.
 fn ailment(
-    memory: &ScopeMemory,
+    before: &Known<'_>,
     id: Option<ResourceId>,
     state: HealthState,
     message: Arc<str>,
     now: Duration,
 ) -> Ailment {
-    let before = memory.ailments.iter().find(|known| known.id == id && known.state == state);
+    let before = before.get(&(id.as_ref(), state));
     Ailment { since: before.map_or(now, |known| known.since), id, state, message }
 }
 
@@ -237,8 +242,11 @@ mod tests {
         asked: Option<Result<Vec<(ResourceId, Health)>, Error>>,
         read: &[&str],
     ) -> Assessment {
-        let memory =
-            ScopeMemory { rows: ["a", "b", "c"].map(row).into(), ailments: known, ..ScopeMemory::default() };
+        let memory = ScopeMemory {
+            rows: Vec::from(["a", "b", "c"].map(row)).into(),
+            ailments: known,
+            ..ScopeMemory::default()
+        };
         let resources = ["a", "b", "c"].map(|id| Observed {
             health: seen.iter().find(|(i, _)| *i == id).map(|(_, health)| health.clone()),
             ..Observed::new(id.into(), "")

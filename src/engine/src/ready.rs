@@ -36,7 +36,7 @@ impl Facts {
 pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Facts {
     let mut facts = Facts::default();
     for memory in memories.values() {
-        for row in &memory.rows {
+        for row in memory.rows.iter() {
             for key in row.tracked.after.iter() {
                 facts.need(key.clone(), row.scope.clone());
             }
@@ -136,7 +136,7 @@ mod tests {
             ..Desired::default()
         };
         let memory = ScopeMemory {
-            rows: vec![row],
+            rows: vec![row].into(),
             ailments: health.map(ailment).into_iter().collect(),
             ..ScopeMemory::default()
         };

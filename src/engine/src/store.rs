@@ -143,7 +143,7 @@ pub struct Ailment {
 }
 
 /// Who is needed to resolve a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionKind {
     /// Time or another resource.
     Waiting,
@@ -360,8 +360,8 @@ pub enum Write {
 /// Everything the engine reads of one scope, in one consistent snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScopeMemory {
-    /// Tracked resources, sorted by id.
-    pub rows: Vec<Row>,
+    /// Tracked resources, sorted by id. A store that keeps them in memory lends them.
+    pub rows: Arc<Vec<Row>>,
     /// Hash of the document of each manifest when the scope was last planned from it.
     pub documents: BTreeMap<ManifestKey, Hash>,
     /// Intents without an outcome.

@@ -129,12 +129,12 @@ fn condition(id: &str, kind: store::ConditionKind, reason: &str, message: &str) 
 fn view(scope: &Scope, steps: Vec<Step>) -> View {
     View {
         memory: store::ScopeMemory::default(),
-        seen: Observation {
+        seen: Arc::new(Observation {
             covered: Focus::All,
             complete: true,
             version: Version::Unknown,
             resources: Vec::new(),
-        },
+        }),
         plan: ScopePlan {
             frozen: Default::default(),
             scope: scope.clone(),

@@ -77,9 +77,9 @@ async fn rows_that_another_writer_changed_are_read_again() {
     db.commit(vec![Write::Rows(vec![row("a"), row("b")])]).await.unwrap();
     assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 2);
     tamper(&dir, "DELETE FROM inventory WHERE id = 'a'; UPDATE inventory_stamp SET stamp = stamp + 1").await;
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("b")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b")]);
     db.commit(vec![Write::Rows(vec![row("c")])]).await.unwrap();
-    assert_eq!(db.scope(&zone()).await.unwrap().rows, [row("b"), row("c")]);
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("b"), row("c")]);
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ impl Engine {
             // is due anyway, writes the conditions again.
             tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
         }
-        Ok(ScopeReport { outcomes, adopted, wakes, ..report })
+        Ok(ScopeReport { outcomes, adopted, wakes, recheck: view.health.recheck, ..report })
     }
 
     /// A scope that could not be looked at: nothing is concluded, it is tried again.
@@ -147,10 +147,10 @@ pub(super) fn conditions_write(
     now: &[Condition],
     writes: &mut Vec<Write>,
 ) {
-    let same = |a: &Condition, b: &Condition| {
-        (&a.id, a.kind, &a.reason, &a.message) == (&b.id, b.kind, &b.reason, &b.message)
+    let says = |all: &[Condition]| -> BTreeSet<_> {
+        all.iter().map(|c| (c.id.clone(), c.kind, c.reason.clone(), c.message.clone())).collect()
     };
-    let unchanged = before.len() == now.len() && now.iter().all(|c| before.iter().any(|b| same(b, c)));
+    let unchanged = before.len() == now.len() && says(before) == says(now);
     if !unchanged {
         writes.push(Write::Conditions(scope.clone(), now.to_vec()));
     }

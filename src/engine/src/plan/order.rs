@@ -3,7 +3,7 @@
 
 use super::{Blocked, Change, ScopeInput, Step};
 use crate::store::Condition;
-use reconciled_provider::{ManifestKey, Slot};
+use reconciled_provider::{ManifestKey, ResourceId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sorts `steps`.
@@ -46,14 +46,26 @@ pub(super) fn wait_for_successors(
 ) {
     let waits = |step: &&Step| {
         let blocked = &step.blocked;
-        matches!(blocked, Some(Blocked::Reference(_) | Blocked::Dependency(_) | Blocked::Suspended(_)))
+        matches!(
+            blocked,
+            Some(
+                Blocked::Reference(_)
+                    | Blocked::Dependency(_)
+                    | Blocked::Suspended(_)
+                    | Blocked::Ambiguous(_)
+            )
+        )
     };
-    let waiting: BTreeMap<Slot, Blocked> = steps
+    if steps.iter().all(|s| s.change != Change::Delete) {
+        return;
+    }
+    let mut waiting: BTreeMap<Slot, Blocked> = steps
         .iter()
         .filter(|s| s.change == Change::Create)
         .filter(waits)
         .filter_map(|s| Some((input.provider.slot(&s.id)?, s.blocked.clone()?)))
         .collect();
+    waiting.extend(unplanned(input, steps, conditions));
     if waiting.is_empty() {
         return;
     }
@@ -68,6 +80,23 @@ pub(super) fn wait_for_successors(
         step.blocked = Some(blocked.clone());
         conditions.push(blocked.condition(step));
     }
+}
+
+/// Slots of what is wanted and not there, and that a condition keeps from becoming a step at all.
+fn unplanned(input: &ScopeInput<'_>, steps: &[Step], conditions: &[Condition]) -> Vec<(Slot, Blocked)> {
+    let has_step: BTreeSet<&ResourceId> = steps.iter().map(|step| &step.id).collect();
+    let is_stuck = |condition: &&Condition| {
+        let id = condition.id.as_ref().filter(|id| !has_step.contains(*id));
+        id.is_some_and(|id| {
+            let wanted = input.effective.binary_search_by(|desired| desired.id.cmp(id)).is_ok();
+            wanted && input.seen.get(id).is_none()
+        })
+    };
+    let slot = |condition: &Condition| {
+        let slot = input.provider.slot(condition.id.as_ref()?)?;
+        Some((slot, Blocked::Successor(condition.address.clone()?)))
+    };
+    conditions.iter().filter(is_stuck).filter_map(slot).collect()
 }
 
 fn after(step: &Step) -> &[ManifestKey] {

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 /// Plans rows whose manifest no longer declares them.
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
     let whole = planner.input.seen.complete && planner.input.seen.covered == Focus::All;
-    for row in &planner.input.memory.rows {
+    for row in planner.input.memory.rows.iter() {
         if planner.is_desired(&row.tracked.id) {
             continue;
         }

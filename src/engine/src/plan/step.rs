@@ -63,6 +63,8 @@ pub enum Blocked {
     Dependency(ManifestKey),
     /// This manifest still depends on what shall be deleted.
     Dependant(ManifestKey),
+    /// What shall take its place cannot be made.
+    Successor(Address),
     /// The drift mode says not to heal.
     Drift(Drift),
     /// The entry's policy does not allow it.
@@ -93,6 +95,12 @@ impl Blocked {
                 ConditionKind::Waiting,
                 "StillNeeded",
                 format!("is deleted once nothing depends on {} any more", name(key)),
+                None,
+            ),
+            Blocked::Successor(address) => (
+                ConditionKind::Waiting,
+                "WaitingForSuccessor",
+                format!("stays until {address} can take its place, which cannot be made"),
                 None,
             ),
             Blocked::Drift(_) => {

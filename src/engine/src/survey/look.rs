@@ -14,7 +14,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Address, ClaimState, Error, Focus, ManifestKey, Observation, ResourceId, Scope, Tracked, Version, Want,
+    Address, ClaimState, Error, Focus, ManifestKey, Observation, Resource, ResourceId, Scope, Tracked,
+    Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,12 +66,21 @@ impl Surveyor {
 
         let focus = focus::focus(desired, scope, &effective.resources, &memory, version, options);
         let skipped = focus == Focus::Only(Arc::from([]));
+        // What is made anew, or shared with others, must not meet what came there without raising the version.
+        let is_ours = !needs_merge && all_tracked(&effective.resources, &memory);
+        let recalled = self.recall.at(scope, version).filter(|_| !skipped && is_ours);
+        let is_recalled = recalled.is_some();
         let mut seen = if skipped {
             let resources = Vec::new();
-            Observation { covered: Focus::All, complete: true, version: Version::Unknown, resources }
+            Arc::new(Observation {
+                covered: Focus::All,
+                complete: true,
+                version: Version::Unknown,
+                resources,
+            })
         } else if let Some(seen) = ahead.filter(|_| focus == Focus::All) {
-            seen?
-        } else if let Some(seen) = self.recall.at(scope, version) {
+            Arc::new(seen?)
+        } else if let Some(seen) = recalled {
             seen
         } else {
             let want = Want {
@@ -80,10 +90,10 @@ impl Surveyor {
                 tracked: &tracked,
                 claims: &claims,
             };
-            self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await?
+            Arc::new(self.within(observer.observe(&self.cx, &want), &format!("reading {scope}")).await?)
         };
-        if !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
-            seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
+        if !is_recalled && !seen.resources.is_sorted_by(|a, b| a.id <= b.id) {
+            Arc::make_mut(&mut seen).resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
         if !skipped {
             self.recall.keep(observer.info().lists, scope, &seen);
@@ -91,7 +101,7 @@ impl Surveyor {
         if let (Focus::Only(ids), Some(version)) = (&focus, version)
             && (skipped || seen.covered != Focus::All)
         {
-            focus::stand_in(&mut seen, ids, &memory.rows, version.clone());
+            focus::stand_in(Arc::make_mut(&mut seen), ids, &memory.rows, version.clone());
         }
         if recover(&mut memory, &seen, self.cx.clock.now()) {
             tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
@@ -137,13 +147,19 @@ impl Surveyor {
             }
             false => None,
         };
-        let was_read = |id: &ResourceId| !skipped && seen.complete && focus.covers(id);
+        let was_read = |id: &ResourceId| !skipped && !is_recalled && seen.complete && focus.covers(id);
         let now = self.cx.clock.now();
         let told = health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now };
         let health = health::assess(told);
         let looked_at = looked_at(desired, scope, &plan, &seen, options);
         Ok(View { memory, seen, plan, skipped, health, looked_at })
     }
+}
+
+/// True when everything that is wanted is in the inventory. Both are sorted by id.
+fn all_tracked(effective: &[Resource], memory: &ScopeMemory) -> bool {
+    let mut rows = memory.rows.iter().map(|row| &row.tracked.id);
+    effective.iter().all(|resource| rows.by_ref().find(|id| **id >= resource.id) == Some(&resource.id))
 }
 
 /// The manifests of a scope that was looked at whole. None where nothing moved: what a manifest that changed declares

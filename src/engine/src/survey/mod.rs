@@ -78,7 +78,7 @@ pub struct View {
     /// What is remembered, with recovered rows.
     pub memory: ScopeMemory,
     /// What was seen.
-    pub seen: Observation,
+    pub seen: Arc<Observation>,
     /// The plan.
     pub plan: ScopePlan,
     /// The version stood and nothing was asked of the scope itself.

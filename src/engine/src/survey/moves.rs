@@ -7,7 +7,10 @@
 
 use crate::{desired::Desired, store::ScopeMemory};
 use reconciled_provider::{Address, ResourceId, Scope};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Rows that a manifest says it was moved from get its identity, so that a rename is no delete and create.
 ///
@@ -47,13 +50,14 @@ pub(super) fn moves(
                 });
             let Some((old_scope, index)) = old else { continue };
             let Some(memory) = memories.get_mut(&old_scope) else { continue };
-            let mut row = memory.rows.remove(index);
+            let mut row = Arc::make_mut(&mut memory.rows).remove(index);
             let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
             row.scope = scope.clone();
             moved.insert((scope.clone(), resource.id.clone()), row.address.clone());
             let target = memories.entry(scope.clone()).or_default();
-            target.rows.push(row);
-            target.rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+            let rows = Arc::make_mut(&mut target.rows);
+            rows.push(row);
+            rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
             target.moved_away.push((old_scope, old_id));
         }
     }

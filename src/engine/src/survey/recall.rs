@@ -2,10 +2,9 @@
 //! to carry it out.
 //!
 //! Guarantees: nothing is recalled but a whole observation at the very version that the remote just named; a survey
-//! that was told to list everything recalls nothing. It deliberately keeps a bounded number of resources, those of the
-//! scopes that were looked at last.
-//! It takes for granted that what a provider with versions shows of a scope does not depend on what is desired there;
-//! a glance, which asks before that is known, does so too.
+//! that was told to list everything recalls nothing, nor does one that would make something or shares something with
+//! others: a version may miss what came about past the API. It deliberately keeps a bounded number of resources, those
+//! of the scopes that were looked at last.
 
 use reconciled_provider::{Focus, Observation, Scope, Version};
 use std::{
@@ -18,7 +17,7 @@ use std::{
 pub struct Recall {
     most: usize,
     /// The one used last comes last.
-    kept: Arc<Mutex<VecDeque<(Scope, Observation)>>>,
+    kept: Arc<Mutex<VecDeque<(Scope, Arc<Observation>)>>>,
 }
 
 impl Recall {
@@ -28,7 +27,7 @@ impl Recall {
     }
 
     /// What was seen of `scope` at `version`.
-    pub(super) fn at(&self, scope: &Scope, version: Option<&Version>) -> Option<Observation> {
+    pub(super) fn at(&self, scope: &Scope, version: Option<&Version>) -> Option<Arc<Observation>> {
         let version = version.filter(|version| matches!(version, Version::At(_)))?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let index = kept.iter().position(|(kept, _)| kept == scope)?;
@@ -39,7 +38,7 @@ impl Recall {
     }
 
     /// Keeps what was seen, in place of what was seen before. `lists`: the provider sees what nobody asked for.
-    pub(super) fn keep(&self, lists: bool, scope: &Scope, seen: &Observation) {
+    pub(super) fn keep(&self, lists: bool, scope: &Scope, seen: &Arc<Observation>) {
         // Where nothing can be listed, an observation covers what was asked for then, not what is asked for now.
         let is_whole = lists && seen.complete && seen.covered == Focus::All;
         let is_kept = is_whole && matches!(seen.version, Version::At(_)) && weight(seen) <= self.most;
@@ -71,9 +70,10 @@ mod tests {
         Version::At(token.as_bytes().into())
     }
 
-    fn seen(version: Version, resources: usize) -> Observation {
+    fn seen(version: Version, resources: usize) -> Arc<Observation> {
         let resources = (0..resources).map(|n| Observed::new(n.to_string().as_str().into(), b"x".to_vec()));
-        Observation { covered: Focus::All, complete: true, version, resources: resources.collect() }
+        let resources = resources.collect();
+        Arc::new(Observation { covered: Focus::All, complete: true, version, resources })
     }
 
     #[test]
@@ -95,12 +95,12 @@ mod tests {
         let version = at("1");
         let whole = seen(version.clone(), 1);
         let parts = [
-            Observation { complete: false, ..whole.clone() },
-            Observation { covered: Focus::Only(Arc::from(["0".into()])), ..whole.clone() },
+            Observation { complete: false, ..(*whole).clone() },
+            Observation { covered: Focus::Only(Arc::from(["0".into()])), ..(*whole).clone() },
         ];
         for part in parts {
             recall.keep(true, &scope, &whole);
-            recall.keep(true, &scope, &part);
+            recall.keep(true, &scope, &Arc::new(part.clone()));
             assert!(recall.at(&scope, Some(&version)).is_none(), "{part:?}");
         }
         recall.keep(false, &scope, &whole);

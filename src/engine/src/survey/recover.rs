@@ -5,7 +5,7 @@
 
 use crate::store::{Consent, Row, RowState, ScopeMemory};
 use reconciled_provider::{Observation, Owner};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Adds rows for resources that an unanswered intent made: found as intended, they are ours, unless a person
 /// said `forget` since.
@@ -30,9 +30,12 @@ pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duratio
             found.push(row);
         }
     }
-    let any = !found.is_empty();
-    memory.rows.extend(found);
-    memory.rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
-    memory.rows.dedup_by(|a, b| a.tracked.id == b.tracked.id);
-    any
+    if found.is_empty() {
+        return false;
+    }
+    let rows = Arc::make_mut(&mut memory.rows);
+    rows.extend(found);
+    rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+    rows.dedup_by(|a, b| a.tracked.id == b.tracked.id);
+    true
 }

@@ -198,7 +198,7 @@ impl Case {
         }
         let seen = |place: &mut Place| {
             place.desired.sort_by(|a, b| a.id.cmp(&b.id));
-            place.memory.rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+            Arc::make_mut(&mut place.memory.rows).sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
             place.seen.resources.sort_by(|a, b| a.id.cmp(&b.id));
         };
         case.places.values_mut().for_each(seen);
@@ -240,6 +240,7 @@ impl Case {
             "window" => self.observer.info.consistency_window = Duration::from_secs(number(line.at(1))),
             "normalizer" => self.observer.info.normalizer = number(line.at(1)) as u32,
             "marks" => self.observer.info.marking = Marking::InventoryOnly,
+            "refused" => drop(self.observer.refused.insert(line.at(1).into())),
             "source" => self.source(line),
             "desired" => self.declare(scope, line),
             "claim" => {
@@ -253,7 +254,7 @@ impl Case {
                 let row = self.row(scope, line);
                 let memory = &mut self.place(scope).memory;
                 memory.documents.entry(row.manifest.clone()).or_insert(hash("v1"));
-                memory.rows.push(row);
+                Arc::make_mut(&mut memory.rows).push(row);
             }
             "document" => {
                 let (key, document) = (key(line.source(), line.at(1)), hash(line.at(2)));

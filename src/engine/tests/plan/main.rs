@@ -148,6 +148,7 @@ scenarios! {
         a_cname_that_takes_the_place_of_an_address_is_created_after_its_deletion,
         an_address_that_takes_the_place_of_a_cname_is_created_after_its_deletion,
         what_makes_room_for_something_that_waits_stays_until_then,
+        what_makes_room_for_something_that_is_refused_stays,
     }
     pending {
         a_pending_resource_waits_until_its_time,

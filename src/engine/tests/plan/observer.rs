@@ -20,12 +20,14 @@ pub(crate) struct Spoken {
     reference: Reference,
     pub(crate) info: ProviderInfo,
     pub(crate) words: BTreeMap<ResourceId, &'static str>,
+    /// What the remote says that it would not take.
+    pub(crate) refused: BTreeSet<ResourceId>,
 }
 
 impl Spoken {
     pub(crate) fn new(role: Role, entry: &str) -> Spoken {
         let reference = Reference::new(role, entry, "dns1", Arc::new(World::default()), Arc::new(Calm));
-        Spoken { info: reference.info().clone(), reference, words: BTreeMap::new() }
+        Spoken { info: reference.info().clone(), reference, words: BTreeMap::new(), refused: BTreeSet::new() }
     }
 }
 
@@ -66,7 +68,11 @@ impl Observer for Spoken {
         Some(delta)
     }
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|d, o| self.compare(d, o), want, seen))
+        let mut deltas = diff_by_compare(|d, o| self.compare(d, o), want, seen);
+        let refused = want.desired.iter().filter(|desired| self.refused.contains(&desired.id));
+        let error = || Err(Error::invalid("the remote does not take it"));
+        deltas.extend(refused.map(|desired| (desired.id.clone(), error())));
+        Ok(deltas)
     }
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         self.reference.health(cx, want).await

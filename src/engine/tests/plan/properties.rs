@@ -106,7 +106,7 @@ fn has_line(lines: &[String], start: &str) -> bool {
 /// Carries a step out in the model: the remote and the inventory as an undisturbed `apply` leaves them.
 fn carry_out(case: &mut Case, step: &Step) {
     let place = case.places.values_mut().next().unwrap();
-    let (rows, seen) = (&mut place.memory.rows, &mut place.seen.resources);
+    let (rows, seen) = (Arc::make_mut(&mut place.memory.rows), &mut place.seen.resources);
     let row = step.work.row.clone().or_else(|| step.work.was.clone());
     rows.retain(|r| r.tracked.id != step.id);
     match step.change {
@@ -130,8 +130,9 @@ fn bookkeeping(case: &mut Case, answer: &Answer) {
     let plan = &answer.plans[0];
     let memory = &mut case.places.values_mut().next().unwrap().memory;
     let gone: BTreeSet<&ResourceId> = plan.lapsed.iter().map(|r| &r.tracked.id).collect();
-    memory.rows.retain(|r| !gone.contains(&r.tracked.id));
-    for row in &mut memory.rows {
+    let rows = Arc::make_mut(&mut memory.rows);
+    rows.retain(|r| !gone.contains(&r.tracked.id));
+    for row in rows {
         if let Some(next) = plan.refreshed.iter().find(|r| r.tracked.id == row.tracked.id) {
             *row = next.clone();
         }

@@ -91,16 +91,20 @@ impl Disk {
             }
             Write::Rows(rows) => {
                 for row in rows {
-                    let list = &mut self.memory(&row.scope.clone()).rows;
+                    let list = Arc::make_mut(&mut self.memory(&row.scope.clone()).rows);
                     match list.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)) {
                         Ok(index) => list[index] = row,
                         Err(index) => list.insert(index, row),
                     }
                 }
             }
-            Write::Gone(scope, ids) => self.memory(&scope).rows.retain(|r| !ids.contains(&r.tracked.id)),
+            Write::Gone(scope, ids) => {
+                Arc::make_mut(&mut self.memory(&scope).rows).retain(|r| !ids.contains(&r.tracked.id))
+            }
             Write::Settled(scope, ids) => {
-                let rows = self.memory(&scope).rows.iter_mut().filter(|r| ids.contains(&r.tracked.id));
+                let rows = Arc::make_mut(&mut self.memory(&scope).rows)
+                    .iter_mut()
+                    .filter(|r| ids.contains(&r.tracked.id));
                 rows.for_each(|r| r.state = RowState::Settled);
             }
             Write::Documents(scope, documents) => {
@@ -264,14 +268,20 @@ impl Store for Memory {
     }
     async fn rows_of(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         let disk = self.disk.lock().unwrap();
-        Ok(disk.scopes.values().flat_map(|m| &m.rows).filter(|r| r.manifest == *manifest).cloned().collect())
+        Ok(disk
+            .scopes
+            .values()
+            .flat_map(|m| m.rows.iter())
+            .filter(|r| r.manifest == *manifest)
+            .cloned()
+            .collect())
     }
     async fn dependants(&self, manifest: &ManifestKey) -> Result<Vec<Row>, Error> {
         let disk = self.disk.lock().unwrap();
         Ok(disk
             .scopes
             .values()
-            .flat_map(|m| &m.rows)
+            .flat_map(|m| m.rows.iter())
             .filter(|r| r.tracked.after.contains(manifest))
             .cloned()
             .collect())
