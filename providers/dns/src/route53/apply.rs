@@ -221,10 +221,10 @@ fn item<'b>(
     if let Some(desired) = wanted.and_then(RrSet::decode) {
         let serial = set
             .and_then(|set| rdata::soa_serial(&set.plain()?.resource_records.as_ref()?.list.first()?.value));
-        let values: Vec<_> =
-            desired.values.iter().map(|value| rdata::wire(kind, value, serial.unwrap_or(1))).collect();
-        let values: Vec<&str> = values.iter().map(|value| &**value).collect();
-        item.change(if is_apex { "UPSERT" } else { "CREATE" }, name, kind, desired.ttl, &values);
+        let value = |value: &&str| xml::octal(&rdata::wire(kind, value, serial.unwrap_or(1))).into_owned();
+        let values: Vec<String> = desired.values.iter().map(value).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        item.change(if is_apex { "UPSERT" } else { "CREATE" }, &xml::octal(name), kind, desired.ttl, &values);
     }
     if item.records > MOST_RECORDS || item.characters > MOST_CHARACTERS {
         let text = format!("{shown} {kind} is larger than one request of Route 53 may be");
@@ -234,6 +234,7 @@ fn item<'b>(
 }
 
 impl Item<'_> {
+    /// Adds a change; `name` and `values` are as the API writes them.
     fn change(&mut self, word: &str, name: &str, kind: &str, ttl: u32, values: &[&str]) {
         let weight = if word == "UPSERT" { 2 } else { 1 };
         self.records += weight * values.len();
@@ -375,7 +376,7 @@ impl Run<'_> {
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?><CreateHostedZoneRequest xmlns=\"{NAMESPACE}\"><Name>{}</Name>\
              <CallerReference>reconciled-{reference}</CallerReference></CreateHostedZoneRequest>",
-            xml::escape(self.zone)
+            xml::escape(&xml::octal(self.zone))
         );
         let call =
             self.backend.api.call::<Created>(self.cx, Method::POST, "/hostedzone", &[], Some(body), &doing);

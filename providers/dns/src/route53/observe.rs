@@ -61,7 +61,8 @@ impl Set {
             let before = before.unwrap_or_default();
             values.extend(set.alias_target.iter().map(|alias| format!("{before}(alias {})", alias.dns_name)));
             for record in set.resource_records.iter().flat_map(|records| &records.list) {
-                let value = rdata::observed(&set.r#type, &record.value).replace('\n', "\\010");
+                let value = xml::decimal(&record.value);
+                let value = rdata::observed(&set.r#type, &value).replace('\n', "\\010");
                 values.push(format!("{before}{value}"));
             }
         }
@@ -74,7 +75,8 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
     if let Some(id) = backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone) {
         return Ok(Some(id.clone()));
     }
-    let query = [("dnsname", zone), ("maxitems", ZONES)];
+    let name = xml::octal(zone);
+    let query = [("dnsname", &*name), ("maxitems", ZONES)];
     let doing = format!("look up zone {zone}");
     let call = backend.api.call::<ZonesByName>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);
     let list = call.await.map_err(Refusal::into_error)?;

@@ -50,9 +50,36 @@ async fn a_second_run_is_empty_for_every_type() {
     );
     converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
     assert_eq!(fake.with(|route53| route53.unsigned), 0);
+    let kept = fake.with(|route53| route53.values(ZONE, "txt.example.com", "TXT"));
+    let kept: Vec<_> = kept.iter().map(|value| fake_route53::octets(value).unwrap()).collect();
+    assert!(kept.iter().any(|value| value == "\"äö\"".as_bytes()), "{kept:?}");
     let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
     assert_eq!(seen.resources.len(), wanted.len());
     assert_eq!(seen.get(&"example.com./SOA".into()).unwrap().owner, Owner::System);
+}
+
+#[tokio::test]
+async fn what_the_console_wrote_with_codes_is_what_a_manifest_writes_without() {
+    let (fake, provider) = with_zone();
+    fake.with(|route53| {
+        route53.put(ZONE, "t.example.com", "TXT", &[r#""\303\244""#]);
+        route53.put(ZONE, r"a\056b.example.com", "CNAME", &[r"x\057y.example.net"]);
+    });
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&[
+            "name: t, type: TXT, values: [ä]",
+            r#"name: 'a\.b', type: CNAME, values: ['x/y.example.net.']"#,
+            r#"name: 'c\.d', type: A, values: [192.0.2.1]"#,
+        ]),
+    );
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let batch = plan(&*provider, &cx(), ZONE, &wanted, &[], &seen).await;
+    let ids: Vec<&str> = batch.actions.iter().map(|action| &*action.op.id().0).collect();
+    assert_eq!(ids, [r"c\.d.example.com./A"]);
+    provider.apply(&cx(), &batch, &Notes::default()).await.unwrap();
+    assert_eq!(fake.with(|route53| route53.values(ZONE, r"c\056d.example.com", "A")), ["192.0.2.1"]);
 }
 
 #[tokio::test]
