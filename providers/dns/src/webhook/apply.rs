@@ -43,9 +43,8 @@ impl Item<'_> {
             (None, now) => now.is_none(),
             (Some(_), None) => false,
             (Some(desired), Some(now)) => {
-                let ttl = desired.ttl();
-                now.bytes(ttl)
-                    == Set(vec![desired.clone()]).bytes(now.0.iter().filter_map(Endpoint::ttl).min())
+                let ttl = desired.ttl().unwrap_or(0);
+                now.bytes(ttl) == Set(vec![desired.clone()]).bytes(now.ttl().unwrap_or(0))
             }
         }
     }
@@ -234,10 +233,10 @@ impl<'b> Run<'b> {
         for unit in chunk {
             let mut rest = Vec::new();
             for item in unit {
-                let after = now.get(&item.key);
+                let after = read.sets.get(&item.key);
                 if item.is_as_wanted(after) {
                     outcomes.push(done(&item));
-                } else if after.map(|set| &set.0) == item.now.as_ref().map(|set| &set.0) {
+                } else if after.map(Set::sorted) == item.now.as_ref().map(Set::sorted) {
                     rest.push(item);
                 } else {
                     outcomes.push((item.action.id, Outcome::Unknown(about(&item, error))));

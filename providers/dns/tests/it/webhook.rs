@@ -170,6 +170,47 @@ async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_hap
 }
 
 #[tokio::test]
+async fn a_ttl_that_is_not_reported_is_no_difference_and_nothing_that_was_seen() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.hides_ttl = true);
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.1], ttl: 77"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    let with = observe_for(&*provider, &cx(""), ZONE, &wanted).await.unwrap();
+    let without = observe(&*provider, &cx(""), ZONE).await.unwrap();
+    assert_eq!(with, without, "what is seen does not depend on what is wanted");
+    let seen = &with.resources[0];
+    assert_eq!(provider.show(&seen.id, &seen.bytes)[0], ("ttl".into(), "not reported".into()));
+    assert!(provider.compare(&wanted[0], seen).is_none());
+    fake.asked();
+    wants_nothing(&*provider, &wanted).await;
+    assert!(fake.lines().iter().all(|line| !line.contains("adjust")), "there is nothing to ask");
+    // A provider that raises TTLs and reports none differs in none, either.
+    fake.with(|webhook| webhook.least_ttl = 600);
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.2], ttl: 77"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn another_order_of_the_same_records_is_the_same_zone() {
+    let (fake, provider) = start();
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.1, 192.0.2.2]"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    let before = observe(&*provider, &cx(""), ZONE).await.unwrap();
+    let changed = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.3]"]));
+    let batch = plan(&*provider, &cx(""), ZONE, &changed, &[], &before).await;
+    fake.with(|webhook| {
+        let record = webhook.records.values_mut().next().unwrap();
+        record["targets"].as_array_mut().unwrap().reverse();
+    });
+    assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap(), before);
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("done", 1)].into());
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
 async fn a_write_without_an_answer_is_unknown_and_the_next_pass_finds_it_done() {
     let (fake, provider) = start();
     let wanted = desired(&*provider, ZONE, &hosts(3));
