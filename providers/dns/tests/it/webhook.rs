@@ -159,7 +159,7 @@ async fn one_bad_record_in_five_hundred_is_named_though_nothing_is_a_transaction
 async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_happened() {
     let (fake, provider) = start();
     for _ in 0..100 {
-        fake.fail("POST /records", 0, Fault::Say(Reply::new(503, "down")));
+        fake.fail("POST /records", 0, Fault::Say(Reply::new(500, "down")));
     }
     let wanted = desired(&*provider, ZONE, &hosts(5_000));
     let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
@@ -167,6 +167,21 @@ async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_hap
     assert_eq!(notes.counts().keys().copied().collect::<Vec<_>>(), ["failed"]);
     let writes = fake.lines().iter().filter(|line| *line == "POST /records").count();
     assert!(writes <= 12, "{writes}");
+}
+
+#[tokio::test]
+async fn what_a_proxy_says_for_the_provider_is_no_answer_of_it() {
+    for status in [408, 502, 503, 504] {
+        let (fake, provider) = start();
+        fake.fail("POST /records", 0, Fault::DoAndSay(Reply::new(status, "later")));
+        let wanted = desired(&*provider, ZONE, &hosts(50));
+        let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+        assert_eq!(result.unwrap_err().kind, ErrorKind::Unavailable, "{status}");
+        assert_eq!(notes.counts(), [("unknown", 50)].into(), "{status}");
+        let writes = fake.lines().iter().filter(|line| *line == "POST /records").count();
+        assert_eq!(writes, 1, "{status}: nothing is sent again at once");
+        wants_nothing(&*provider, &wanted).await;
+    }
 }
 
 #[tokio::test]
@@ -211,6 +226,41 @@ async fn another_order_of_the_same_records_is_the_same_zone() {
 }
 
 #[tokio::test]
+async fn half_a_swap_is_never_written() {
+    let (fake, provider) = start();
+    let cname = desired(&*provider, ZONE, &records(&["name: www, type: CNAME, values: [a.example.net.]"]));
+    converge(&*provider, &cx(""), ZONE, &cname, &[]).await;
+    fake.with(|webhook| webhook.drops = "MX");
+    let mx = desired(&*provider, ZONE, &records(&["name: www, type: MX, values: [10 mail.example.net.]"]));
+    let (batch, notes, result) = apply(&*provider, &cx(""), ZONE, &mx, &["www.example.com./CNAME"]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("failed", 2)].into());
+    assert!(notes.outcome(&batch, "www.example.com./MX").contains("cannot serve"));
+    assert!(notes.outcome(&batch, "www.example.com./CNAME").contains("is held back"));
+    assert_eq!(fake.with(|webhook| webhook.records.len()), 1);
+}
+
+#[tokio::test]
+async fn what_a_zone_within_this_one_has_is_never_created_again() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.put("www.sub.example.com", "A", "192.0.2.1"));
+    // Heard of once, and then forgotten by the manifests.
+    desired(&*provider, "sub.example.com", &hosts(1));
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&["name: www.sub, type: A, values: [192.0.2.9]", "name: b, type: A, values: [192.0.2.1]"]),
+    );
+    let (batch, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    let outcome = notes.outcome(&batch, "www.sub.example.com./A");
+    assert!(outcome.contains("conflict") && outcome.contains("is there already"), "{outcome}");
+    assert_eq!(notes.outcome(&batch, "b.example.com./A"), "done");
+    let kept = fake.with(|webhook| webhook.records.values().next_back().cloned()).unwrap();
+    assert_eq!(kept["targets"], json!(["192.0.2.1"]));
+}
+
+#[tokio::test]
 async fn a_write_without_an_answer_is_unknown_and_the_next_pass_finds_it_done() {
     let (fake, provider) = start();
     let wanted = desired(&*provider, ZONE, &hosts(3));
@@ -243,13 +293,17 @@ async fn no_failure_to_read_is_an_empty_list() {
     fails("GET /records", typed("<html>"), unexpected, "not what the API gives").await;
     fails("GET /records", typed(""), unexpected, "not what the API gives").await;
     fails("GET /records", typed("[{\"dnsName\": "), unexpected, "not what the API gives").await;
-    fails("GET /records", Reply::new(200, "[]"), unexpected, "the answer is ``, not `application/").await;
-    let old = Reply::new(200, "[]").with("Content-Type", "application/external.dns.webhook+json;version=2");
-    fails("GET /records", old, unexpected, "version=2`, not").await;
+    fails("GET /?{}", Reply::new(200, "{}"), unexpected, "the answer is ``, not `application/").await;
+    let old = Reply::new(200, "{}").with("Content-Type", "application/external.dns.webhook+json;version=2");
+    fails("GET /?{}", old, unexpected, "version=2`, not").await;
     fails("GET /records", Reply::new(500, "db\u{1b}[2J"), unavailable, "answered 500: db [2J").await;
     fails("GET /records", Reply::new(400, "what"), unexpected, "answered 400").await;
     fails("GET /?{}", typed("[]"), unexpected, "the domain filter is none").await;
     fails("GET /?{}", Reply::new(404, "nginx"), unexpected, "answered 404").await;
+    assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 1);
+    // What was agreed upon need not be said again.
+    let list = r#"[{"dnsName": "a.example.com", "recordType": "A", "targets": ["192.0.2.1"]}]"#;
+    fake.fail("GET /records", 0, Fault::Say(Reply::new(200, list).with("Content-Type", "application/json")));
     assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 1);
 }
 
