@@ -5,7 +5,7 @@ use crate::{
     fake_cloudflare::{self, Cloudflare, TOKEN, cx, provider, provider_with},
     world::{self, Notes, apply, batch, converge, desired, normalize, observe, plan, scope},
 };
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Owner, Provider, Resource, Version};
+use reconciled_provider::{Clock, Cx, ErrorKind, Op, Owner, Provider, Resource, Tracked, Version};
 use reconciled_testkit::context::HandClock;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -496,6 +496,35 @@ async fn a_zone_that_two_accounts_have_is_no_guess() {
     fake.with(|cloudflare| cloudflare.add_zone(ZONE, "free"));
     let error = observe(&*provider, &cx(), ZONE).await.unwrap_err();
     assert!(error.message.contains("several of that name") && error.hint.unwrap().contains("account"));
+}
+
+#[tokio::test]
+async fn a_merged_value_of_ours_that_somebody_proxies_stays_ours() {
+    let (fake, provider) = with_zone("free");
+    let record = ["name: www, type: A, values: [192.0.2.1], merge: true"];
+    let wanted = desired(&*provider, ZONE, &records(&record)).split_off(1);
+    fake.with(|cloudflare| {
+        let put = |ttl, proxied, content| json!({"name": "www.example.com", "type": "A", "ttl": ttl, "proxied": proxied, "content": content});
+        cloudflare.put(ZONE, put(1, true, "192.0.2.1"));
+        cloudflare.put(ZONE, put(600, false, "192.0.2.9"));
+    });
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let observed = seen.get(&wanted[0].id).unwrap();
+    let shown = String::from_utf8_lossy(&observed.bytes).into_owned();
+    assert!(shown.contains(") 192.0.2.1\n") || shown.ends_with(") 192.0.2.1"), "{shown}");
+    let tracked = Tracked {
+        private: reconciled_dns::merge::remember(wanted[0].spec.bytes().unwrap(), None, None),
+        ..Tracked::new(wanted[0].id.clone(), wanted[0].spec.hash().unwrap())
+    };
+    let merge = |declared: &[&Resource]| {
+        let merged = provider.merge(declared, Some(observed), Some(&tracked), &[]).unwrap().unwrap();
+        String::from_utf8_lossy(merged.resource.spec.bytes().unwrap()).into_owned()
+    };
+    let both = merge(&[&wanted[0]]);
+    assert_eq!(both.matches("192.0.2.1").count(), 1, "{both}");
+    assert!(both.contains("192.0.2.9"), "{both}");
+    let left = merge(&[]);
+    assert!(left.contains("192.0.2.9") && !left.contains("192.0.2.1"), "{left}");
 }
 
 #[tokio::test]

@@ -194,6 +194,29 @@ async fn marks_and_the_comments_of_others_survive_writes_of_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_merged_value_of_ours_that_somebody_disables_stays_ours() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &["{name: x, type: A, values: [192.0.2.1], merge: true}".into()]);
+    converge(&*provider, &cx, ZONE, &wanted, &[]).await;
+    let body = r#"{"rrsets": [{"name": "x.example.com.", "type": "A", "ttl": 300, "changetype": "REPLACE", "records":
+        [{"content": "192.0.2.1", "disabled": true}, {"content": "192.0.2.9", "disabled": true}]}]}"#;
+    server.change("PATCH", "/zones/example.com.", body).await;
+    let ours = wanted.iter().find(|resource| &*resource.id.0 == "x.example.com./A").unwrap();
+    let tracked = Tracked {
+        private: reconciled_dns::merge::remember(ours.spec.bytes().unwrap(), None, None),
+        ..Tracked::new(ours.id.clone(), ours.spec.hash().unwrap())
+    };
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    let merge = |declared: &[&Resource]| {
+        let merged = provider.merge(declared, seen.get(&ours.id), Some(&tracked), &[]).unwrap().unwrap();
+        String::from_utf8_lossy(merged.resource.spec.bytes().unwrap()).into_owned()
+    };
+    assert_eq!(merge(&[ours]), "300\n(disabled) 192.0.2.9\n192.0.2.1");
+    assert_eq!(merge(&[]), "300\n(disabled) 192.0.2.9");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stale_plan_is_a_conflict_and_writes_nothing() {
     let server = Pdns::start().await;
     let (provider, cx) = (server.provider(), server.cx());
