@@ -450,6 +450,25 @@ async fn too_many_calls_for_an_hour_are_no_storm_of_calls() {
 }
 
 #[tokio::test]
+async fn no_server_silences_an_entry_for_longer_than_a_day() {
+    let (fake, provider) = start();
+    let clock = Arc::new(HandClock::default());
+    clock.advance(Duration::from_secs(1_000));
+    let cx = Cx { clock: clock.clone(), ..cx("") };
+    let reply = Reply::new(429, "").with("Retry-After", &u64::MAX.to_string());
+    fake.fail("GET", 0, Fault::Say(reply));
+    let day = Duration::from_secs(24 * 3_600);
+    let error = observe(&*provider, &cx, ZONE).await.unwrap_err();
+    assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(day)));
+    assert_eq!(observe(&*provider, &cx, ZONE).await.unwrap_err().retry_after, Some(day));
+    // A clock that was set back makes no longer pause of it.
+    let back = Cx { clock: Arc::new(HandClock::default()), ..cx.clone() };
+    observe(&*provider, &back, ZONE).await.unwrap();
+    clock.advance(day);
+    observe(&*provider, &cx, ZONE).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_manifest_that_no_webhook_can_serve_is_refused_at_its_place() {
     let (_, provider) = start();
     let refuse = |record: &str, part: &str| {
