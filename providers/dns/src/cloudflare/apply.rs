@@ -39,8 +39,11 @@ const CULPRITS: usize = 20;
 /// What every plan takes in one batch.
 const LEAST_BATCH: usize = 200;
 
+/// There is no zone of this id.
+const NO_SUCH_ZONE: u64 = 7003;
+
 /// What no smaller batch helps against: the zone's quota of records is used up, the zone is not there.
-const FINAL: [u64; 2] = [81_045, 7003];
+const FINAL: [u64; 2] = [81_045, NO_SUCH_ZONE];
 
 /// One action on a set with what it takes.
 #[derive(Debug)]
@@ -432,7 +435,15 @@ impl<'b> Run<'b> {
         let sent = self.backend.api.write::<IgnoredAny>(self.cx, Method::DELETE, &path, None, &doing);
         let (outcome, result) = match sent.await {
             Ok(_) => (Outcome::Gone, Ok(())),
-            Err(Refusal::Refused(error, _)) if error.kind == ErrorKind::Conflict => (Outcome::Gone, Ok(())),
+            Err(Refusal::Refused(error, errors)) if error.kind == ErrorKind::Conflict => {
+                // Other conflicts say only that it cannot go now: it may be held, or serve something else.
+                let is_gone = errors.iter().any(|error| error.code == NO_SUCH_ZONE)
+                    || matches!(self.backend.zones.look_up(&self.backend.api, self.cx, name).await, Ok(None));
+                match is_gone {
+                    true => (Outcome::Gone, Ok(())),
+                    false => (Outcome::Failed(error.clone()), Err(error)),
+                }
+            }
             Err(Refusal::Lost(error)) => (Outcome::Unknown(error.clone()), Err(error)),
             Err(refusal) => {
                 let error = refusal.into_error();
