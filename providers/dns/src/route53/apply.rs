@@ -371,7 +371,8 @@ impl Run<'_> {
             self.journal.finished(vec![(create.id, Outcome::Failed(error.clone()))]).await?;
             return Err(error);
         }
-        // The token stays the same when this create is tried again, and Route 53 makes one zone of a reference.
+        // The token stays the same while nobody knows how this create ended. Route 53 refuses a reference that it had
+        // before, so there is one zone at most; the refusal is a conflict, and the next look finds the zone.
         let reference = Hash::of(format!("{} {}", create.token, self.zone).as_bytes());
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?><CreateHostedZoneRequest xmlns=\"{NAMESPACE}\"><Name>{}</Name>\

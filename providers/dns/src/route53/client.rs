@@ -20,8 +20,14 @@ use std::{
 /// Least time from one call to the next.
 const TURN: Duration = Duration::from_millis(200);
 
+/// More than the calls of one entry ever wait for each other. Only a clock that was set back makes a turn later.
+const LATEST_TURN: Duration = Duration::from_secs(60);
+
 /// How long to wait after too many calls; the answer never says.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// What bodies are.
+const CONTENT_TYPE: &str = "application/xml";
 
 /// The version of the API, first part of every path.
 pub(crate) const VERSION: &str = "/2013-04-01";
@@ -110,7 +116,7 @@ impl Api {
         let wait = {
             let now = cx.clock.now();
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = (*next).max(now);
+            let at = if *next > now.saturating_add(LATEST_TURN) { now } else { (*next).max(now) };
             *next = at + TURN;
             at - now
         };
@@ -142,6 +148,9 @@ impl Api {
         };
         let full = format!("{}{VERSION}{path}", url.path().trim_end_matches('/'));
         let mut headers = vec![("host", host.as_str())];
+        if !body.is_empty() {
+            headers.push(("content-type", CONTENT_TYPE));
+        }
         if let Some(token) = &token {
             headers.push(("x-amz-security-token", token.as_str()));
         }
@@ -173,7 +182,7 @@ impl Api {
             request = request.header("x-amz-security-token", header(token)?);
         }
         if !body.is_empty() {
-            request = request.header("content-type", "application/xml").body(body);
+            request = request.header("content-type", CONTENT_TYPE).body(body);
         }
         Ok(request)
     }

@@ -129,7 +129,9 @@ async fn all_zones(backend: &Backend, cx: &Cx) -> Result<HashMap<String, Vec<Str
         if !list.is_truncated {
             return Ok(collect(backend, &zones));
         }
-        marker = list.next_marker.ok_or_else(|| cut_off("list zones"))?;
+        // The same page again would be asked for without end.
+        let next = list.next_marker.filter(|next| !next.is_empty() && *next != marker);
+        marker = next.ok_or_else(|| cut_off("list zones"))?;
     }
 }
 

@@ -289,6 +289,16 @@ impl Play for Route53 {
                 "The security token included in the request is invalid.",
             );
         }
+        // AWS wants the type of a body and its own headers signed, if they are sent.
+        let signed = authorization.split_once("SignedHeaders=").and_then(|(_, rest)| rest.split_once(','));
+        let signed: Vec<&str> = signed.map(|(names, _)| names.split(';').collect()).unwrap_or_default();
+        let is_to_be =
+            |name: &&String| *name == "host" || *name == "content-type" || name.starts_with("x-amz-");
+        if let Some(name) =
+            request.headers.keys().filter(is_to_be).find(|name| !signed.contains(&name.as_str()))
+        {
+            return error(403, "SignatureDoesNotMatch", &format!("{name} is not signed"));
+        }
         let words: Vec<&str> = request.path.trim_end_matches('/').split('/').skip(2).collect();
         match (request.method.as_str(), &words[..]) {
             ("GET", ["hostedzonesbyname"]) => {

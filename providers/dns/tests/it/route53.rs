@@ -101,6 +101,32 @@ async fn zones_and_sets_are_listed_in_as_few_calls_as_there_may_be() {
 }
 
 #[tokio::test]
+async fn a_list_of_zones_that_does_not_go_on_is_an_error() {
+    let (fake, provider) = with_zone();
+    let scopes: Vec<_> = (0..9).map(|i| scope(&format!("z{i}.example"))).collect();
+    let page = |marker: &str| {
+        let list = "<HostedZones></HostedZones><IsTruncated>true</IsTruncated>";
+        Reply::new(200, format!("<ListHostedZonesResponse>{list}{marker}</ListHostedZonesResponse>"))
+    };
+    for marker in ["", "<NextMarker></NextMarker>", "<NextMarker>Z1</NextMarker>"] {
+        for _ in 0..3 {
+            fake.fail("GET /2013-04-01/hostedzone?", 0, Fault::Say(page(marker)));
+        }
+        let error = provider.versions(&cx(), &scopes).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unexpected, "{marker}");
+        assert!(
+            error.message.contains("list zones") && error.message.contains("does not say where"),
+            "{error}"
+        );
+        let left = fake.lines().len();
+        assert!(left <= 2, "{marker}: {left} calls");
+        // What was not asked for is taken away again.
+        while provider.versions(&cx(), &scopes).await.is_err() {}
+        fake.asked();
+    }
+}
+
+#[tokio::test]
 async fn batches_keep_both_limits_and_a_change_compares_and_swaps() {
     let (fake, provider) = with_zone();
     let wanted = desired(&*provider, ZONE, &hosts(2_500));
@@ -254,6 +280,17 @@ async fn calls_take_their_turn_and_too_many_of_them_are_no_storm() {
         clock.advance(Duration::from_secs(10));
     }
     assert!(asked <= 360, "{asked}: once in ten seconds");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_silences_no_entry() {
+    let (_fake, provider) = with_zone();
+    let ahead = Arc::new(HandClock::default());
+    ahead.advance(Duration::from_secs(7 * 24 * 3_600));
+    observe(&*provider, &Cx { clock: ahead, ..cx() }, ZONE).await.unwrap();
+    let clock = Arc::new(HandClock::default());
+    observe(&*provider, &Cx { clock: clock.clone(), ..cx() }, ZONE).await.unwrap();
+    assert!(clock.now() < Duration::from_secs(1), "waited {:?}", clock.now());
 }
 
 #[tokio::test]
