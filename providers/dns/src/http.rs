@@ -85,6 +85,7 @@ pub(crate) enum Failure {
 pub(crate) struct Client {
     http: reqwest::Client,
     timeout: Duration,
+    unreachable: &'static str,
     /// Time of the injected clock until which nothing is sent.
     paused_until: Mutex<Duration>,
 }
@@ -104,7 +105,13 @@ impl Client {
         let prepared = builder.build();
         let http = prepared
             .map_err(|error| Error::unexpected(format!("prepare calls to {url}")).caused_by(error))?;
-        Ok(Client { http, timeout, paused_until: Mutex::default() })
+        let unreachable = "is the server reachable from here, and is `url` right?";
+        Ok(Client { http, timeout, unreachable, paused_until: Mutex::default() })
+    }
+
+    /// Says `hint` where nobody listens.
+    pub(crate) fn unreachable(self, hint: &'static str) -> Client {
+        Client { unreachable: hint, ..self }
     }
 
     /// A request to `url` that is sent with [`Client::send`].
@@ -136,7 +143,7 @@ impl Client {
             return Err(Failure::NotSent(Error::rate_limited(text).retry_after(left)));
         }
         let request = request.timeout(self.timeout.min(cx.deadline));
-        let mut response = request.send().await.map_err(|error| lost(what, error, is_write))?;
+        let mut response = request.send().await.map_err(|error| self.lost(what, error, is_write))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::with_capacity(response.content_length().unwrap_or(0).min(64 << 20) as usize);
         loop {
@@ -150,10 +157,30 @@ impl Client {
                 Ok(None) => break,
                 // A refusal stands even if its text was cut.
                 Err(_) if !status.is_success() => break,
-                Err(error) => return Err(lost(what, error, is_write)),
+                Err(error) => return Err(self.lost(what, error, is_write)),
             }
         }
         Ok(Answer { status, headers, body: body.into() })
+    }
+
+    /// What no answer means: nothing happened if there was no connection, else nobody knows.
+    fn lost(&self, what: &str, error: reqwest::Error, is_write: bool) -> Failure {
+        let was_sent = !error.is_connect() && !error.is_builder();
+        let why = if error.is_timeout() {
+            "no answer in time"
+        } else if error.is_connect() {
+            "no connection"
+        } else {
+            "the connection broke"
+        };
+        let hint = if error.is_connect() {
+            self.unreachable
+        } else {
+            "the server may be overloaded; `timeout` of the entry says how long to wait"
+        };
+        // The address is in the text already, and an address may hold a query.
+        let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
+        if was_sent && is_write { Failure::Lost(error) } else { Failure::NotSent(error) }
     }
 }
 
@@ -172,26 +199,6 @@ pub(crate) fn secret_header(
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// What no answer means: nothing happened if there was no connection, else nobody knows.
-fn lost(what: &str, error: reqwest::Error, is_write: bool) -> Failure {
-    let was_sent = !error.is_connect() && !error.is_builder();
-    let why = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
-    };
-    let hint = if error.is_connect() {
-        "is the server reachable from here, and is `url` right?"
-    } else {
-        "the server may be overloaded; `timeout` of the entry says how long to wait"
-    };
-    // The address is in the text already, and an address may hold a query.
-    let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
-    if was_sent && is_write { Failure::Lost(error) } else { Failure::NotSent(error) }
 }
 
 /// The kind of error that a status stands for where the server says nothing more exact.
@@ -239,6 +246,21 @@ pub(crate) fn without_secrets(url: &str) -> String {
 mod tests {
     use super::*;
 
+    fn answer(retry_after: &str) -> Answer {
+        let mut headers = header::HeaderMap::new();
+        headers.insert("retry-after", retry_after.parse().unwrap());
+        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Bytes::new() }
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_a_day() {
+        assert_eq!(answer(" 7 ").retry_after(), Some(Duration::from_secs(7)));
+        for seconds in ["86401", "18446744073709551615"] {
+            assert_eq!(answer(seconds).retry_after(), Some(LONGEST_PAUSE), "{seconds}");
+        }
+        assert_eq!(answer("soon").retry_after(), None);
+    }
+
     #[test]
     fn a_password_in_an_address_is_refused_and_not_repeated() {
         let text = base_url("cloudflare", "http://admin:canary@a.example").unwrap_err().to_string();
@@ -255,21 +277,6 @@ mod tests {
         assert!(base_url("x", "https://a.example/?q=1").unwrap_err().message.contains("query"));
         assert_eq!(base_url("x", "https://a.example").unwrap(), "https://a.example");
         assert_eq!(base_url("x", "https://a.example/v4/").unwrap(), "https://a.example/v4");
-    }
-
-    fn answer(retry_after: &str) -> Answer {
-        let mut headers = header::HeaderMap::new();
-        headers.insert("retry-after", retry_after.parse().unwrap());
-        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Bytes::new() }
-    }
-
-    #[test]
-    fn no_pause_is_longer_than_a_day() {
-        assert_eq!(answer(" 7 ").retry_after(), Some(Duration::from_secs(7)));
-        for seconds in ["86401", "18446744073709551615"] {
-            assert_eq!(answer(seconds).retry_after(), Some(LONGEST_PAUSE), "{seconds}");
-        }
-        assert_eq!(answer("soon").retry_after(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Against a real PowerDNS.
 
 use crate::{
+    fake::{Fake, Play, Reply, Request},
     pdns::Pdns,
     world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
@@ -341,4 +342,29 @@ async fn the_wrong_key_is_permission_denied_and_a_wish_to_stop_is_heard() {
     assert!(notes.started.lock().unwrap().is_empty());
     let listed = provider.versions(&cx, &[scope(ZONE)]).await.unwrap();
     assert_eq!(listed[&scope(ZONE)], Version::Absent);
+}
+
+/// What stands before a server and has had enough.
+struct Busy;
+
+impl Play for Busy {
+    fn answer(&mut self, _: &Request) -> Reply {
+        Reply::new(429, "slow down").with("Retry-After", "600")
+    }
+}
+
+#[tokio::test]
+async fn too_many_calls_are_no_storm_of_calls() {
+    let fake = Fake::start(Busy);
+    let config = reconciled_dns::powerdns::Config::new(&fake.url);
+    let key = reconciled_provider::SecretRef::Env("K".into());
+    let provider = reconciled_dns::powerdns::connect("test", "dns1", config, key).unwrap();
+    for zone in ["a.example", "b.example", "c.example"] {
+        let error = observe(&*provider, &world::cx("k"), zone).await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.retry_after.map(|wait| wait.as_secs())),
+            (ErrorKind::RateLimited, Some(600))
+        );
+    }
+    assert_eq!(fake.lines().len(), 1);
 }
