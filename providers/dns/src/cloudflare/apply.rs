@@ -27,7 +27,7 @@ use crate::{
     record::{self, RrSet},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked, Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Op, Outcome, Tracked, Version,
 };
 use reqwest::Method;
 use serde::de::IgnoredAny;
@@ -526,22 +526,7 @@ fn ids_of(chunk: &[Unit<'_>]) -> impl Iterator<Item = ActionId> {
 }
 
 fn done(action: &Action) -> (ActionId, Outcome) {
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. }
-        | Op::Replace { observed, tracked, .. }
-        | Op::Delete { observed, tracked } => (Some(observed), tracked.as_ref()),
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-    };
-    let Some(bytes) = action.op.desired().and_then(|resource| resource.spec.bytes()) else {
-        return (action.id, Outcome::Gone);
-    };
-    let outcome = Tracked {
-        private: merge::remember(bytes, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(bytes))
-    };
-    (action.id, Outcome::Done(outcome))
+    (action.id, merge::done(action))
 }
 
 fn zone_tracked(action: &Action) -> Tracked {

@@ -380,14 +380,7 @@ fn remove(chunk: &mut Vec<Unit<'_>>, outcomes: &[(ActionId, Outcome)]) {
 }
 
 fn done(item: &Item<'_>) -> (ActionId, Outcome) {
-    let Some(desired) = item.desired else { return (item.action.id, Outcome::Gone) };
-    let tracked = item.tracked();
-    let outcome = Tracked {
-        private: merge::remember(desired, item.observed(), tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(item.action.op.id().clone(), Hash::of(desired))
-    };
-    (item.action.id, Outcome::Done(outcome))
+    (item.action.id, merge::done(item.action))
 }
 
 fn zone_tracked(action: &Action) -> Tracked {

@@ -17,8 +17,7 @@ use super::{
 };
 use crate::{http::Failure, merge, record};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Resource, Tracked,
-    Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Version,
 };
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -320,21 +319,5 @@ fn ids_of(chunk: &[Vec<Item<'_>>]) -> impl Iterator<Item = ActionId> {
 }
 
 fn done(item: &Item<'_>) -> (ActionId, Outcome) {
-    let action = item.action;
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. }
-        | Op::Replace { observed, tracked, .. }
-        | Op::Delete { observed, tracked } => (Some(observed), tracked.as_ref()),
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-    };
-    let Some(bytes) = action.op.desired().and_then(|resource| resource.spec.bytes()) else {
-        return (action.id, Outcome::Gone);
-    };
-    let outcome = Tracked {
-        private: merge::remember(bytes, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(bytes))
-    };
-    (action.id, Outcome::Done(outcome))
+    (item.action.id, merge::done(item.action))
 }
