@@ -69,15 +69,35 @@ pub(crate) fn printable(text: &str) -> String {
     text.trim().chars().map(clean).take(EXCERPT).collect()
 }
 
-/// How a call failed.
+/// How a call failed. `D` is what an API says of a refusal besides its status.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum Failure<D = ()> {
     /// The server answered no: nothing took effect.
-    Refused(Error),
+    Refused(Error, D),
     /// Nothing was sent.
     NotSent(Error),
     /// The request may have taken effect.
     Lost(Error),
+}
+
+impl<D> Failure<D> {
+    /// What it means to the engine.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Failure::Refused(error, _) | Failure::NotSent(error) | Failure::Lost(error) => error,
+        }
+    }
+}
+
+impl Failure {
+    /// The same for an API that says more of a refusal, and did not.
+    pub(crate) fn without_details<D: Default>(self) -> Failure<D> {
+        match self {
+            Failure::Refused(error, ()) => Failure::Refused(error, D::default()),
+            Failure::NotSent(error) => Failure::NotSent(error),
+            Failure::Lost(error) => Failure::Lost(error),
+        }
+    }
 }
 
 /// A connection pool to one server, and whether it wants to be left alone.
@@ -151,7 +171,7 @@ impl Client {
                 Ok(Some(chunk)) if body.len() + chunk.len() > LARGEST => {
                     let error =
                         Error::unexpected(format!("{what}: the answer has more than {LARGEST} bytes"));
-                    return Err(if is_write { Failure::Lost(error) } else { Failure::Refused(error) });
+                    return Err(if is_write { Failure::Lost(error) } else { Failure::Refused(error, ()) });
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => break,

@@ -118,7 +118,7 @@ impl Client {
         let answer = sent.map_err(|failure| match failure {
             http::Failure::Lost(error) if was_body_cut(&error) => Failure::CutShort(error),
             http::Failure::Lost(error) => Failure::Lost(error),
-            http::Failure::NotSent(error) | http::Failure::Refused(error) => Failure::NotSent(error),
+            http::Failure::NotSent(error) | http::Failure::Refused(error, ()) => Failure::NotSent(error),
         })?;
         if answer.status.is_success() {
             return Ok(answer.body);

@@ -303,8 +303,8 @@ impl Run<'_> {
                     self.journal.finished(outcomes.collect()).await?;
                     continue;
                 }
-                Err(Refusal::Refused(error, code, messages)) if code == "InvalidChangeBatch" => {
-                    (error, messages)
+                Err(Refusal::Refused(error, said)) if said.code == "InvalidChangeBatch" => {
+                    (error, said.messages)
                 }
                 Err(refusal) => {
                     let unsent = stack.iter().flat_map(|chunk| ids_of(chunk));
@@ -400,7 +400,7 @@ impl Run<'_> {
         self.backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(self.zone);
         match result {
             Ok(_) => self.journal.finished(vec![(action.id, Outcome::Gone)]).await,
-            Err(Refusal::Refused(_, code, _)) if code == "NoSuchHostedZone" => {
+            Err(Refusal::Refused(_, said)) if said.code == "NoSuchHostedZone" => {
                 self.journal.finished(vec![(action.id, Outcome::Gone)]).await
             }
             Err(refusal) => self.give_up(refusal, [action.id].into_iter(), [].into_iter()).await,

@@ -32,25 +32,17 @@ const CONTENT_TYPE: &str = "application/xml";
 /// The version of the API, first part of every path.
 pub(crate) const VERSION: &str = "/2013-04-01";
 
-/// Why a call failed.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Nothing took effect; the code of the API, and its messages.
-    Refused(Error, String, Vec<String>),
-    /// Nothing was sent.
-    NotSent(Error),
-    /// It may have taken effect.
-    Lost(Error),
+/// What the API says of a refusal.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Its word for it, such as `NoSuchHostedZone`.
+    pub(crate) code: String,
+    /// What is wrong with which part.
+    pub(crate) messages: Vec<String>,
 }
 
-impl Refusal {
-    /// What it means to the engine.
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Refusal::Refused(error, ..) | Refusal::NotSent(error) | Refusal::Lost(error) => error,
-        }
-    }
-}
+/// Why a call failed.
+pub(crate) type Refusal = Failure<Said>;
 
 /// The API with the credentials of one entry.
 #[derive(Debug)]
@@ -91,11 +83,7 @@ impl Api {
         let body = body.unwrap_or_default();
         let request = self.signed(cx, method, path, query, body).map_err(Refusal::NotSent)?;
         let sent = self.client.send(cx, request, &what, is_write).await;
-        let answer = sent.map_err(|failure| match failure {
-            Failure::Refused(error) => Refusal::Refused(error, String::new(), Vec::new()),
-            Failure::NotSent(error) => Refusal::NotSent(error),
-            Failure::Lost(error) => Refusal::Lost(error),
-        })?;
+        let answer = sent.map_err(Failure::without_details)?;
         if !answer.status.is_success() {
             return Err(self.refused(cx, &what, &answer, is_write));
         }
@@ -106,7 +94,7 @@ impl Api {
                 .caused_by(error);
             match is_write {
                 true => Refusal::Lost(error),
-                false => Refusal::Refused(error, String::new(), Vec::new()),
+                false => Refusal::Refused(error, Said::default()),
             }
         })
     }
@@ -218,7 +206,7 @@ impl Api {
         if is_write && answer.status.is_server_error() && kind != ErrorKind::RateLimited {
             return Refusal::Lost(error);
         }
-        Refusal::Refused(error, code, messages)
+        Refusal::Refused(error, Said { code, messages })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::{
     Backend,
-    client::Refusal,
+    client::{Refusal, Said},
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
 use crate::{
@@ -183,7 +183,7 @@ pub(crate) async fn read(
         let Some(id) = zone_id(backend, cx, zone).await? else { return Ok(None) };
         match sets(backend, cx, zone, &id).await {
             Ok(sets) => return Ok(Some((id, sets))),
-            Err(Refusal::Refused(_, code, _)) if code == "NoSuchHostedZone" => {
+            Err(Refusal::Refused(_, said)) if said.code == "NoSuchHostedZone" => {
                 backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(zone);
             }
             Err(refusal) => return Err(refusal.into_error()),
@@ -211,11 +211,11 @@ async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeM
             return Ok(sets);
         }
         let (Some(name), Some(kind)) = (list.next_record_name, list.next_record_type) else {
-            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+            return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         };
         let next = (name, kind, list.next_record_identifier);
         if start.as_ref() == Some(&next) {
-            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+            return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         }
         start = Some(next);
     }

@@ -211,7 +211,7 @@ impl<'b> Run<'b> {
                     self.journal.finished(chunk.iter().flatten().map(done).collect()).await?;
                     continue;
                 }
-                Err(Failure::Refused(error)) => error,
+                Err(Failure::Refused(error, ())) => error,
                 Err(Failure::NotSent(error)) => return self.give_up(error, false, &chunk, &stack).await,
                 Err(Failure::Lost(error)) => return self.give_up(error, true, &chunk, &stack).await,
             };

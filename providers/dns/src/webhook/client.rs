@@ -107,15 +107,13 @@ impl Remote {
                 error.kind = ErrorKind::Unavailable;
                 Err(Failure::Lost(error))
             }
-            _ => Err(Failure::Refused(self.refused(cx, &what, &answer))),
+            _ => Err(Failure::Refused(self.refused(cx, &what, &answer), ())),
         }
     }
 
     async fn read(&self, cx: &Cx, request: reqwest::RequestBuilder, what: &str) -> Result<Answer, Error> {
         let answer = self.client.send(cx, request, what, false).await;
-        let answer = answer.map_err(|failure| match failure {
-            Failure::Refused(error) | Failure::NotSent(error) | Failure::Lost(error) => error,
-        })?;
+        let answer = answer.map_err(Failure::into_error)?;
         if answer.status != StatusCode::OK {
             let mut error = self.refused(cx, what, &answer);
             if error.kind == ErrorKind::Invalid || error.kind == ErrorKind::Conflict {
