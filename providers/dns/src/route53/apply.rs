@@ -224,7 +224,13 @@ fn item<'b>(
         let value = |value: &&str| xml::octal(&rdata::wire(kind, value, serial.unwrap_or(1))).into_owned();
         let values: Vec<String> = desired.values.iter().map(value).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        item.change(if is_apex { "UPSERT" } else { "CREATE" }, &xml::octal(name), kind, desired.ttl, &values);
+        item.change(
+            if is_apex { "UPSERT" } else { "CREATE" },
+            &xml::octal_name(name),
+            kind,
+            desired.ttl,
+            &values,
+        );
     }
     if item.records > MOST_RECORDS || item.characters > MOST_CHARACTERS {
         let text = format!("{shown} {kind} is larger than one request of Route 53 may be");
@@ -377,7 +383,7 @@ impl Run<'_> {
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?><CreateHostedZoneRequest xmlns=\"{NAMESPACE}\"><Name>{}</Name>\
              <CallerReference>reconciled-{reference}</CallerReference></CreateHostedZoneRequest>",
-            xml::escape(&xml::octal(self.zone))
+            xml::escape(&xml::octal_name(self.zone))
         );
         let call =
             self.backend.api.call::<Created>(self.cx, Method::POST, "/hostedzone", &[], Some(body), &doing);

@@ -75,7 +75,7 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
     if let Some(id) = backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone) {
         return Ok(Some(id.clone()));
     }
-    let name = xml::octal(zone);
+    let name = xml::octal_name(zone);
     let query = [("dnsname", &*name), ("maxitems", ZONES)];
     let doing = format!("look up zone {zone}");
     let call = backend.api.call::<ZonesByName>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);

@@ -144,10 +144,20 @@ pub(crate) fn decimal(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Text of a zone file as the API has it, for names and for values. A dot or a backslash within a label is a code, too.
-pub(crate) fn octal(text: &str) -> Cow<'_, str> {
+/// A canonical name as the API has it. A dot or a backslash within a label is a code, too.
+pub(crate) fn octal_name(name: &str) -> Cow<'_, str> {
+    octal_with(name, b".\\")
+}
+
+/// A value of a zone file as the API has it; `\"` and `\\` within quotes are the same there.
+pub(crate) fn octal(value: &str) -> Cow<'_, str> {
+    octal_with(value, b".")
+}
+
+/// Makes codes of what is one here, and of `bytes` behind a backslash.
+fn octal_with<'t>(text: &'t str, bytes: &[u8]) -> Cow<'t, str> {
     codes(text, |code| match code.as_bytes().first()? {
-        byte @ (b'.' | b'\\') => Some((1, format!("\\{byte:03o}"))),
+        byte if bytes.contains(byte) => Some((1, format!("\\{byte:03o}"))),
         _ => {
             let octet = code.parse::<u8>().ok().filter(|_| code.len() == 3)?;
             Some((3, format!("\\{octet:03o}")))
@@ -203,8 +213,9 @@ mod tests {
         check(r#""\195\164 \"a\" \255\000""#, r#""\303\244 \"a\" \377\000""#);
         check("plain;text", "plain;text");
         check(r"a\032b.example.com.", r"a\040b.example.com.");
-        assert_eq!(octal(r#"a\.b\\195\"ä"#), r#"a\056b\134195\"ä"#);
-        assert_eq!(name(&octal(r"a\.b\\c.example.com.")), r"a\.b\\c.example.com.");
+        assert_eq!(octal(r#"a\.b\\195\"ä"#), r#"a\056b\\195\"ä"#);
+        assert_eq!(octal_name(r"a\.b\\c.example.com."), r"a\056b\134c.example.com.");
+        assert_eq!(name(&octal_name(r"a\.b\\c.example.com.")), r"a\.b\\c.example.com.");
         // What is no octet, or cut off, stays as it is.
         assert_eq!(decimal(r"\400 \19 \189 \"), r"\400 \19 \189 \");
         assert_eq!(octal(r"\256 \19 \"), r"\256 \19 \");

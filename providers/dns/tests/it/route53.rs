@@ -44,7 +44,7 @@ async fn a_second_run_is_empty_for_every_type() {
             r#"name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1"]"#,
             r#"name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com.]"#,
             r#"name: "*.dev", type: A, values: [192.0.2.9]"#,
-            r#"name: txt, type: TXT, values: ["a;b", "<&>", "it's", "quo\"te", "äö"]"#,
+            r#"name: txt, type: TXT, values: ["a;b", "<&>", "it's", "quo\"te", "back\\slash", "äö"]"#,
             &long,
         ]),
     );
