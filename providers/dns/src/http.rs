@@ -21,6 +21,9 @@ pub(crate) const EXCERPT: usize = 300;
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest time that a server may ask to be left alone. Past it somebody's clock or number is wrong.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3_600);
+
 /// Largest answer that is read; one that is larger is no answer of an API.
 const LARGEST: usize = 256 << 20;
 
@@ -40,9 +43,10 @@ impl Answer {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
-    /// How long the server asks to be left alone, if it says so in seconds.
+    /// How long the server asks to be left alone, if it says so in seconds; a day at most.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after").trim().parse().ok().map(Duration::from_secs)
+        let seconds = self.header("retry-after").trim().parse().ok().map(Duration::from_secs);
+        seconds.map(|wait| wait.min(LONGEST_PAUSE))
     }
     /// The body as a `T`. What is none is never taken for an empty one.
     pub(crate) fn json<T: DeserializeOwned>(&self, what: &str, hint: &str) -> Result<T, Error> {
@@ -65,15 +69,35 @@ pub(crate) fn printable(text: &str) -> String {
     text.trim().chars().map(clean).take(EXCERPT).collect()
 }
 
-/// How a call failed.
+/// How a call failed. `D` is what an API says of a refusal besides its status.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum Failure<D = ()> {
     /// The server answered no: nothing took effect.
-    Refused(Error),
+    Refused(Error, D),
     /// Nothing was sent.
     NotSent(Error),
     /// The request may have taken effect.
     Lost(Error),
+}
+
+impl<D> Failure<D> {
+    /// What it means to the engine.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Failure::Refused(error, _) | Failure::NotSent(error) | Failure::Lost(error) => error,
+        }
+    }
+}
+
+impl Failure {
+    /// The same for an API that says more of a refusal, and did not.
+    pub(crate) fn without_details<D: Default>(self) -> Failure<D> {
+        match self {
+            Failure::Refused(error, ()) => Failure::Refused(error, D::default()),
+            Failure::NotSent(error) => Failure::NotSent(error),
+            Failure::Lost(error) => Failure::Lost(error),
+        }
+    }
 }
 
 /// A connection pool to one server, and whether it wants to be left alone.
@@ -81,6 +105,7 @@ pub(crate) enum Failure {
 pub(crate) struct Client {
     http: reqwest::Client,
     timeout: Duration,
+    unreachable: &'static str,
     /// Time of the injected clock until which nothing is sent.
     paused_until: Mutex<Duration>,
 }
@@ -100,7 +125,13 @@ impl Client {
         let prepared = builder.build();
         let http = prepared
             .map_err(|error| Error::unexpected(format!("prepare calls to {url}")).caused_by(error))?;
-        Ok(Client { http, timeout, paused_until: Mutex::default() })
+        let unreachable = "is the server reachable from here, and is `url` right?";
+        Ok(Client { http, timeout, unreachable, paused_until: Mutex::default() })
+    }
+
+    /// Says `hint` where nobody listens.
+    pub(crate) fn unreachable(self, hint: &'static str) -> Client {
+        Client { unreachable: hint, ..self }
     }
 
     /// A request to `url` that is sent with [`Client::send`].
@@ -108,9 +139,9 @@ impl Client {
         self.http.request(method, url)
     }
 
-    /// Sends nothing for `wait`.
+    /// Sends nothing for `wait`, or a day where that is longer.
     pub(crate) fn pause(&self, cx: &Cx, wait: Duration) {
-        let until = cx.clock.now() + wait;
+        let until = cx.clock.now().saturating_add(wait.min(LONGEST_PAUSE));
         let mut paused = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         *paused = until.max(*paused);
     }
@@ -125,13 +156,14 @@ impl Client {
     ) -> Result<Answer, Failure> {
         let paused = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         let left = paused.saturating_sub(cx.clock.now());
-        if !left.is_zero() {
+        // More than the longest pause is what a clock that was set back makes of a shorter one.
+        if !left.is_zero() && left <= LONGEST_PAUSE {
             let text =
                 format!("{what}: not sent, the server wants no calls for another {} s", left.as_secs());
             return Err(Failure::NotSent(Error::rate_limited(text).retry_after(left)));
         }
         let request = request.timeout(self.timeout.min(cx.deadline));
-        let mut response = request.send().await.map_err(|error| lost(what, error, is_write))?;
+        let mut response = request.send().await.map_err(|error| self.lost(what, error, is_write))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::with_capacity(response.content_length().unwrap_or(0).min(64 << 20) as usize);
         loop {
@@ -139,16 +171,36 @@ impl Client {
                 Ok(Some(chunk)) if body.len() + chunk.len() > LARGEST => {
                     let error =
                         Error::unexpected(format!("{what}: the answer has more than {LARGEST} bytes"));
-                    return Err(if is_write { Failure::Lost(error) } else { Failure::Refused(error) });
+                    return Err(if is_write { Failure::Lost(error) } else { Failure::Refused(error, ()) });
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => break,
                 // A refusal stands even if its text was cut.
                 Err(_) if !status.is_success() => break,
-                Err(error) => return Err(lost(what, error, is_write)),
+                Err(error) => return Err(self.lost(what, error, is_write)),
             }
         }
         Ok(Answer { status, headers, body: body.into() })
+    }
+
+    /// What no answer means: nothing happened if there was no connection, else nobody knows.
+    fn lost(&self, what: &str, error: reqwest::Error, is_write: bool) -> Failure {
+        let was_sent = !error.is_connect() && !error.is_builder();
+        let why = if error.is_timeout() {
+            "no answer in time"
+        } else if error.is_connect() {
+            "no connection"
+        } else {
+            "the connection broke"
+        };
+        let hint = if error.is_connect() {
+            self.unreachable
+        } else {
+            "the server may be overloaded; `timeout` of the entry says how long to wait"
+        };
+        // The address is in the text already, and an address may hold a query.
+        let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
+        if was_sent && is_write { Failure::Lost(error) } else { Failure::NotSent(error) }
     }
 }
 
@@ -169,26 +221,6 @@ pub(crate) fn secret_header(
     Ok(value)
 }
 
-/// What no answer means: nothing happened if there was no connection, else nobody knows.
-fn lost(what: &str, error: reqwest::Error, is_write: bool) -> Failure {
-    let was_sent = !error.is_connect() && !error.is_builder();
-    let why = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
-    };
-    let hint = if error.is_connect() {
-        "is the server reachable from here, and is `url` right?"
-    } else {
-        "the server may be overloaded; `timeout` of the entry says how long to wait"
-    };
-    // The address is in the text already, and an address may hold a query.
-    let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
-    if was_sent && is_write { Failure::Lost(error) } else { Failure::NotSent(error) }
-}
-
 /// The kind of error that a status stands for where the server says nothing more exact.
 pub(crate) fn kind_of(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
@@ -203,10 +235,7 @@ pub(crate) fn kind_of(status: StatusCode) -> ErrorKind {
 
 /// Reads the base address of an entry of type `kind`: http or https, without credentials, query and final slash.
 pub(crate) fn base_url(kind: &str, text: &str) -> Result<String, Error> {
-    let shown = match (text.find("://"), text.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => format!("{}…{}", &text[..scheme + 3], &text[at..]),
-        _ => text.to_owned(),
-    };
+    let shown = without_secrets(text);
     let bad = |what: String| {
         Error::invalid(format!("url `{shown}` of a {kind} entry {what}"))
             .hint("write it like http://127.0.0.1:8080")
@@ -224,14 +253,46 @@ pub(crate) fn base_url(kind: &str, text: &str) -> Result<String, Error> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// An address as it may be shown, whatever is wrong with it: without what stands before an `@` and in a query.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let shown = url.rfind('@').map_or_else(|| url.to_owned(), |at| format!("…{}", &url[at..]));
+    match shown.find(['?', '#']) {
+        Some(at) => format!("{}…", &shown[..=at]),
+        None => shown,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn answer(retry_after: &str) -> Answer {
+        let mut headers = header::HeaderMap::new();
+        headers.insert("retry-after", retry_after.parse().unwrap());
+        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Bytes::new() }
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_a_day() {
+        assert_eq!(answer(" 7 ").retry_after(), Some(Duration::from_secs(7)));
+        for seconds in ["86401", "18446744073709551615"] {
+            assert_eq!(answer(seconds).retry_after(), Some(LONGEST_PAUSE), "{seconds}");
+        }
+        assert_eq!(answer("soon").retry_after(), None);
+    }
 
     #[test]
     fn a_password_in_an_address_is_refused_and_not_repeated() {
         let text = base_url("cloudflare", "http://admin:canary@a.example").unwrap_err().to_string();
         assert!(text.contains("belong in a secret") && !text.contains("canary"), "{text}");
+        for url in
+            ["admin:canary@host", "https:/admin:canary@host", "//admin:canary@host", "ftp://a:canary@b@c"]
+        {
+            let text = base_url("x", url).unwrap_err().to_string();
+            assert!(!text.contains("canary") && !text.contains("admin"), "{text}");
+        }
+        let text = base_url("x", "http://a.example/v4?token=canary").unwrap_err().to_string();
+        assert!(text.contains("http://a.example/v4?…") && !text.contains("canary"), "{text}");
         assert!(base_url("x", "ftp://a.example").unwrap_err().message.contains("neither http nor https"));
         assert!(base_url("x", "https://a.example/?q=1").unwrap_err().message.contains("query"));
         assert_eq!(base_url("x", "https://a.example").unwrap(), "https://a.example");

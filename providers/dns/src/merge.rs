@@ -3,6 +3,7 @@
 //! Ours is what was declared or claimed and what the inventory remembers as ours ([`remember`]); every other
 //! value that was seen belongs to somebody else and stays. Where the inventory remembers nothing, nothing
 //! seen is taken for ours: a value may then outlive its declaration, but none of another owner is lost.
+//! A value is the same however it stands at the remote: `(disabled) X` and `(ttl 60) X` are X.
 
 use crate::{
     name::Name,
@@ -98,8 +99,13 @@ pub fn merge(
     }
     if let Some(set) = seen.and_then(|seen| RrSet::decode(&seen.bytes)) {
         let ours = remembered(tracked);
-        let foreign = set.values.iter().filter(|value| !ours.contains(&digest(value)));
-        values.extend(foreign.map(|value| value.to_string()));
+        let is_foreign = |value: &&&str| {
+            let bare = record::bare(value);
+            !ours.contains(&digest(bare)) && !values.contains(bare)
+        };
+        let foreign: Vec<String> =
+            set.values.iter().filter(is_foreign).map(|value| value.to_string()).collect();
+        values.extend(foreign);
         ttl = ttl.or(Some(set.ttl));
         extra = if declared.is_empty() { set.extra } else { extra };
     }
@@ -160,10 +166,12 @@ fn remembered(tracked: Option<&Tracked>) -> HashSet<[u8; DIGEST]> {
 pub fn remember(desired: &[u8], observed: Option<&Observed>, tracked: Option<&Tracked>) -> Sealed {
     let Some(desired) = RrSet::decode(desired) else { return Sealed::default() };
     let before = observed.and_then(|observed| RrSet::decode(&observed.bytes));
-    let before: HashSet<&str> = before.iter().flat_map(|set| set.values.iter().copied()).collect();
+    let before: HashSet<&str> =
+        before.iter().flat_map(|set| set.values.iter().map(|value| record::bare(value))).collect();
     let ours = remembered(tracked);
     let mut out = Vec::with_capacity(desired.values.len() * DIGEST);
     for value in desired.values {
+        let value = record::bare(value);
         let digest = digest(value);
         if !before.contains(value) || ours.contains(&digest) {
             out.extend_from_slice(&digest);
@@ -265,6 +273,26 @@ mod tests {
         let tracked = tracked_after(&united, Some(&before), None);
         let left = merge(&[], Some(&before), Some(&tracked), &[]).unwrap().unwrap().resource;
         assert_eq!(values(&left), ["\"both\"", "\"x\""]);
+    }
+
+    #[test]
+    fn a_value_is_the_same_however_it_stands_at_the_remote() {
+        for word in ["(disabled)", "(ttl 300)", "(proxied, other comment)"] {
+            let ours = declared(60, &["\"ours\""]);
+            let before = seen(&["\"theirs\""]);
+            let united = merge(&[&ours], Some(&before), None, &[]).unwrap().unwrap().resource;
+            let tracked = tracked_after(&united, Some(&before), None);
+            let now = seen(&[&format!("{word} \"ours\""), &format!("{word} \"theirs\"")]);
+            let theirs = format!("{word} \"theirs\"");
+            let again = merge(&[&ours], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
+            assert_eq!(values(&again), ["\"ours\"", &theirs], "{word}");
+            let left = merge(&[], Some(&now), Some(&tracked), &[]).unwrap().unwrap().resource;
+            assert_eq!(values(&left), [&theirs], "{word}");
+            // What is theirs stays theirs when we declare it, too.
+            let both =
+                merge(&[&declared(60, &["\"theirs\""])], Some(&now), None, &[]).unwrap().unwrap().resource;
+            assert_eq!(tracked_after(&both, Some(&now), None).private, Sealed::default(), "{word}");
+        }
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
     out.resources.reserve(list.len());
     let mut good: Vec<Good> = Vec::with_capacity(list.len());
     let mut seen: HashMap<ResourceId, usize> = HashMap::with_capacity(list.len());
-    let mut reverse = Reverse::default();
+    let mut reversed: Vec<(usize, &At<RecordSpec>)> = Vec::new();
     for at in list.iter() {
         let Some((name, kind)) = identity(cx, &at.value, &mut out.problems) else { continue };
         let id = record::id(name.as_str(), kind.word());
@@ -226,7 +226,7 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
         let Some(spec) = content(cx, at, kind, &mut out.problems) else { continue };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, &mut out.problems) } else { base };
         if at.value.reverse {
-            reverse.add(cx, at, (&here.name, kind), &spec, policy, &mut out.problems);
+            reversed.push((good.len(), at));
         }
         seen.insert(id.clone(), good.len());
         good.push(here);
@@ -235,6 +235,12 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
     }
     drop(seen);
     let refused = cname_conflicts(cx, &good, &mut out.problems);
+    // What is not declared has no address to point back from.
+    let mut reverse = Reverse::default();
+    for (index, at) in reversed.into_iter().filter(|(index, _)| !refused.contains(index)) {
+        let (here, resource) = (&good[index], &out.resources[first + index]);
+        reverse.add(cx, at, (&here.name, here.kind), &resource.spec, resource.policy, &mut out.problems);
+    }
     if !refused.is_empty() {
         let mut index = 0;
         out.resources.retain(|_| {

@@ -345,6 +345,24 @@ fn a_mapping_of_fields_is_the_same_value_as_its_text() {
 }
 
 #[test]
+fn an_address_that_is_refused_for_a_cname_beside_it_has_no_ptr() {
+    let scopes = [Scope::new("pdns", "2.0.192.in-addr.arpa")].into();
+    let inputs = TestInputs { scopes, ..TestInputs::default() };
+    let out = normalize(
+        &manifest(&zone_text(concat!(
+            "    - {name: a, type: A, values: [192.0.2.1], reverse: true}\n",
+            "    - {name: a, type: CNAME, values: [b.example.com.]}\n",
+            "    - {name: b, type: A, values: [192.0.2.2], reverse: true}\n",
+        ))),
+        &inputs,
+    );
+    assert_eq!(out.problems.len(), 1, "{:?}", told(&out.problems));
+    let pointers: Vec<&str> =
+        out.resources.iter().map(|r| &*r.id.0).filter(|id| id.ends_with("PTR")).collect();
+    assert_eq!(pointers, ["2.2.0.192.in-addr.arpa./PTR"]);
+}
+
+#[test]
 fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
     let scope = |name: &str| Scope::new("pdns", name);
     let other = Scope::new("other", "1.2.0.192.in-addr.arpa");

@@ -33,6 +33,12 @@ pub(crate) fn without_ttl(value: &str) -> &str {
     rest.map_or(value, |(_, value)| value)
 }
 
+/// The value without what says how it stands at the remote: `(disabled) `, `(ttl 60) `, `(proxied) `.
+pub(crate) fn bare(value: &str) -> &str {
+    let rest = value.strip_prefix('(').and_then(|rest| rest.split_once(") "));
+    rest.map_or(value, |(_, value)| value)
+}
+
 /// An RRset decoded from canonical bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RrSet<'a> {

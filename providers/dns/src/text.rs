@@ -28,16 +28,22 @@ pub fn quote_for_wire(octets: &[u8], out: &mut String) {
         out.push_str("\"\"");
     }
     for (i, chunk) in octets.chunks(255).enumerate() {
-        out.push_str(if i == 0 { "\"" } else { " \"" });
-        for byte in chunk {
-            match byte {
-                b'"' | b'\\' => out.extend(['\\', char::from(*byte)]),
-                0x20..=0x7e => out.push(char::from(*byte)),
-                _ => escape(*byte, out),
-            }
-        }
-        out.push('"');
+        out.push_str(if i == 0 { "" } else { " " });
+        quote_one_for_wire(chunk, out);
     }
+}
+
+/// Writes `octets` as one string of ASCII, however long it becomes.
+pub(crate) fn quote_one_for_wire(octets: &[u8], out: &mut String) {
+    out.push('"');
+    for byte in octets {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(*byte)]),
+            0x20..=0x7e => out.push(char::from(*byte)),
+            _ => escape(*byte, out),
+        }
+    }
+    out.push('"');
 }
 
 fn escape(byte: u8, out: &mut String) {

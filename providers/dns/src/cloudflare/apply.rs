@@ -27,7 +27,7 @@ use crate::{
     record::{self, RrSet},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked, Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Op, Outcome, Tracked, Version,
 };
 use reqwest::Method;
 use serde::de::IgnoredAny;
@@ -39,8 +39,11 @@ const CULPRITS: usize = 20;
 /// What every plan takes in one batch.
 const LEAST_BATCH: usize = 200;
 
+/// There is no zone of this id.
+const NO_SUCH_ZONE: u64 = 7003;
+
 /// What no smaller batch helps against: the zone's quota of records is used up, the zone is not there.
-const FINAL: [u64; 2] = [81_045, 7003];
+const FINAL: [u64; 2] = [81_045, NO_SUCH_ZONE];
 
 /// One action on a set with what it takes.
 #[derive(Debug)]
@@ -432,7 +435,15 @@ impl<'b> Run<'b> {
         let sent = self.backend.api.write::<IgnoredAny>(self.cx, Method::DELETE, &path, None, &doing);
         let (outcome, result) = match sent.await {
             Ok(_) => (Outcome::Gone, Ok(())),
-            Err(Refusal::Refused(error, _)) if error.kind == ErrorKind::Conflict => (Outcome::Gone, Ok(())),
+            Err(Refusal::Refused(error, errors)) if error.kind == ErrorKind::Conflict => {
+                // Other conflicts say only that it cannot go now: it may be held, or serve something else.
+                let is_gone = errors.iter().any(|error| error.code == NO_SUCH_ZONE)
+                    || matches!(self.backend.zones.look_up(&self.backend.api, self.cx, name).await, Ok(None));
+                match is_gone {
+                    true => (Outcome::Gone, Ok(())),
+                    false => (Outcome::Failed(error.clone()), Err(error)),
+                }
+            }
             Err(Refusal::Lost(error)) => (Outcome::Unknown(error.clone()), Err(error)),
             Err(refusal) => {
                 let error = refusal.into_error();
@@ -515,22 +526,7 @@ fn ids_of(chunk: &[Unit<'_>]) -> impl Iterator<Item = ActionId> {
 }
 
 fn done(action: &Action) -> (ActionId, Outcome) {
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. }
-        | Op::Replace { observed, tracked, .. }
-        | Op::Delete { observed, tracked } => (Some(observed), tracked.as_ref()),
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-    };
-    let Some(bytes) = action.op.desired().and_then(|resource| resource.spec.bytes()) else {
-        return (action.id, Outcome::Gone);
-    };
-    let outcome = Tracked {
-        private: merge::remember(bytes, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(bytes))
-    };
-    (action.id, Outcome::Done(outcome))
+    (action.id, merge::done(action))
 }
 
 fn zone_tracked(action: &Action) -> Tracked {

@@ -73,25 +73,8 @@ pub(crate) struct Page<T> {
     pub(crate) total: usize,
 }
 
-/// Why a write was refused.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Nothing took effect, and why; the errors of the API, if it gave any.
-    Refused(Error, Vec<ApiError>),
-    /// Nothing was sent, or nothing that could take effect.
-    NotSent(Error),
-    /// It may have taken effect.
-    Lost(Error),
-}
-
-impl Refusal {
-    /// What it means to the engine.
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Refusal::Refused(error, _) | Refusal::NotSent(error) | Refusal::Lost(error) => error,
-        }
-    }
-}
+/// Why a call failed; of a refusal the errors of the API, if it gave any.
+pub(crate) type Refusal = Failure<Vec<ApiError>>;
 
 /// The API with the token of one entry.
 #[derive(Debug)]
@@ -174,11 +157,7 @@ impl Api {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         }
         let answer =
-            self.client.send(cx, request, &what, is_write).await.map_err(|failure| match failure {
-                Failure::Refused(error) => Refusal::Refused(error, Vec::new()),
-                Failure::NotSent(error) => Refusal::NotSent(error),
-                Failure::Lost(error) => Refusal::Lost(error),
-            })?;
+            self.client.send(cx, request, &what, is_write).await.map_err(Failure::without_details)?;
         self.heed(cx, &answer);
         let parsed = answer.json::<Envelope<T>>(&what, NOT_THE_API);
         if answer.status.is_success() {

@@ -181,9 +181,9 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
 
 /// Zones whose name matches `query`, with everything in them.
 pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
-    let wanted = query.trim_end_matches('.').to_ascii_lowercase();
+    let wanted = zones::canonical(query.trim_end_matches('.'));
     let bodies = zones::list(&backend.api, cx, &[]).await?;
-    let mut names: Vec<String> = bodies.iter().map(|zone| zone.name.to_ascii_lowercase()).collect();
+    let mut names: Vec<String> = bodies.into_iter().map(|zone| zone.name).collect();
     names.sort();
     names.dedup();
     let mut found = Vec::new();

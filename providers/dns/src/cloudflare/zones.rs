@@ -1,10 +1,11 @@
 //! Zones by name: their ids and what their plans allow, remembered so that a pass asks for the list once.
 
 use super::client::{Api, Page};
+use crate::name::Name;
 use reconciled_provider::{Cx, Error};
 use serde::Deserialize;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -41,6 +42,7 @@ pub(crate) struct Zone {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ZoneBody {
     id: String,
+    /// Canonical, once it went through [`list`].
     pub(crate) name: String,
     #[serde(default)]
     plan: PlanBody,
@@ -92,8 +94,13 @@ impl Zones {
 
     /// Looks one zone up by its name; none when the token sees no zone of that name.
     pub(crate) async fn look_up(&self, api: &Api, cx: &Cx, name: &str) -> Result<Option<Zone>, Error> {
-        let found = list(api, cx, &[("name", name)]).await?;
-        let mut found = found.iter().filter(|body| body.name.eq_ignore_ascii_case(name));
+        let is_it = |body: &&ZoneBody| body.name == name;
+        let mut found = list(api, cx, &[("name", name)]).await?;
+        // International names are listed as they are read, and nothing says in which form they are looked up.
+        if name.contains("xn--") && !found.iter().any(|body| is_it(&body)) {
+            found = list(api, cx, &[]).await?;
+        }
+        let mut found = found.iter().filter(is_it);
         let (first, second) = (found.next(), found.next());
         if second.is_some() {
             let text =
@@ -125,7 +132,7 @@ impl Zones {
         let bodies = list(api, cx, &[]).await?;
         let mut by_name: HashMap<String, Vec<&ZoneBody>> = HashMap::new();
         for body in &bodies {
-            by_name.entry(body.name.to_ascii_lowercase()).or_default().push(body);
+            by_name.entry(body.name.clone()).or_default().push(body);
         }
         let mut known = self.known();
         let exists = |name: &&str| match by_name.get(*name).map(Vec::as_slice) {
@@ -152,15 +159,32 @@ impl Zones {
     }
 }
 
-/// Every zone that the token sees and that fits `filter`.
+/// The name of a zone as scopes have it: in lower case and ASCII. What is no name stays as it is.
+pub(crate) fn canonical(name: &str) -> String {
+    Name::zone(name).map_or_else(|_| name.to_ascii_lowercase(), |name| name.without_dot().to_owned())
+}
+
+/// Every zone that the token sees and that fits `filter`, all of them or an error.
 pub(crate) async fn list(api: &Api, cx: &Cx, filter: &[(&str, &str)]) -> Result<Vec<ZoneBody>, Error> {
-    let mut all = Vec::new();
+    let (mut all, mut ids, mut total) = (Vec::new(), HashSet::new(), None);
+    let moved =
+        || Error::unavailable(format!("list zones at {}: the list changed while it was read", api.address()));
     for number in 1.. {
         let page: Page<ZoneBody> = api.page(cx, "/zones", filter, number, PER_PAGE, "list zones").await?;
-        all.extend(page.items);
+        if *total.get_or_insert(page.total) != page.total {
+            return Err(moved());
+        }
+        for mut body in page.items {
+            if !ids.insert(body.id.clone()) {
+                return Err(moved());
+            }
+            body.name = canonical(&body.name);
+            all.push(body);
+        }
         if number >= page.pages {
             break;
         }
     }
-    Ok(all)
+    // A page that is shorter than it was said to be would make zones look absent.
+    if total == Some(all.len()) { Ok(all) } else { Err(moved()) }
 }

@@ -78,7 +78,7 @@ impl<'b> Work<'b> {
             refused: Vec::new(),
             units: VecDeque::new(),
         };
-        let mut by_name: HashMap<&str, usize> = HashMap::new();
+        let (mut by_name, mut broken) = (HashMap::<&str, usize>::new(), HashSet::new());
         for action in &batch.actions {
             let Some((name, kind)) = record::parts(action.op.id()) else {
                 match &action.op {
@@ -92,6 +92,7 @@ impl<'b> Work<'b> {
                 Ok(item) => item,
                 Err(error) => {
                     work.refused.push((action.id, error));
+                    broken.insert(name);
                     continue;
                 }
             };
@@ -101,6 +102,16 @@ impl<'b> Work<'b> {
                 None => work.units.push_back(vec![item]),
             }
         }
+        let refused = &mut work.refused;
+        // Half a swap would leave a hole.
+        work.units.retain(|unit| {
+            let is_broken = unit.iter().any(|item| broken.contains(item.name));
+            let is_held = is_broken && unit.iter().any(|item| item.desired.is_none());
+            if is_held {
+                refused.extend(unit.iter().map(|item| (item.action.id, held_back(item))));
+            }
+            !is_held
+        });
         work
     }
 }
@@ -362,13 +373,15 @@ fn blame(chunk: &[Unit<'_>], text: &str, error: &Error) -> Vec<(ActionId, Outcom
             if named(item) {
                 outcomes.push((item.action.id, Outcome::Failed(error.clone())));
             } else if has_delete {
-                let text =
-                    format!("{} is held back: other data at its name were refused", item.action.op.id());
-                outcomes.push((item.action.id, Outcome::Failed(Error::invalid(text))));
+                outcomes.push((item.action.id, Outcome::Failed(held_back(item))));
             }
         }
     }
     outcomes
+}
+
+fn held_back(item: &Item<'_>) -> Error {
+    Error::invalid(format!("{} is held back: other data at its name were refused", item.action.op.id()))
 }
 
 fn remove(chunk: &mut Vec<Unit<'_>>, outcomes: &[(ActionId, Outcome)]) {
@@ -380,16 +393,43 @@ fn remove(chunk: &mut Vec<Unit<'_>>, outcomes: &[(ActionId, Outcome)]) {
 }
 
 fn done(item: &Item<'_>) -> (ActionId, Outcome) {
-    let Some(desired) = item.desired else { return (item.action.id, Outcome::Gone) };
-    let tracked = item.tracked();
-    let outcome = Tracked {
-        private: merge::remember(desired, item.observed(), tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(item.action.op.id().clone(), Hash::of(desired))
-    };
-    (item.action.id, Outcome::Done(outcome))
+    (item.action.id, merge::done(item.action))
 }
 
 fn zone_tracked(action: &Action) -> Tracked {
     Tracked::new(action.op.id().clone(), Hash::of(record::ZONE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{Origin, PolicyId, Resource, Scope, Spec};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_deletion_waits_where_the_content_that_follows_it_is_not_known() {
+        let scope = Scope::new("pdns", "example.com");
+        let create = |id: &str, spec: Spec| {
+            let origin = Origin { manifest: 0, line: 1 };
+            let scope = Arc::new(scope.clone());
+            let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
+            Op::Create { desired, delta: Default::default() }
+        };
+        let waiting = || Spec::Waiting { template: Hash::of(b"a"), on: Vec::new().into() };
+        let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
+        let ops = vec![
+            Op::Delete { observed: cname, tracked: None },
+            create("x.example.com./A", waiting()),
+            create("y.example.com./A", Spec::known(b"300\n192.0.2.1".to_vec())),
+            create("y.example.com./AAAA", waiting()),
+        ];
+        let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
+        let actions = ops.into_iter().enumerate().map(action).collect();
+        let batch = Batch { scope: scope.clone(), base: Version::Unknown, actions };
+        let work = Work::of(&batch);
+        let sent: Vec<u64> = work.units.iter().flatten().map(|item| item.action.id.0).collect();
+        let mut refused: Vec<u64> = work.refused.iter().map(|(id, _)| id.0).collect();
+        refused.sort_unstable();
+        assert_eq!((sent, refused), (vec![2], vec![0, 1, 3]));
+    }
 }

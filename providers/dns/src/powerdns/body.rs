@@ -5,7 +5,7 @@ use crate::{
     rdata,
     record::{self, RrSet},
 };
-use reconciled_provider::{Action, Error, Observed, Op, Tracked};
+use reconciled_provider::{Action, Error, Observed, Op};
 use std::io::Write;
 
 /// One action on an RRset, ready to be sent.
@@ -42,16 +42,6 @@ impl<'b> Item<'b> {
                 Some(observed)
             }
             Op::Create { .. } | Op::Continue { .. } => None,
-        }
-    }
-    /// What the inventory remembers of it.
-    pub(crate) fn tracked(&self) -> Option<&'b Tracked> {
-        match &self.action.op {
-            Op::Update { tracked, .. } | Op::Replace { tracked, .. } | Op::Delete { tracked, .. } => {
-                tracked.as_ref()
-            }
-            Op::Continue { tracked, .. } => Some(tracked),
-            Op::Create { .. } => None,
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Calls to the HTTP API, and what each way of failing means.
 //!
-//! Guarantees: a call that reached the server and brought no answer is told apart from one that was refused
-//! ([`Failure`]); no redirect is followed, so the key goes nowhere else; error texts hold no secret, no
-//! control characters and at most [`EXCERPT`] characters of what the server said.
+//! Guarantees: those of [`crate::http`]; and a request that the server cut short is told apart from one that it
+//! has ([`Failure::CutShort`]).
 
-use super::config::{CONNECT_TIMEOUT, Config};
+use super::config::Config;
+use crate::http::{self, Answer, printable};
 use bytes::Bytes;
 use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
-use reqwest::{Method, StatusCode, Url, header};
+use reqwest::{Method, StatusCode, header};
 use std::time::Duration;
 
-/// Characters of a server's answer that are shown.
-const EXCERPT: usize = 300;
+/// How long to wait after "too many calls" where the server, or what stands before it, does not say.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What to do where nobody listens.
+const UNREACHABLE: &str = "is the server running, with `api=yes` and `webserver=yes`, and is `url` right?";
 
 /// A request body below this is not refused for its size.
 const SMALL_BODY: usize = 64 << 10;
@@ -72,37 +75,25 @@ impl Failure {
     }
 }
 
-/// A connection pool to one server.
+/// One server with the key of an entry.
 #[derive(Debug)]
 pub(crate) struct Client {
-    http: reqwest::Client,
-    api: Url,
+    client: http::Client,
+    api: String,
     key: SecretRef,
-    timeout: Duration,
 }
 
 impl Client {
     /// Prepares calls; sends nothing.
     pub(crate) fn new(config: &Config, key: SecretRef) -> Result<Client, Error> {
         let api = config.api()?;
-        super::install_crypto();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("reconciled/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT);
-        if api.scheme() == "http" {
-            // Plain HTTP is for this machine and its neighbours: no proxy, no certificate store in memory.
-            builder = builder.tls_certs_only([]).no_proxy();
-        }
-        let http = builder
-            .build()
-            .map_err(|error| Error::unexpected(format!("prepare calls to {api}")).caused_by(error))?;
-        Ok(Client { http, api, key, timeout: config.timeout })
+        let client = http::Client::new(&api, config.timeout)?.unreachable(UNREACHABLE);
+        Ok(Client { client, api, key })
     }
 
     /// The address of the API, for messages.
     pub(crate) fn address(&self) -> &str {
-        self.api.as_str()
+        &self.api
     }
 
     /// Sends one request and returns the body of a successful answer.
@@ -115,68 +106,30 @@ impl Client {
         doing: &str,
     ) -> Result<Bytes, Failure> {
         let what = format!("{doing} at {}", self.api);
-        let key = self.header(cx).map_err(Failure::NotSent)?;
-        let url = format!("{}{path}", self.api);
+        let key = http::secret_header(cx, &self.key, "", "the API key of a powerdns entry");
+        let key = key.map_err(Failure::NotSent)?;
         let is_write = method != Method::GET;
         let mut request =
-            self.http.request(method, &url).header("X-API-Key", key).timeout(self.timeout.min(cx.deadline));
+            self.client.request(method, &format!("{}{path}", self.api)).header("X-API-Key", key);
         if let Some(body) = body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         }
-        let mut response = request.send().await.map_err(|error| lost(&what, error, is_write))?;
-        let status = response.status();
-        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok());
-        let retry_after = retry_after.and_then(|text| text.parse().ok()).map(Duration::from_secs);
-        let mut answer = Vec::with_capacity(response.content_length().unwrap_or(0).min(64 << 20) as usize);
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) => answer.extend_from_slice(&chunk),
-                Ok(None) => break,
-                // A refusal stands even if its text was cut.
-                Err(_) if !status.is_success() => break,
-                Err(error) => return Err(lost(&what, error, is_write)),
-            }
-        }
-        if status.is_success() {
-            return Ok(answer.into());
-        }
-        Err(refused(&what, status, &answer, retry_after, is_write))
-    }
-
-    fn header(&self, cx: &Cx) -> Result<header::HeaderValue, Error> {
-        let secret = cx.secrets.reveal(&self.key)?;
-        let text = secret.reveal_str()?.trim_end_matches(['\r', '\n']);
-        let mut value = header::HeaderValue::from_str(text).map_err(|_| {
-            Error::invalid("the API key of a powerdns entry cannot be sent in a header")
-                .hint("it must be one line of ASCII text")
+        let sent = self.client.send(cx, request, &what, is_write).await;
+        let answer = sent.map_err(|failure| match failure {
+            http::Failure::Lost(error) if was_body_cut(&error) => Failure::CutShort(error),
+            http::Failure::Lost(error) => Failure::Lost(error),
+            http::Failure::NotSent(error) | http::Failure::Refused(error, ()) => Failure::NotSent(error),
         })?;
-        value.set_sensitive(true);
-        Ok(value)
-    }
-}
-
-/// What no answer means: nothing happened if there was no connection, else nobody knows.
-fn lost(what: &str, error: reqwest::Error, is_write: bool) -> Failure {
-    let was_sent = !error.is_connect() && !error.is_builder();
-    let why = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
-    };
-    let hint = if error.is_connect() {
-        "is the server running, with `api=yes` and `webserver=yes`, and is `url` right?"
-    } else {
-        "the server may be overloaded; `timeout` of the entry says how long to wait"
-    };
-    let is_cut_short = was_body_cut(&error);
-    // The address is in the text already, and an address may hold a query.
-    let error = Error::unavailable(format!("{what}: {why}")).hint(hint).caused_by(error.without_url());
-    match (was_sent && is_write, is_cut_short) {
-        (true, true) => Failure::CutShort(error),
-        (true, false) => Failure::Lost(error),
-        (false, _) => Failure::NotSent(error),
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        let failure = refused(&what, &answer, is_write);
+        if let Failure::Refused { error, .. } = &failure
+            && error.kind == ErrorKind::RateLimited
+        {
+            self.client.pause(cx, error.retry_after.unwrap_or(PAUSE));
+        }
+        Err(failure)
     }
 }
 
@@ -184,7 +137,7 @@ fn lost(what: &str, error: reqwest::Error, is_write: bool) -> Failure {
 ///
 /// The HTTP library tells it by this text only. Were it to change, the outcome would be unknown instead of
 /// known to be nothing, which is safe.
-fn was_body_cut(error: &reqwest::Error) -> bool {
+fn was_body_cut(error: &Error) -> bool {
     let mut next = std::error::Error::source(error);
     while let Some(error) = next {
         if error.to_string().starts_with("error writing a body to connection") {
@@ -195,14 +148,8 @@ fn was_body_cut(error: &reqwest::Error) -> bool {
     false
 }
 
-fn refused(
-    what: &str,
-    status: StatusCode,
-    answer: &[u8],
-    retry_after: Option<Duration>,
-    is_write: bool,
-) -> Failure {
-    let text = said(answer);
+fn refused(what: &str, answer: &Answer, is_write: bool) -> Failure {
+    let (status, text) = (answer.status, said(answer));
     let number = status.as_u16();
     let (kind, hint) = match number {
         401 | 403 => (
@@ -226,7 +173,10 @@ fn refused(
     let told = if text.is_empty() { String::new() } else { format!(": {text}") };
     let mut error = Error::new(kind, format!("{what}: answered {number}{told}"));
     error.hint = hint.map(str::to_owned);
-    error.retry_after = retry_after;
+    error.retry_after = answer.retry_after();
+    if kind == ErrorKind::RateLimited {
+        error.retry_after.get_or_insert(PAUSE);
+    }
     // A server that fails may have committed before it did; so may one behind a failing proxy.
     if is_write && status.is_server_error() {
         return Failure::Lost(error);
@@ -234,18 +184,14 @@ fn refused(
     Failure::Refused { status, text, error }
 }
 
-/// The server's words: the `error` of a JSON answer, else its text; one line, cut.
-fn said(answer: &[u8]) -> String {
+/// The server's words: the `error` of a JSON answer, else its text.
+fn said(answer: &Answer) -> String {
     #[derive(serde::Deserialize)]
     struct Body {
         error: String,
     }
-    let text = match serde_json::from_slice::<Body>(answer) {
-        Ok(body) => body.error,
-        Err(_) => String::from_utf8_lossy(&answer[..answer.len().min(4 * EXCERPT)]).into_owned(),
-    };
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    text.trim().chars().map(clean).take(EXCERPT).collect()
+    serde_json::from_slice::<Body>(&answer.body)
+        .map_or_else(|_| answer.excerpt(), |body| printable(&body.error))
 }
 
 /// The id of a zone in paths: letters, digits, dots and hyphens stand, all else is `=XX`.
@@ -264,6 +210,11 @@ pub(crate) fn zone_path(zone: &str) -> String {
 mod tests {
     use super::*;
 
+    fn answer(status: u16, body: &str) -> Answer {
+        let (status, headers) = (StatusCode::from_u16(status).unwrap(), header::HeaderMap::new());
+        Answer { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) }
+    }
+
     #[test]
     fn a_zone_with_a_slash_has_a_path_of_its_own() {
         assert_eq!(zone_path("0/25.2.0.192.in-addr.arpa."), "/zones/0=2F25.2.0.192.in-addr.arpa.");
@@ -272,17 +223,15 @@ mod tests {
 
     #[test]
     fn the_servers_words_are_one_short_line_without_control_characters() {
-        assert_eq!(said(b"{\"error\": \"bad\\u001b[31m\\nname\"}"), "bad [31m name");
-        assert_eq!(said("x".repeat(5_000).as_bytes()).len(), EXCERPT);
-        assert_eq!(said(b"Not Found"), "Not Found");
+        let said = |body: &str| said(&answer(500, body));
+        assert_eq!(said("{\"error\": \"bad\\u001b[31m\\nname\"}"), "bad [31m name");
+        assert_eq!(said(&"x".repeat(5_000)).len(), http::EXCERPT);
+        assert_eq!(said("Not Found"), "Not Found");
     }
 
     #[test]
     fn a_status_decides_what_the_engine_does() {
-        let kind = |status: u16| {
-            let status = StatusCode::from_u16(status).unwrap();
-            refused("x", status, b"", None, false).into_error().kind
-        };
+        let kind = |status: u16| refused("x", &answer(status, ""), false).into_error().kind;
         assert_eq!(kind(401), ErrorKind::PermissionDenied);
         assert_eq!(kind(404), ErrorKind::Conflict);
         assert_eq!(kind(422), ErrorKind::Invalid);

@@ -1,5 +1,6 @@
 //! Host configuration of a `type: powerdns` entry.
 
+use crate::http;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -45,9 +46,6 @@ fn default_max_body() -> usize {
     1_900_000
 }
 
-/// Longest wait for a connection.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 impl Config {
     /// A configuration that says only where the server is.
     pub fn new(url: impl Into<String>) -> Config {
@@ -62,36 +60,18 @@ impl Config {
     }
 
     /// The address under which the zones are found, without a slash at the end.
-    pub(crate) fn api(&self) -> Result<Url, Error> {
-        let bad = |what: String| {
-            Error::invalid(format!("url `{}` of a powerdns entry {what}", without_secrets(&self.url)))
-                .hint("write it like http://127.0.0.1:8081")
-        };
-        let mut url = Url::parse(&self.url).map_err(|error| bad(format!("is none: {error}")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad("is neither http nor https".into()));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("holds a user or password, which belong in a secret".into()));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(bad("has a query or fragment".into()));
-        }
+    pub(crate) fn api(&self) -> Result<String, Error> {
+        let base = http::base_url("powerdns", &self.url);
+        let base = base.map_err(|error| error.hint("write it like http://127.0.0.1:8081"))?;
         if self.max_body < 1_000 {
             return Err(Error::invalid("maxBody of a powerdns entry is below 1000 bytes"));
         }
         // People paste the address with and without the path of the API.
-        let path = url.path().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
-        url.set_path(&format!("{path}/api/v1/servers/{}", self.server));
-        Ok(url)
-    }
-}
-
-/// The text without what stands before an `@` in its authority.
-fn without_secrets(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => format!("{}…{}", &url[..scheme + 3], &url[at..]),
-        _ => url.into(),
+        let none = |error| Error::invalid(format!("url of a powerdns entry is none: {error}"));
+        let mut api = Url::parse(&base).map_err(none)?;
+        let path = api.path().trim_end_matches('/').trim_end_matches("/api/v1").to_owned();
+        api.set_path(&format!("{path}/api/v1/servers/{}", self.server));
+        Ok(api.into())
     }
 }
 
@@ -100,7 +80,7 @@ mod tests {
     use super::*;
 
     fn api(url: &str) -> String {
-        Config::new(url).api().map_or_else(|error| error.to_string(), |url| url.to_string())
+        Config::new(url).api().unwrap_or_else(|error| error.to_string())
     }
 
     #[test]
@@ -116,5 +96,7 @@ mod tests {
     fn a_password_in_the_address_is_refused_and_not_repeated() {
         let text = api("http://admin:canary@a.example");
         assert!(text.contains("belong in a secret") && !text.contains("canary"), "{text}");
+        let text = api("admin:canary@a.example");
+        assert!(text.contains("url `…@a.example`") && !text.contains("canary"), "{text}");
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn encode(content: &str) -> Option<[u8; 16]> {
     let (latitude, rest) = angle(&words, 90, ["N", "S"])?;
     let (longitude, rest) = angle(rest, 180, ["E", "W"])?;
     let (altitude, sizes) = rest.split_first()?;
-    let altitude = u32::try_from(centimetres(altitude)? + SEA).ok()?;
+    let altitude = u32::try_from(centimetres(altitude)?.checked_add(SEA)?).ok()?;
     if sizes.len() > 3 {
         return None;
     }

@@ -379,14 +379,7 @@ fn present_fields(
             Some(Field::Host) => out += &host(word),
             Some(Field::Text) => text::quote_for_wire(&text::unquote(word)?, &mut out),
             // One string of any length (RFC 8659 §4.1.1, RFC 7553 §4.4), never several.
-            Some(Field::LongText) => {
-                let start = out.len();
-                let octets = text::unquote(word)?;
-                text::quote_for_wire(&octets, &mut out);
-                if octets.len() > 255 {
-                    out.replace_range(start.., &out[start..].replace("\" \"", ""));
-                }
-            }
+            Some(Field::LongText) => text::quote_one_for_wire(&text::unquote(word)?, &mut out),
             _ => out += word,
         }
     }

@@ -25,6 +25,22 @@ fn refuse(kind: &str, value: &str, part: &str) {
 }
 
 #[test]
+fn a_long_text_in_one_string_keeps_its_quotes_and_blanks() {
+    // The 255th octet is a quote and a blank follows, then another quote.
+    let text = format!("{}\\\" \\\"{}", "x".repeat(254), "y".repeat(60));
+    check("CAA", &format!("0 issue \"{text}\""), &format!("0 issue \"{text}\""));
+    check("URI", &format!("10 1 \"{text}\""), &format!("10 1 \"{text}\""));
+}
+
+#[test]
+fn numbers_of_any_size_are_refused_and_do_not_overflow() {
+    let most = i64::MAX / 100;
+    for altitude in [most.to_string(), format!("-{most}"), format!("{most}.07"), "9".repeat(40)] {
+        refuse("LOC", &format!("51 N 0 W {altitude}m"), "is not the form of LOC data");
+    }
+}
+
+#[test]
 fn each_type_has_one_canonical_form() {
     check("A", "192.0.2.1", "192.0.2.1");
     check("AAAA", "2001:DB8:0:0:1:0:0:1", "2001:db8::1:0:0:1");

@@ -5,7 +5,8 @@
 //!   server compares and writes in one step: nobody's change is overwritten;
 //! - where there are several, each depends on the SOA that the one before it left. The race that is left is a
 //!   change by somebody else between an answer and the question for that SOA, one round trip apart;
-//! - a name is never split over two messages, so CNAME ↔ A is one step;
+//! - a name is never split over two messages, so CNAME ↔ A is one step; where half of it cannot be written, neither
+//!   is the other half;
 //! - each message is `started` before and `finished` after it, with exactly its actions;
 //! - what the server refuses is found by halves, asked for once more after the rest, and fails alone. An update
 //!   without changes tells first whether anything may be written at all, so that a key without rights does not cost
@@ -29,7 +30,7 @@ use hickory_proto::rr::{Name, Record};
 use reconciled_provider::{
     Action, ActionId, Batch, Cx, Error, Hash, Journal, Op, Outcome, ResourceId, Version,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// What the server said it wrote, and the SOA after that.
 #[derive(Debug)]
@@ -102,7 +103,7 @@ struct Work<'b> {
 impl<'b> Work<'b> {
     fn of(batch: &'b Batch, zone: &str, serial: u32) -> Work<'b> {
         let mut work = Work { settled: Vec::new(), units: VecDeque::new() };
-        let mut by_name: HashMap<&str, usize> = HashMap::new();
+        let (mut by_name, mut broken) = (HashMap::<&str, usize>::new(), HashSet::new());
         for action in &batch.actions {
             let Some((name, kind)) = record::parts(action.op.id()) else {
                 work.settled.push((action.id, of_zone(action)));
@@ -112,6 +113,7 @@ impl<'b> Work<'b> {
                 Ok(changes) => changes,
                 Err(error) => {
                     work.settled.push((action.id, Outcome::Failed(error)));
+                    broken.insert(name);
                     continue;
                 }
             };
@@ -122,7 +124,30 @@ impl<'b> Work<'b> {
                 None => work.units.push_back(vec![item]),
             }
         }
+        work.hold_back(batch, &broken);
         work
+    }
+
+    /// Settles what is left of a swap of which something cannot be written: alone it would leave a hole.
+    fn hold_back(&mut self, batch: &Batch, broken: &HashSet<&str>) {
+        let name = |action: &'b Action| record::parts(action.op.id()).map(|(name, _)| name);
+        let is_delete = |action: &&Action| matches!(action.op, Op::Delete { .. });
+        let deleted = batch.actions.iter().filter(is_delete).filter_map(|a| record::parts(a.op.id()));
+        let held: HashSet<&str> =
+            deleted.map(|(name, _)| name).filter(|name| broken.contains(name)).collect();
+        let settled = &mut self.settled;
+        self.units.retain(|unit| {
+            let is_held =
+                unit.first().and_then(|item| name(item.action)).is_some_and(|name| held.contains(name));
+            if is_held {
+                let error = |id: &ResourceId| {
+                    Error::invalid(format!("{id} is held back: other data at its name were refused"))
+                };
+                let failed = |item: &Item<'_>| (item.action.id, Outcome::Failed(error(item.action.op.id())));
+                settled.extend(unit.iter().map(failed));
+            }
+            !is_held
+        });
     }
 
     /// Settles what no message holds: all at one name has to be in one.
@@ -248,6 +273,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Gives a SOA of `chunk` a serial after that of the message before: one that is not newer is ignored.
+    fn renew(&self, chunk: &mut [Unit<'_>]) {
+        for item in chunk.iter_mut().flatten() {
+            if let Some((name, kind @ "SOA")) = record::parts(item.action.op.id())
+                && let Ok(changes) = changes(item.action, &self.text, name, kind, self.soa.serial)
+            {
+                item.changes = changes;
+            }
+        }
+    }
+
     /// Sends a chunk; `is_followed` says that another one comes after it.
     async fn write(&mut self, chunk: Vec<Unit<'_>>, is_followed: bool) -> Result<(), Error> {
         let mut stack = vec![chunk];
@@ -259,6 +295,7 @@ impl Run<'_> {
                 stack.append(&mut refused);
             }
             let Some(mut chunk) = stack.pop() else { return Ok(()) };
+            self.renew(&mut chunk);
             let failure = match self.update(records(&chunk)).await {
                 Ok(()) => {
                     self.is_allowed = true;
@@ -353,4 +390,44 @@ fn done(item: &Item<'_>) -> (ActionId, Outcome) {
 fn content(item: &Item<'_>) -> Option<(ResourceId, Hash)> {
     let resource = item.action.op.desired()?;
     Some((resource.id.clone(), resource.spec.hash()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::{Observed, Origin, PolicyId, Resource, Scope, Spec};
+    use std::sync::Arc;
+
+    fn create(id: &str, content: &[u8]) -> Op {
+        let scope = Arc::new(Scope::new("bind", "example.com"));
+        let origin = Origin { manifest: 0, line: 1 };
+        let spec = Spec::known(content.to_vec());
+        let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
+        Op::Create { desired, delta: Default::default() }
+    }
+
+    #[test]
+    fn half_a_swap_is_held_back_and_what_else_is_at_the_name_of_a_refusal_is_not() {
+        let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
+        let ops = vec![
+            Op::Delete { observed: cname, tracked: None },
+            create("x.example.com./ALIAS", b"300\nb.example.net."),
+            create("y.example.com./A", b"300\n192.0.2.1"),
+            create("y.example.com./ALIAS", b"300\nb.example.net."),
+        ];
+        let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
+        let batch = Batch {
+            scope: Scope::new("bind", "example.com"),
+            base: Version::Unknown,
+            actions: ops.into_iter().enumerate().map(action).collect(),
+        };
+        let work = Work::of(&batch, "example.com.", 1);
+        let sent: Vec<u64> = work.units.iter().flatten().map(|item| item.action.id.0).collect();
+        let mut settled: Vec<u64> = work.settled.iter().map(|(id, _)| id.0).collect();
+        settled.sort_unstable();
+        assert_eq!((sent, settled), (vec![2], vec![0, 1, 3]));
+        let held =
+            work.settled.iter().find(|(id, _)| id.0 == 0).and_then(|(_, outcome)| outcome.error()).unwrap();
+        assert!(held.message.contains("x.example.com./CNAME is held back"), "{held}");
+    }
 }

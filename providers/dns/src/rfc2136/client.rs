@@ -195,6 +195,10 @@ impl<'c> Connection<'c> {
         if let Err(doubt) = verifier.check(&response) {
             let error = doubtful(&doubt, self.server, &keys.update, doing);
             return Err(match doubt {
+                // The server may have written its journal and not its answer, signed or not.
+                _ if response.rcode == SERVFAIL => {
+                    Failure::Lost(refusal(SERVFAIL, self.server, doing, true).caused_by(error))
+                }
                 Doubt::Forged(_) if response.tsig.is_none() && response.rcode != 0 => {
                     // Servers answer what they cannot handle without a signature, and then did nothing.
                     Failure::Refused {

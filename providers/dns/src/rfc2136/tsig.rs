@@ -1,4 +1,7 @@
-//! Transaction signatures (RFC 8945): every request is signed, and no unsigned answer is believed.
+//! Transaction signatures (RFC 8945): every request is signed, and no unsigned answer is believed but a refusal.
+//!
+//! Servers refuse without a signature what they cannot handle. To a question, that only keeps us from reading; to an
+//! update, it ends as "no effect", but for SERVFAIL, which ends as unknown.
 //!
 //! Guarantees: a key is looked up at each call and forgotten after it; the messages of a transfer are one chain,
 //! in which up to 99 may be unsigned (§5.3.1) and the last one is signed; what the server says about a

@@ -20,7 +20,7 @@ use crate::{
     record::{self, RrSet},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked, Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Op, Outcome, Tracked, Version,
 };
 use reqwest::Method;
 use std::{
@@ -221,10 +221,16 @@ fn item<'b>(
     if let Some(desired) = wanted.and_then(RrSet::decode) {
         let serial = set
             .and_then(|set| rdata::soa_serial(&set.plain()?.resource_records.as_ref()?.list.first()?.value));
-        let values: Vec<_> =
-            desired.values.iter().map(|value| rdata::wire(kind, value, serial.unwrap_or(1))).collect();
-        let values: Vec<&str> = values.iter().map(|value| &**value).collect();
-        item.change(if is_apex { "UPSERT" } else { "CREATE" }, name, kind, desired.ttl, &values);
+        let value = |value: &&str| xml::octal(&rdata::wire(kind, value, serial.unwrap_or(1))).into_owned();
+        let values: Vec<String> = desired.values.iter().map(value).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        item.change(
+            if is_apex { "UPSERT" } else { "CREATE" },
+            &xml::octal_name(name),
+            kind,
+            desired.ttl,
+            &values,
+        );
     }
     if item.records > MOST_RECORDS || item.characters > MOST_CHARACTERS {
         let text = format!("{shown} {kind} is larger than one request of Route 53 may be");
@@ -234,6 +240,7 @@ fn item<'b>(
 }
 
 impl Item<'_> {
+    /// Adds a change; `name` and `values` are as the API writes them.
     fn change(&mut self, word: &str, name: &str, kind: &str, ttl: u32, values: &[&str]) {
         let weight = if word == "UPSERT" { 2 } else { 1 };
         self.records += weight * values.len();
@@ -302,8 +309,8 @@ impl Run<'_> {
                     self.journal.finished(outcomes.collect()).await?;
                     continue;
                 }
-                Err(Refusal::Refused(error, code, messages)) if code == "InvalidChangeBatch" => {
-                    (error, messages)
+                Err(Refusal::Refused(error, said)) if said.code == "InvalidChangeBatch" => {
+                    (error, said.messages)
                 }
                 Err(refusal) => {
                     let unsent = stack.iter().flat_map(|chunk| ids_of(chunk));
@@ -370,12 +377,13 @@ impl Run<'_> {
             self.journal.finished(vec![(create.id, Outcome::Failed(error.clone()))]).await?;
             return Err(error);
         }
-        // The token stays the same when this create is tried again, and Route 53 makes one zone of a reference.
+        // The token stays the same while nobody knows how this create ended. Route 53 refuses a reference that it had
+        // before, so there is one zone at most; the refusal is a conflict, and the next look finds the zone.
         let reference = Hash::of(format!("{} {}", create.token, self.zone).as_bytes());
         let body = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?><CreateHostedZoneRequest xmlns=\"{NAMESPACE}\"><Name>{}</Name>\
              <CallerReference>reconciled-{reference}</CallerReference></CreateHostedZoneRequest>",
-            xml::escape(self.zone)
+            xml::escape(&xml::octal_name(self.zone))
         );
         let call =
             self.backend.api.call::<Created>(self.cx, Method::POST, "/hostedzone", &[], Some(body), &doing);
@@ -398,7 +406,7 @@ impl Run<'_> {
         self.backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(self.zone);
         match result {
             Ok(_) => self.journal.finished(vec![(action.id, Outcome::Gone)]).await,
-            Err(Refusal::Refused(_, code, _)) if code == "NoSuchHostedZone" => {
+            Err(Refusal::Refused(_, said)) if said.code == "NoSuchHostedZone" => {
                 self.journal.finished(vec![(action.id, Outcome::Gone)]).await
             }
             Err(refusal) => self.give_up(refusal, [action.id].into_iter(), [].into_iter()).await,
@@ -453,22 +461,7 @@ fn ids_of(chunk: &[Unit<'_>]) -> impl Iterator<Item = ActionId> {
 }
 
 fn done(action: &Action) -> (ActionId, Outcome) {
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. }
-        | Op::Replace { observed, tracked, .. }
-        | Op::Delete { observed, tracked } => (Some(observed), tracked.as_ref()),
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-    };
-    let Some(bytes) = action.op.desired().and_then(|resource| resource.spec.bytes()) else {
-        return (action.id, Outcome::Gone);
-    };
-    let outcome = Tracked {
-        private: merge::remember(bytes, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(bytes))
-    };
-    (action.id, Outcome::Done(outcome))
+    (action.id, merge::done(action))
 }
 
 fn zone_tracked(action: &Action) -> Tracked {

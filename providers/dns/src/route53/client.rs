@@ -20,31 +20,29 @@ use std::{
 /// Least time from one call to the next.
 const TURN: Duration = Duration::from_millis(200);
 
+/// More than the calls of one entry ever wait for each other. Only a clock that was set back makes a turn later.
+const LATEST_TURN: Duration = Duration::from_secs(60);
+
 /// How long to wait after too many calls; the answer never says.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// What bodies are.
+const CONTENT_TYPE: &str = "application/xml";
 
 /// The version of the API, first part of every path.
 pub(crate) const VERSION: &str = "/2013-04-01";
 
-/// Why a call failed.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Nothing took effect; the code of the API, and its messages.
-    Refused(Error, String, Vec<String>),
-    /// Nothing was sent.
-    NotSent(Error),
-    /// It may have taken effect.
-    Lost(Error),
+/// What the API says of a refusal.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Its word for it, such as `NoSuchHostedZone`.
+    pub(crate) code: String,
+    /// What is wrong with which part.
+    pub(crate) messages: Vec<String>,
 }
 
-impl Refusal {
-    /// What it means to the engine.
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Refusal::Refused(error, ..) | Refusal::NotSent(error) | Refusal::Lost(error) => error,
-        }
-    }
-}
+/// Why a call failed.
+pub(crate) type Refusal = Failure<Said>;
 
 /// The API with the credentials of one entry.
 #[derive(Debug)]
@@ -85,11 +83,7 @@ impl Api {
         let body = body.unwrap_or_default();
         let request = self.signed(cx, method, path, query, body).map_err(Refusal::NotSent)?;
         let sent = self.client.send(cx, request, &what, is_write).await;
-        let answer = sent.map_err(|failure| match failure {
-            Failure::Refused(error) => Refusal::Refused(error, String::new(), Vec::new()),
-            Failure::NotSent(error) => Refusal::NotSent(error),
-            Failure::Lost(error) => Refusal::Lost(error),
-        })?;
+        let answer = sent.map_err(Failure::without_details)?;
         if !answer.status.is_success() {
             return Err(self.refused(cx, &what, &answer, is_write));
         }
@@ -100,7 +94,7 @@ impl Api {
                 .caused_by(error);
             match is_write {
                 true => Refusal::Lost(error),
-                false => Refusal::Refused(error, String::new(), Vec::new()),
+                false => Refusal::Refused(error, Said::default()),
             }
         })
     }
@@ -110,7 +104,7 @@ impl Api {
         let wait = {
             let now = cx.clock.now();
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = (*next).max(now);
+            let at = if *next > now.saturating_add(LATEST_TURN) { now } else { (*next).max(now) };
             *next = at + TURN;
             at - now
         };
@@ -142,6 +136,9 @@ impl Api {
         };
         let full = format!("{}{VERSION}{path}", url.path().trim_end_matches('/'));
         let mut headers = vec![("host", host.as_str())];
+        if !body.is_empty() {
+            headers.push(("content-type", CONTENT_TYPE));
+        }
         if let Some(token) = &token {
             headers.push(("x-amz-security-token", token.as_str()));
         }
@@ -173,7 +170,7 @@ impl Api {
             request = request.header("x-amz-security-token", header(token)?);
         }
         if !body.is_empty() {
-            request = request.header("content-type", "application/xml").body(body);
+            request = request.header("content-type", CONTENT_TYPE).body(body);
         }
         Ok(request)
     }
@@ -209,7 +206,7 @@ impl Api {
         if is_write && answer.status.is_server_error() && kind != ErrorKind::RateLimited {
             return Refusal::Lost(error);
         }
-        Refusal::Refused(error, code, messages)
+        Refusal::Refused(error, Said { code, messages })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::{
     Backend,
-    client::Refusal,
+    client::{Refusal, Said},
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
 use crate::{
@@ -61,7 +61,8 @@ impl Set {
             let before = before.unwrap_or_default();
             values.extend(set.alias_target.iter().map(|alias| format!("{before}(alias {})", alias.dns_name)));
             for record in set.resource_records.iter().flat_map(|records| &records.list) {
-                let value = rdata::observed(&set.r#type, &record.value).replace('\n', "\\010");
+                let value = xml::decimal(&record.value);
+                let value = rdata::observed(&set.r#type, &value).replace('\n', "\\010");
                 values.push(format!("{before}{value}"));
             }
         }
@@ -74,7 +75,8 @@ pub(crate) async fn zone_id(backend: &Backend, cx: &Cx, zone: &str) -> Result<Op
     if let Some(id) = backend.zones.lock().unwrap_or_else(PoisonError::into_inner).get(zone) {
         return Ok(Some(id.clone()));
     }
-    let query = [("dnsname", zone), ("maxitems", ZONES)];
+    let name = xml::octal_name(zone);
+    let query = [("dnsname", &*name), ("maxitems", ZONES)];
     let doing = format!("look up zone {zone}");
     let call = backend.api.call::<ZonesByName>(cx, Method::GET, "/hostedzonesbyname", &query, None, &doing);
     let list = call.await.map_err(Refusal::into_error)?;
@@ -127,7 +129,9 @@ async fn all_zones(backend: &Backend, cx: &Cx) -> Result<HashMap<String, Vec<Str
         if !list.is_truncated {
             return Ok(collect(backend, &zones));
         }
-        marker = list.next_marker.ok_or_else(|| cut_off("list zones"))?;
+        // The same page again would be asked for without end.
+        let next = list.next_marker.filter(|next| !next.is_empty() && *next != marker);
+        marker = next.ok_or_else(|| cut_off("list zones"))?;
     }
 }
 
@@ -179,7 +183,7 @@ pub(crate) async fn read(
         let Some(id) = zone_id(backend, cx, zone).await? else { return Ok(None) };
         match sets(backend, cx, zone, &id).await {
             Ok(sets) => return Ok(Some((id, sets))),
-            Err(Refusal::Refused(_, code, _)) if code == "NoSuchHostedZone" => {
+            Err(Refusal::Refused(_, said)) if said.code == "NoSuchHostedZone" => {
                 backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(zone);
             }
             Err(refusal) => return Err(refusal.into_error()),
@@ -207,11 +211,11 @@ async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeM
             return Ok(sets);
         }
         let (Some(name), Some(kind)) = (list.next_record_name, list.next_record_type) else {
-            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+            return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         };
         let next = (name, kind, list.next_record_identifier);
         if start.as_ref() == Some(&next) {
-            return Err(Refusal::Refused(cut_off(&doing), String::new(), Vec::new()));
+            return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         }
         start = Some(next);
     }

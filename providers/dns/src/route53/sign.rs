@@ -7,8 +7,7 @@ use ring::{digest, hmac};
 use std::{fmt::Write, time::Duration};
 use time::OffsetDateTime;
 
-/// What is signed.
-#[derive(Debug)]
+/// What is signed. Its headers may hold a session token, so that it cannot be shown.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,

@@ -1,6 +1,7 @@
 //! The XML of the API: what is read, and what is written.
 
 use serde::{Deserialize, de::IgnoredAny};
+use std::borrow::Cow;
 
 /// Namespace of every document.
 pub(crate) const NAMESPACE: &str = "https://route53.amazonaws.com/doc/2013-04-01/";
@@ -129,32 +130,66 @@ pub(crate) fn escape(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
 
-/// A name as the API lists it, with `\052` for `*`: octal, where zone files have decimal.
+/// A name as the API lists it, in canonical form: `\052` is `*`.
 pub(crate) fn name(text: &str) -> String {
+    crate::name::observed(&decimal(text)).into_owned()
+}
+
+/// Text of the API as zone files have it. What stands behind a backslash is octal there, decimal here
+/// (DomainNameFormat and "TXT record type" of the developer guide).
+pub(crate) fn decimal(text: &str) -> Cow<'_, str> {
+    codes(text, |code| {
+        let octet = u8::from_str_radix(code, 8).ok().filter(|_| code.len() == 3)?;
+        Some((3, format!("\\{octet:03}")))
+    })
+}
+
+/// A canonical name as the API has it. A dot or a backslash within a label is a code, too.
+pub(crate) fn octal_name(name: &str) -> Cow<'_, str> {
+    octal_with(name, b".\\")
+}
+
+/// A value of a zone file as the API has it; `\"` and `\\` within quotes are the same there.
+pub(crate) fn octal(value: &str) -> Cow<'_, str> {
+    octal_with(value, b".")
+}
+
+/// Makes codes of what is one here, and of `bytes` behind a backslash.
+fn octal_with<'t>(text: &'t str, bytes: &[u8]) -> Cow<'t, str> {
+    codes(text, |code| match code.as_bytes().first()? {
+        byte if bytes.contains(byte) => Some((1, format!("\\{byte:03o}"))),
+        _ => {
+            let octet = code.parse::<u8>().ok().filter(|_| code.len() == 3)?;
+            Some((3, format!("\\{octet:03o}")))
+        }
+    })
+}
+
+/// Replaces what stands behind each backslash, of which `replace` is shown up to three characters and says how
+/// many it takes; the others stay, with the character that they escape.
+fn codes<'t>(text: &'t str, replace: impl Fn(&str) -> Option<(usize, String)>) -> Cow<'t, str> {
+    if !text.contains('\\') {
+        return text.into();
+    }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find('\\') {
-        out += &rest[..at];
-        rest = &rest[at..];
-        let octal = rest.get(1..4).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte @ (b'!'..=b'~'))
-                if !matches!(byte, b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$') =>
-            {
-                out.push(char::from(byte));
-                rest = &rest[4..];
-            }
-            Some(byte) => {
-                out += &format!("\\{byte:03}");
-                rest = &rest[4..];
+    while let Some((before, behind)) = rest.split_once('\\') {
+        out += before;
+        let code = behind.get(..3).filter(|code| code.bytes().all(|byte| byte.is_ascii_digit()));
+        let code = code.unwrap_or_else(|| behind.chars().next().map_or("", |c| &behind[..c.len_utf8()]));
+        match replace(code) {
+            Some((taken, code)) => {
+                out += &code;
+                rest = &behind[taken..];
             }
             None => {
-                let end = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
-                out += &rest[..end];
-                rest = &rest[end..];
+                let end = behind.chars().next().map_or(0, char::len_utf8);
+                out.push('\\');
+                out += &behind[..end];
+                rest = &behind[end..];
             }
         }
     }
-    crate::name::observed(&(out + rest)).into_owned()
+    (out + rest).into()
 }
 
 #[cfg(test)]
@@ -167,6 +202,23 @@ mod tests {
         assert_eq!(name("a\\057b.example.com."), "a/b.example.com.");
         assert_eq!(name("www.example.com."), "www.example.com.");
         assert_eq!(name("bad\\"), "bad\\");
+    }
+
+    #[test]
+    fn codes_are_octal_there_and_decimal_here() {
+        let check = |here: &str, there: &str| {
+            assert_eq!(octal(here), there);
+            assert_eq!(decimal(there), here);
+        };
+        check(r#""\195\164 \"a\" \255\000""#, r#""\303\244 \"a\" \377\000""#);
+        check("plain;text", "plain;text");
+        check(r"a\032b.example.com.", r"a\040b.example.com.");
+        assert_eq!(octal(r#"a\.b\\195\"ä"#), r#"a\056b\\195\"ä"#);
+        assert_eq!(octal_name(r"a\.b\\c.example.com."), r"a\056b\134c.example.com.");
+        assert_eq!(name(&octal_name(r"a\.b\\c.example.com.")), r"a\.b\\c.example.com.");
+        // What is no octet, or cut off, stays as it is.
+        assert_eq!(decimal(r"\400 \19 \189 \"), r"\400 \19 \189 \");
+        assert_eq!(octal(r"\256 \19 \"), r"\256 \19 \");
     }
 
     #[test]

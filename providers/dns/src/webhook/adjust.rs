@@ -8,8 +8,8 @@ use super::{
     endpoint::{self, Endpoint, Key, Set},
 };
 use crate::record::{self, RrSet};
-use reconciled_provider::{Cx, Deltas, Error, Observation, Resource, Want};
-use std::collections::BTreeMap;
+use reconciled_provider::{Cx, Deltas, Error, Observation, Observed, Resource, Want};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// The endpoints that the provider would keep, by what they were asked for; an error for each it would not.
 pub(crate) async fn adjusted(
@@ -50,6 +50,19 @@ pub(crate) async fn adjusted(
     Ok(asked.into_iter().map(answer).collect())
 }
 
+/// What was seen, with `ttl` where the provider tells none: a TTL that nobody knows is no difference.
+pub(crate) fn seen_with(observed: &Observed, ttl: Option<u32>) -> Cow<'_, [u8]> {
+    match (RrSet::decode(&observed.bytes), ttl) {
+        (Some(mut set), Some(ttl)) if set.ttl == 0 => record::encode(ttl, &mut set.values).into(),
+        _ => (&observed.bytes[..]).into(),
+    }
+}
+
+/// The declared TTL.
+pub(crate) fn ttl(desired: &Resource) -> Option<u32> {
+    desired.spec.bytes().and_then(RrSet::decode).map(|set| set.ttl)
+}
+
 /// Differences between what the provider would keep and what it has.
 pub(crate) async fn diff(
     backend: &Backend,
@@ -61,7 +74,8 @@ pub(crate) async fn diff(
     let differs = |resource: &&Resource| {
         want.focus.covers(&resource.id)
             && resource.spec.bytes().is_some()
-            && seen.get(&resource.id).map(|observed| observed.hash) != resource.spec.hash()
+            && seen.get(&resource.id).map(|observed| seen_with(observed, ttl(resource))).as_deref()
+                != resource.spec.bytes()
     };
     let wanted: Vec<&Resource> = want.desired.iter().filter(differs).collect();
     let kept = adjusted(backend, cx, &wanted).await?;
@@ -73,10 +87,11 @@ pub(crate) async fn diff(
                 deltas.insert(resource.id.clone(), Err(error.clone()));
             }
             (Some(Ok(kept)), Some(observed)) => {
-                // A TTL that the provider leaves open is the one it has.
-                let ttl = RrSet::decode(&observed.bytes).map(|set| set.ttl);
-                let after = Set(vec![kept.clone()]).bytes(ttl);
-                if let Some(delta) = record::compare(&after, &observed.bytes) {
+                // A TTL that the provider leaves open is the one it has, and one that it does not tell the kept one.
+                let kept = Set(vec![kept.clone()]);
+                let before = seen_with(observed, kept.ttl());
+                let after = kept.bytes(RrSet::decode(&before).map_or(0, |set| set.ttl));
+                if let Some(delta) = record::compare(&after, &before) {
                     deltas.insert(resource.id.clone(), Ok(delta));
                 }
             }

@@ -3,7 +3,7 @@
 //! Guarantees: nothing is written when the zone moved since `base`: all records are read again right before the
 //! first write. No part is taken for a transaction: after a refusal the records are read once more, and each
 //! action ends as what is there says. What did not take effect is sent again by halves, until the culprit is
-//! alone; the others are written. Twelve refusals in a row without an effect are no culprit but a provider that
+//! alone; the others are written. Where half of a swap cannot be sent, neither is the other half. Twelve refusals in a row without an effect are no culprit but a provider that
 //! does not work, and end the batch.
 //!
 //! A request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
@@ -13,12 +13,11 @@ use super::{
     adjust::adjusted,
     client::Changes,
     endpoint::{Endpoint, Key, Set},
-    observe,
+    observe::{self, Read},
 };
 use crate::{http::Failure, merge, record};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Resource, Tracked,
-    Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Version,
 };
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -43,9 +42,8 @@ impl Item<'_> {
             (None, now) => now.is_none(),
             (Some(_), None) => false,
             (Some(desired), Some(now)) => {
-                let ttl = desired.ttl();
-                now.bytes(ttl)
-                    == Set(vec![desired.clone()]).bytes(now.0.iter().filter_map(Endpoint::ttl).min())
+                let ttl = desired.ttl().unwrap_or(0);
+                now.bytes(ttl) == Set(vec![desired.clone()]).bytes(now.ttl().unwrap_or(0))
             }
         }
     }
@@ -72,21 +70,27 @@ pub(crate) async fn apply(
     }
     let wanted: Vec<&Resource> = batch.actions.iter().filter_map(|action| action.op.desired()).collect();
     let mut kept = adjusted(backend, cx, &wanted).await?;
-    let (mut settled, mut items) = (Vec::new(), Vec::new());
+    let (mut settled, mut items, mut broken) = (Vec::new(), Vec::new(), HashSet::new());
     for action in &batch.actions {
-        match item(action, &now, &mut kept, |name| read.filter.serves(name)) {
+        match item(action, &now, &read, &mut kept) {
             Ok(item) if item.is_as_wanted(item.now.as_ref()) => settled.push(done(&item)),
             Ok(item) => items.push(item),
-            Err(error) => settled.push((action.id, Outcome::Failed(error))),
+            Err(error) => {
+                settled.push((action.id, Outcome::Failed(error)));
+                broken.extend(record::parts(action.op.id()).map(|(name, _)| name));
+            }
         }
     }
+    let deletes = batch.actions.iter().filter(|action| matches!(action.op, Op::Delete { .. }));
+    let swapped = deletes.filter_map(|action| record::parts(action.op.id())).map(|(name, _)| name).collect();
+    let (mut queue, held) = units(items, &swapped, &broken);
+    settled.extend(held.iter().map(|item| (item.action.id, Outcome::Failed(held_back(item)))));
     let run = Run { backend, cx, journal, batch };
     if !settled.is_empty() {
         let ids: Vec<ActionId> = settled.iter().map(|(id, _)| *id).collect();
         journal.started(&ids).await?;
         journal.finished(settled).await?;
     }
-    let mut queue = units(items);
     let mut refusals = 0;
     while !queue.is_empty() {
         if cx.stop.is_set() {
@@ -109,17 +113,22 @@ pub(crate) async fn apply(
 
 fn item<'b>(
     action: &'b Action,
-    now: &BTreeMap<Key, Set>,
+    own: &BTreeMap<Key, Set>,
+    read: &Read,
     kept: &mut BTreeMap<Key, Result<Endpoint, Error>>,
-    serves: impl Fn(&str) -> bool,
 ) -> Result<Item<'b>, Error> {
     let id = action.op.id();
     let Some((name, kind)) = record::parts(id) else {
         return Err(Error::unsupported(format!("{id}: a webhook provider has no zones to change")));
     };
     let key = (name.to_owned(), kind.to_owned());
-    let now = now.get(&key).cloned();
+    // Among all that was read: a zone within this one may have been heard of, and have it.
+    let now = read.sets.get(&key).cloned();
     let shown = name.trim_end_matches('.');
+    if now.is_some() && !own.contains_key(&key) {
+        let text = format!("{shown} {kind} is there already, as a record of a zone within this one");
+        return Err(Error::conflict(text).hint("declare it in the innermost zone that holds its name"));
+    }
     if now.as_ref().is_some_and(Set::is_routed) {
         let text =
             format!("{shown} {kind} is one of several answers with a set identifier, which are not written");
@@ -127,7 +136,7 @@ fn item<'b>(
             Error::unsupported(text).hint("remove it from the manifests, or remove those records by hand")
         );
     }
-    if !serves(shown) {
+    if !read.filter.serves(shown) {
         let text = format!("{shown} {kind} is outside of the domain filter of the provider");
         return Err(Error::invalid(text).hint("remove the record, or widen the filter of the provider"));
     }
@@ -146,19 +155,30 @@ fn item<'b>(
     Ok(Item { action, key, now, desired })
 }
 
-/// Actions that are sent together: all at a name of which something is deleted, else each for itself.
-fn units(items: Vec<Item<'_>>) -> VecDeque<Vec<Item<'_>>> {
-    let deletes = items.iter().filter(|item| item.desired.is_none());
-    let swapped: HashSet<String> = deletes.map(|item| item.key.0.clone()).collect();
-    let mut units: VecDeque<Vec<Item<'_>>> = VecDeque::new();
+/// Actions that are sent together: all at a name of which something is deleted (`swapped`), else each for itself.
+/// Held back are those at such a name of which something is `broken`: half a swap would leave a hole.
+fn units<'b>(
+    items: Vec<Item<'b>>,
+    swapped: &HashSet<&str>,
+    broken: &HashSet<&str>,
+) -> (VecDeque<Vec<Item<'b>>>, Vec<Item<'b>>) {
+    let (mut units, mut held): (VecDeque<Vec<Item<'b>>>, _) = (VecDeque::new(), Vec::new());
     for item in items {
+        if swapped.contains(item.key.0.as_str()) && broken.contains(item.key.0.as_str()) {
+            held.push(item);
+            continue;
+        }
         let same = |unit: &&mut Vec<Item<'_>>| unit.first().is_some_and(|first| first.key.0 == item.key.0);
-        match units.iter_mut().find(same).filter(|_| swapped.contains(&item.key.0)) {
+        match units.iter_mut().find(same).filter(|_| swapped.contains(item.key.0.as_str())) {
             Some(unit) => unit.push(item),
             None => units.push_back(vec![item]),
         }
     }
-    units
+    (units, held)
+}
+
+fn held_back(item: &Item<'_>) -> Error {
+    Error::invalid(format!("{} is held back: other data at its name were refused", item.action.op.id()))
 }
 
 struct Run<'a> {
@@ -191,7 +211,7 @@ impl<'b> Run<'b> {
                     self.journal.finished(chunk.iter().flatten().map(done).collect()).await?;
                     continue;
                 }
-                Err(Failure::Refused(error)) => error,
+                Err(Failure::Refused(error, ())) => error,
                 Err(Failure::NotSent(error)) => return self.give_up(error, false, &chunk, &stack).await,
                 Err(Failure::Lost(error)) => return self.give_up(error, true, &chunk, &stack).await,
             };
@@ -229,15 +249,14 @@ impl<'b> Run<'b> {
                 return Ok((Vec::new(), false));
             }
         };
-        let now = read.zone(self.backend, &self.batch.scope.name);
         let (mut left, mut outcomes) = (Vec::new(), Vec::new());
         for unit in chunk {
             let mut rest = Vec::new();
             for item in unit {
-                let after = now.get(&item.key);
+                let after = read.sets.get(&item.key);
                 if item.is_as_wanted(after) {
                     outcomes.push(done(&item));
-                } else if after.map(|set| &set.0) == item.now.as_ref().map(|set| &set.0) {
+                } else if after.map(Set::sorted) == item.now.as_ref().map(Set::sorted) {
                     rest.push(item);
                 } else {
                     outcomes.push((item.action.id, Outcome::Unknown(about(&item, error))));
@@ -300,21 +319,5 @@ fn ids_of(chunk: &[Vec<Item<'_>>]) -> impl Iterator<Item = ActionId> {
 }
 
 fn done(item: &Item<'_>) -> (ActionId, Outcome) {
-    let action = item.action;
-    let (observed, tracked): (Option<&Observed>, Option<&Tracked>) = match &action.op {
-        Op::Update { observed, tracked, .. }
-        | Op::Replace { observed, tracked, .. }
-        | Op::Delete { observed, tracked } => (Some(observed), tracked.as_ref()),
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
-        Op::Create { .. } => (None, None),
-    };
-    let Some(bytes) = action.op.desired().and_then(|resource| resource.spec.bytes()) else {
-        return (action.id, Outcome::Gone);
-    };
-    let outcome = Tracked {
-        private: merge::remember(bytes, observed, tracked),
-        after: tracked.map_or_else(|| [].into(), |tracked| tracked.after.clone()),
-        ..Tracked::new(action.op.id().clone(), Hash::of(bytes))
-    };
-    (action.id, Outcome::Done(outcome))
+    (item.action.id, merge::done(item.action))
 }

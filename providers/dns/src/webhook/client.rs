@@ -54,6 +54,12 @@ impl Remote {
         let what = format!("negotiate with {}", self.base);
         let request = self.client.request(Method::GET, &format!("{}/", self.base));
         let answer = self.read(cx, request.header(header::ACCEPT, MEDIA_TYPE), &what).await?;
+        // As ExternalDNS does it: the version is agreed upon here, and other answers may leave it out.
+        let kind = answer.header("content-type");
+        if kind != MEDIA_TYPE {
+            let text = format!("{what}: the answer is `{}`, not `{MEDIA_TYPE}`", http::printable(kind));
+            return Err(Error::unexpected(text).hint(NOT_A_PROVIDER));
+        }
         Filter::parse(&answer.body, &what)
     }
 
@@ -92,15 +98,22 @@ impl Remote {
                 Error::unexpected(format!("{what}: answered {}, not 204", status.as_u16()))
                     .hint(NOT_A_PROVIDER),
             )),
-            _ => Err(Failure::Refused(self.refused(cx, &what, &answer))),
+            // Said by what stands before the provider, which may still be at it.
+            StatusCode::REQUEST_TIMEOUT
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => {
+                let mut error = self.refused(cx, &what, &answer);
+                error.kind = ErrorKind::Unavailable;
+                Err(Failure::Lost(error))
+            }
+            _ => Err(Failure::Refused(self.refused(cx, &what, &answer), ())),
         }
     }
 
     async fn read(&self, cx: &Cx, request: reqwest::RequestBuilder, what: &str) -> Result<Answer, Error> {
         let answer = self.client.send(cx, request, what, false).await;
-        let answer = answer.map_err(|failure| match failure {
-            Failure::Refused(error) | Failure::NotSent(error) | Failure::Lost(error) => error,
-        })?;
+        let answer = answer.map_err(Failure::into_error)?;
         if answer.status != StatusCode::OK {
             let mut error = self.refused(cx, what, &answer);
             if error.kind == ErrorKind::Invalid || error.kind == ErrorKind::Conflict {
@@ -108,11 +121,6 @@ impl Remote {
                 error.kind = ErrorKind::Unexpected;
             }
             return Err(error);
-        }
-        let kind = answer.header("content-type");
-        if kind != MEDIA_TYPE {
-            let text = format!("{what}: the answer is `{}`, not `{MEDIA_TYPE}`", http::printable(kind));
-            return Err(Error::unexpected(text).hint(NOT_A_PROVIDER));
         }
         Ok(answer)
     }

@@ -2,13 +2,12 @@
 //!
 //! An endpoint is an RRset: name without its last dot, type, targets, a TTL where 0 means "whatever the provider
 //! takes". Endpoints with a set identifier are one of several answers for a name; they are seen and kept, never
-//! written.
+//! written. The order of targets, properties and endpoints is the provider's and means nothing: what is compared is
+//! [`Set::sorted`], what is sent back is as it was read.
 
 use super::config::TxtForm;
 use crate::{
-    name,
-    normalize::DEFAULT_TTL,
-    rdata,
+    name, rdata,
     record::{self, RrSet},
     text,
 };
@@ -49,6 +48,13 @@ impl Endpoint {
     pub(crate) fn ttl(&self) -> Option<u32> {
         self.record_ttl.filter(|ttl| *ttl > 0).and_then(|ttl| u32::try_from(ttl).ok())
     }
+    fn sorted(&self) -> Endpoint {
+        let mut sorted = self.clone();
+        sorted.targets.iter_mut().for_each(|targets| targets.sort_unstable());
+        let name = |property: &Map<String, Value>| property.get("name").map(Value::to_string);
+        sorted.provider_specific.iter_mut().for_each(|properties| properties.sort_by_key(name));
+        sorted
+    }
     /// Keeps the properties and labels of `old` that this one does not set itself: they may belong to others.
     pub(crate) fn inherit(&mut self, old: &Endpoint) {
         let mut properties = self.provider_specific.take().unwrap_or_default();
@@ -73,9 +79,18 @@ impl Set {
     pub(crate) fn is_routed(&self) -> bool {
         self.0.iter().any(|endpoint| endpoint.identifier().is_some())
     }
-    /// Canonical bytes. `ttl` stands in where no endpoint says one.
-    pub(crate) fn bytes(&self, ttl: Option<u32>) -> Vec<u8> {
-        let own = self.0.iter().filter_map(Endpoint::ttl).min();
+    /// The TTL, where an endpoint says one.
+    pub(crate) fn ttl(&self) -> Option<u32> {
+        self.0.iter().filter_map(Endpoint::ttl).min()
+    }
+    /// The same whatever the order in which the provider tells of it.
+    pub(crate) fn sorted(&self) -> Vec<Endpoint> {
+        let mut sorted: Vec<Endpoint> = self.0.iter().map(Endpoint::sorted).collect();
+        sorted.sort_by(|a, b| (a.identifier(), &a.targets).cmp(&(b.identifier(), &b.targets)));
+        sorted
+    }
+    /// Canonical bytes. `ttl` stands in where no endpoint says one; 0 says that nobody knows it.
+    pub(crate) fn bytes(&self, ttl: u32) -> Vec<u8> {
         let mut values: Vec<String> = Vec::new();
         for endpoint in &self.0 {
             let (_, kind) = endpoint.key();
@@ -87,7 +102,7 @@ impl Set {
                 });
             }
         }
-        record::encode(own.or(ttl).unwrap_or(DEFAULT_TTL), &mut values)
+        record::encode(self.ttl().unwrap_or(ttl), &mut values)
     }
     /// All of it as one endpoint, as it is to be sent as the old side of a change.
     pub(crate) fn united(&self) -> Option<Endpoint> {
@@ -163,7 +178,7 @@ mod tests {
         let endpoint = endpoint("www.example.com.", kind, &set, txt);
         assert_eq!(endpoint.targets.as_deref(), Some(&[target.to_owned()][..]), "{kind}");
         assert_eq!(endpoint.key(), ("www.example.com.".into(), kind.into()));
-        assert_eq!(Set(vec![endpoint]).bytes(None), format!("60\n{canonical}").into_bytes());
+        assert_eq!(Set(vec![endpoint]).bytes(0), format!("60\n{canonical}").into_bytes());
     }
 
     #[test]
@@ -180,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_of_nothing_is_whatever_is_desired() {
+    fn a_ttl_of_nothing_is_not_known() {
         let mut endpoint = endpoint(
             "a.example.",
             "A",
@@ -188,9 +203,9 @@ mod tests {
             TxtForm::Plain,
         );
         endpoint.record_ttl = None;
-        assert_eq!(Set(vec![endpoint.clone()]).bytes(Some(77)), b"77\n192.0.2.1");
+        assert_eq!(Set(vec![endpoint.clone()]).bytes(77), b"77\n192.0.2.1");
         endpoint.record_ttl = Some(0);
-        assert_eq!(Set(vec![endpoint]).bytes(None), b"300\n192.0.2.1");
+        assert_eq!(Set(vec![endpoint]).bytes(0), b"0\n192.0.2.1");
     }
 
     #[test]
@@ -207,6 +222,23 @@ mod tests {
     }
 
     #[test]
+    fn the_order_in_which_a_provider_tells_is_no_content() {
+        let parse = |text: &str| group(serde_json::from_str::<Vec<Endpoint>>(text).unwrap());
+        let one = parse(
+            r#"[{"dnsName": "a", "targets": ["1", "2"], "recordType": "A", "setIdentifier": "x",
+                 "providerSpecific": [{"name": "p", "value": "1"}, {"name": "q", "value": "0"}]},
+                {"dnsName": "a", "targets": ["3"], "recordType": "A", "setIdentifier": "y"}]"#,
+        );
+        let other = parse(
+            r#"[{"dnsName": "a", "targets": ["3"], "recordType": "A", "setIdentifier": "y"},
+                {"dnsName": "a", "targets": ["2", "1"], "recordType": "A", "setIdentifier": "x",
+                 "providerSpecific": [{"name": "q", "value": "0"}, {"name": "p", "value": "1"}]}]"#,
+        );
+        let sorted = |sets: &BTreeMap<Key, Set>| sets.values().next().unwrap().sorted();
+        assert_eq!(sorted(&one), sorted(&other));
+    }
+
+    #[test]
     fn one_of_several_answers_is_shown_as_such() {
         let one = |identifier: &str, target: &str| Endpoint {
             dns_name: "a.example".into(),
@@ -217,6 +249,6 @@ mod tests {
         };
         let set = Set(vec![one("blue", "192.0.2.1"), one("green", "192.0.2.2")]);
         assert!(set.is_routed());
-        assert_eq!(set.bytes(None), b"300\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
+        assert_eq!(set.bytes(300), b"300\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
     }
 }

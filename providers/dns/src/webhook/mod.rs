@@ -145,7 +145,7 @@ impl Observer for Backend {
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
+        record::compare(desired.spec.bytes()?, &adjust::seen_with(observed, adjust::ttl(desired)))
     }
 
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
@@ -177,7 +177,13 @@ impl Observer for Backend {
     }
 
     fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        record::show(bytes)
+        let mut fields = record::show(bytes);
+        for (path, value) in &mut fields {
+            if &**path == "ttl" && value == "0" {
+                "not reported".clone_into(value);
+            }
+        }
+        fields
     }
 
     fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {

@@ -3,6 +3,7 @@
 //! The protocol knows no zones and no change tokens. The version of a zone is a hash of what was read of it, so
 //! that one list tells of every zone whether it changed. A list that [`versions`] read is kept for the zones
 //! that are read next, each once and for [`FRESH`] at most.
+//! A TTL that the provider does not report is 0, whatever is declared: an observation says only what was seen.
 //! A zone without records is absent: nobody can see the difference, and there is nothing to create.
 //! Caveat: where zones lie within each other, a record belongs to the innermost of those that this entry heard of.
 
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::{
     marker, name,
+    normalize::DEFAULT_TTL,
     record::{self, RrSet},
 };
 use bytes::Bytes;
@@ -39,7 +41,8 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) filter: Filter,
-    sets: BTreeMap<Key, Set>,
+    /// By name and type, whatever zone it is in.
+    pub(crate) sets: BTreeMap<Key, Set>,
 }
 
 impl Backend {
@@ -95,7 +98,7 @@ pub(crate) fn version(sets: &BTreeMap<Key, Set>) -> Version {
     let mut text = Vec::new();
     for ((name, kind), set) in sets {
         text.extend_from_slice(format!("{name} {kind} ").as_bytes());
-        text.extend_from_slice(&serde_json::to_vec(&set.0).unwrap_or_default());
+        text.extend_from_slice(&serde_json::to_vec(&set.sorted()).unwrap_or_default());
         text.push(b'\n');
     }
     Version::At(Bytes::copy_from_slice(&Hash::of(&text).0))
@@ -147,17 +150,16 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
             read.zone(backend, &want.scope.name)
         }
     };
-    let ttls: HashMap<&str, u32> =
-        want.desired.iter().filter_map(|r| Some((&*r.id.0, RrSet::decode(r.spec.bytes()?)?.ttl))).collect();
-    let resources = resources(&sets, |id| ttls.get(id).copied());
+    let resources = resources(&sets, 0);
     Ok(Observation { covered: Focus::All, complete: true, version: version(&sets), resources })
 }
 
-fn resources(sets: &BTreeMap<Key, Set>, ttl: impl Fn(&str) -> Option<u32>) -> Vec<Observed> {
+/// The sets as resources; `ttl` is that of sets of which the provider tells none.
+fn resources(sets: &BTreeMap<Key, Set>, ttl: u32) -> Vec<Observed> {
     let (mut out, mut markers) = (Vec::with_capacity(sets.len()), Vec::new());
     for ((name, kind), set) in sets {
         let id = record::id(name, kind);
-        let bytes = set.bytes(ttl(&id.0));
+        let bytes = set.bytes(ttl);
         if kind == "TXT" {
             let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
             markers.extend(values.iter().find_map(|value| marker::read(name, value)));
@@ -186,7 +188,7 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
         read.serves(backend, &name)?;
         backend.hear_of(&name);
         let scope = Scope::new(backend.entry.clone(), name.as_str());
-        let mut resources = resources(&read.zone(backend, &name), |_| None);
+        let mut resources = resources(&read.zone(backend, &name), DEFAULT_TTL);
         // So that what is exported declares the zone and not only records for it.
         resources.push(Observed::new(record::zone_id(&scope), record::ZONE));
         resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));

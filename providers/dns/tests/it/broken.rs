@@ -94,6 +94,21 @@ async fn an_answer_that_nobody_signed_as_it_is_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unsigned_failure_of_the_server_leaves_the_outcome_unknown_and_a_refusal_does_not() {
+    for (code, outcome) in [(2, "unknown"), (4, "failed")] {
+        let server = Dnsd::with_example(Kind::Bind).await;
+        let relay = Relay::to(server.port, vec![Fault::Say(code)]);
+        let (provider, cx) = (through(&relay), server.cx());
+        let wanted = wanted(&*provider, 1);
+        let seen = observe(&*server.provider(), &cx, ZONE).await.unwrap();
+        let batch = plan(&*provider, &cx, ZONE, &wanted, &[], &seen).await;
+        let notes = Notes::default();
+        let error = provider.apply(&cx, &batch, &notes).await.unwrap_err();
+        assert_eq!(notes.counts(), [(outcome, 1)].into(), "{code}: {}", error.chain());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_check_of_a_zone_that_did_not_change_is_two_packets() {
     let (server, seen) = filled().await;
     let relay = Relay::to(server.port, Vec::new());

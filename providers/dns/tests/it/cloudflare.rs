@@ -5,7 +5,7 @@ use crate::{
     fake_cloudflare::{self, Cloudflare, TOKEN, cx, provider, provider_with},
     world::{self, Notes, apply, batch, converge, desired, normalize, observe, plan, scope},
 };
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Owner, Provider, Resource, Version};
+use reconciled_provider::{Clock, Cx, ErrorKind, Op, Owner, Provider, Resource, Tracked, Version};
 use reconciled_testkit::context::HandClock;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -341,6 +341,65 @@ async fn a_zone_that_was_removed_is_absent_and_one_made_anew_is_read() {
 }
 
 #[tokio::test]
+async fn only_a_zone_that_is_not_there_was_deleted() {
+    let (fake, provider) = with_zone("free");
+    let held = fake_cloudflare::error(409, 1_099, "The zone has a zone hold");
+    for (fault, outcome) in [
+        (Fault::Say(held.clone()), "failed"),
+        // The answer says the same, but nobody finds the zone any longer.
+        (Fault::DoAndSay(held), "gone"),
+    ] {
+        let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+        let observed = seen.get(&"example.com.".into()).unwrap().clone();
+        let batch = batch(ZONE, &seen, vec![Op::Delete { observed, tracked: None }]);
+        fake.fail("DELETE", 0, fault);
+        let notes = Notes::default();
+        let result = provider.apply(&cx(), &batch, &notes).await;
+        assert_eq!((notes.counts(), result.is_ok()), ([(outcome, 1)].into(), outcome == "gone"));
+    }
+}
+
+#[tokio::test]
+async fn a_zone_with_an_international_name_is_found_by_its_ascii_form() {
+    let fake = fake_cloudflare::start();
+    fake.with(|cloudflare| cloudflare.add_zone("bücher.example", "free"));
+    let provider = provider(&fake, "dns1");
+    let zone = "xn--bcher-kva.example";
+    converge(&*provider, &cx(), zone, &desired(&*provider, zone, &hosts(2)), &[]).await;
+    for others in [0, 5] {
+        let mut scopes: Vec<_> = (0..others).map(|i| scope(&format!("z{i}.example"))).collect();
+        scopes.push(scope(zone));
+        let versions = provider.versions(&cx(), &scopes).await.unwrap();
+        assert_eq!((versions.len(), versions.contains_key(&scope(zone))), (others, false));
+    }
+    for query in ["Bücher.example", zone, "*"] {
+        let found = provider.discover(&cx(), query).await.unwrap();
+        assert_eq!((found.len(), &*found[0].scope.name), (1, zone), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_zones_that_is_not_whole_is_an_error() {
+    let (fake, provider) = with_zone("free");
+    fake.with(|cloudflare| {
+        (0..9).for_each(|i| drop(cloudflare.add_zone(&format!("z{i}.example"), "free")));
+        cloudflare.page = 4;
+    });
+    let scopes: Vec<_> = (0..9).map(|i| scope(&format!("z{i}.example"))).collect();
+    assert!(provider.versions(&cx(), &scopes).await.unwrap().is_empty());
+    for (list, total) in
+        [("[]", 10), ("[]", 6), ("[{\"id\": \"00000000000000000000000000000001\", \"name\": \"x\"}]", 10)]
+    {
+        let body = format!(
+            "{{\"success\": true, \"result\": {list}, \"result_info\": {{\"total_pages\": 3, \"total_count\": {total}}}}}"
+        );
+        fake.fail("\"page\": \"2\"", 0, Fault::Say(Reply::new(200, body)));
+        let error = provider.versions(&cx(), &scopes).await.unwrap_err();
+        assert!(error.kind == ErrorKind::Unavailable && error.message.contains("changed while"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_zone_that_goes_while_it_is_written_ends_the_batch() {
     let (fake, provider) = with_zone("pro");
     let wanted = desired(&*provider, ZONE, &hosts(1_000));
@@ -496,6 +555,35 @@ async fn a_zone_that_two_accounts_have_is_no_guess() {
     fake.with(|cloudflare| cloudflare.add_zone(ZONE, "free"));
     let error = observe(&*provider, &cx(), ZONE).await.unwrap_err();
     assert!(error.message.contains("several of that name") && error.hint.unwrap().contains("account"));
+}
+
+#[tokio::test]
+async fn a_merged_value_of_ours_that_somebody_proxies_stays_ours() {
+    let (fake, provider) = with_zone("free");
+    let record = ["name: www, type: A, values: [192.0.2.1], merge: true"];
+    let wanted = desired(&*provider, ZONE, &records(&record)).split_off(1);
+    fake.with(|cloudflare| {
+        let put = |ttl, proxied, content| json!({"name": "www.example.com", "type": "A", "ttl": ttl, "proxied": proxied, "content": content});
+        cloudflare.put(ZONE, put(1, true, "192.0.2.1"));
+        cloudflare.put(ZONE, put(600, false, "192.0.2.9"));
+    });
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let observed = seen.get(&wanted[0].id).unwrap();
+    let shown = String::from_utf8_lossy(&observed.bytes).into_owned();
+    assert!(shown.contains(") 192.0.2.1\n") || shown.ends_with(") 192.0.2.1"), "{shown}");
+    let tracked = Tracked {
+        private: reconciled_dns::merge::remember(wanted[0].spec.bytes().unwrap(), None, None),
+        ..Tracked::new(wanted[0].id.clone(), wanted[0].spec.hash().unwrap())
+    };
+    let merge = |declared: &[&Resource]| {
+        let merged = provider.merge(declared, Some(observed), Some(&tracked), &[]).unwrap().unwrap();
+        String::from_utf8_lossy(merged.resource.spec.bytes().unwrap()).into_owned()
+    };
+    let both = merge(&[&wanted[0]]);
+    assert_eq!(both.matches("192.0.2.1").count(), 1, "{both}");
+    assert!(both.contains("192.0.2.9"), "{both}");
+    let left = merge(&[]);
+    assert!(left.contains("192.0.2.9") && !left.contains("192.0.2.1"), "{left}");
 }
 
 #[tokio::test]

@@ -155,7 +155,9 @@ impl Cloudflare {
     /// Checks a record as the API would, and gives the form in which it is kept.
     fn accept(&mut self, zone: &Zone, id: Option<&str>, mut record: Record) -> Result<Record, Refusal> {
         let (name, kind) = (text(&record, "name").to_lowercase(), text(&record, "type").to_owned());
-        let apex = zone.name.as_str();
+        // Zones are listed as people read them, records in ASCII.
+        let apex = idna::domain_to_ascii(&zone.name).unwrap();
+        let apex = apex.as_str();
         if name != apex && !name.ends_with(&format!(".{apex}")) {
             return refuse(9_000, "DNS name is invalid.");
         }

@@ -1,5 +1,5 @@
 //! Route 53 as its documentation describes it: signed requests, XML, lists of 100 zones and 300 sets that go on from
-//! a name, and change batches with their limits, in one transaction.
+//! a name, change batches with their limits, in one transaction, and codes in octal (`\303`) in names and values.
 
 use crate::{
     fake::{Fake, Play, Reply, Request},
@@ -55,6 +55,45 @@ pub(crate) fn provider(fake: &Fake<Route53>) -> Arc<dyn Provider> {
 /// A context with the right credentials.
 pub(crate) fn cx() -> Cx {
     world::cx(SECRET)
+}
+
+/// The octets of a text of the API: `\303` is one, `\"` is a quote. None for what the API would refuse.
+pub(crate) fn octets(text: &str) -> Option<Vec<u8>> {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'\\' if after.first()?.is_ascii_digit() => {
+                let code = std::str::from_utf8(after.get(..3)?).ok()?;
+                out.push(u8::from_str_radix(code, 8).ok()?);
+                rest = &after[3..];
+            }
+            b'\\' => {
+                out.push(*after.first()?);
+                rest = &after[1..];
+            }
+            b' '..=b'~' => out.push(*byte),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+/// A text as the API lists it: the same octets are the same text, however they were written.
+fn listed(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, behind)) = rest.split_once('\\') {
+        let length = if behind.starts_with(|c: char| c.is_ascii_digit()) { 3 } else { 1 };
+        let code = octets(&format!("\\{}", behind.get(..length)?))?;
+        out += before;
+        match code[0] {
+            byte @ (b'"' | b'\\') => out.extend(['\\', char::from(byte)]),
+            byte @ b' '..=b'~' => out.push(char::from(byte)),
+            byte => out += &format!("\\{byte:03o}"),
+        }
+        rest = &behind[length..];
+    }
+    octets(text).map(|_| out + rest)
 }
 
 fn key(name: &str, kind: &str, identifier: &str) -> Key {
@@ -137,6 +176,10 @@ impl Route53 {
         };
         self.sets(zone).insert(key(name, kind, identifier), set);
     }
+    /// The values of a set, as they are listed.
+    pub(crate) fn values(&mut self, zone: &str, name: &str, kind: &str) -> Vec<String> {
+        self.sets(zone).get(&key(name, kind, "")).map(|set| set.values.clone()).unwrap_or_default()
+    }
     pub(crate) fn remove(&mut self, zone: &str, name: &str, kind: &str) {
         self.sets(zone).remove(&key(name, kind, ""));
     }
@@ -181,7 +224,12 @@ impl Route53 {
             let action = element(change, "Action").unwrap();
             let name = plain(element(change, "Name").unwrap());
             let kind = element(change, "Type").unwrap().to_owned();
-            let values: Vec<String> = elements(change, "Value").into_iter().map(plain).collect();
+            let written: Vec<String> = elements(change, "Value").into_iter().map(plain).collect();
+            let values: Option<Vec<String>> = written.iter().map(|value| listed(value)).collect();
+            let Some(values) = values.filter(|_| octets(&name).is_some()) else {
+                wrong.push(format!("Invalid Resource Record: bad code in {name} {written:?}"));
+                continue;
+            };
             let weight = if action == "UPSERT" { 2 } else { 1 };
             records += weight * values.len();
             characters += weight * values.iter().map(String::len).sum::<usize>();
@@ -240,6 +288,16 @@ impl Play for Route53 {
                 "InvalidClientTokenId",
                 "The security token included in the request is invalid.",
             );
+        }
+        // AWS wants the type of a body and its own headers signed, if they are sent.
+        let signed = authorization.split_once("SignedHeaders=").and_then(|(_, rest)| rest.split_once(','));
+        let signed: Vec<&str> = signed.map(|(names, _)| names.split(';').collect()).unwrap_or_default();
+        let is_to_be =
+            |name: &&String| *name == "host" || *name == "content-type" || name.starts_with("x-amz-");
+        if let Some(name) =
+            request.headers.keys().filter(is_to_be).find(|name| !signed.contains(&name.as_str()))
+        {
+            return error(403, "SignatureDoesNotMatch", &format!("{name} is not signed"));
         }
         let words: Vec<&str> = request.path.trim_end_matches('/').split('/').skip(2).collect();
         match (request.method.as_str(), &words[..]) {

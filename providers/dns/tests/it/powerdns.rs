@@ -1,6 +1,7 @@
 //! Against a real PowerDNS.
 
 use crate::{
+    fake::{Fake, Play, Reply, Request},
     pdns::Pdns,
     world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
@@ -194,6 +195,29 @@ async fn marks_and_the_comments_of_others_survive_writes_of_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_merged_value_of_ours_that_somebody_disables_stays_ours() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let wanted = desired(&*provider, ZONE, &["{name: x, type: A, values: [192.0.2.1], merge: true}".into()]);
+    converge(&*provider, &cx, ZONE, &wanted, &[]).await;
+    let body = r#"{"rrsets": [{"name": "x.example.com.", "type": "A", "ttl": 300, "changetype": "REPLACE", "records":
+        [{"content": "192.0.2.1", "disabled": true}, {"content": "192.0.2.9", "disabled": true}]}]}"#;
+    server.change("PATCH", "/zones/example.com.", body).await;
+    let ours = wanted.iter().find(|resource| &*resource.id.0 == "x.example.com./A").unwrap();
+    let tracked = Tracked {
+        private: reconciled_dns::merge::remember(ours.spec.bytes().unwrap(), None, None),
+        ..Tracked::new(ours.id.clone(), ours.spec.hash().unwrap())
+    };
+    let seen = observe(&*provider, &cx, ZONE).await.unwrap();
+    let merge = |declared: &[&Resource]| {
+        let merged = provider.merge(declared, seen.get(&ours.id), Some(&tracked), &[]).unwrap().unwrap();
+        String::from_utf8_lossy(merged.resource.spec.bytes().unwrap()).into_owned()
+    };
+    assert_eq!(merge(&[ours]), "300\n(disabled) 192.0.2.9\n192.0.2.1");
+    assert_eq!(merge(&[]), "300\n(disabled) 192.0.2.9");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stale_plan_is_a_conflict_and_writes_nothing() {
     let server = Pdns::start().await;
     let (provider, cx) = (server.provider(), server.cx());
@@ -318,4 +342,29 @@ async fn the_wrong_key_is_permission_denied_and_a_wish_to_stop_is_heard() {
     assert!(notes.started.lock().unwrap().is_empty());
     let listed = provider.versions(&cx, &[scope(ZONE)]).await.unwrap();
     assert_eq!(listed[&scope(ZONE)], Version::Absent);
+}
+
+/// What stands before a server and has had enough.
+struct Busy;
+
+impl Play for Busy {
+    fn answer(&mut self, _: &Request) -> Reply {
+        Reply::new(429, "slow down").with("Retry-After", "600")
+    }
+}
+
+#[tokio::test]
+async fn too_many_calls_are_no_storm_of_calls() {
+    let fake = Fake::start(Busy);
+    let config = reconciled_dns::powerdns::Config::new(&fake.url);
+    let key = reconciled_provider::SecretRef::Env("K".into());
+    let provider = reconciled_dns::powerdns::connect("test", "dns1", config, key).unwrap();
+    for zone in ["a.example", "b.example", "c.example"] {
+        let error = observe(&*provider, &world::cx("k"), zone).await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.retry_after.map(|wait| wait.as_secs())),
+            (ErrorKind::RateLimited, Some(600))
+        );
+    }
+    assert_eq!(fake.lines().len(), 1);
 }

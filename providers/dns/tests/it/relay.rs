@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     CutAnswer(usize),
     /// The server gets the request and its answer is thrown away.
     LoseAnswer,
+    /// The server gets the request, and in place of its answer there is one without a signature and with this code.
+    Say(u8),
     /// The server never gets the request.
     LoseRequest,
     /// The server gets only the first octets of the request.
@@ -136,6 +138,9 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
                 Err(error) => return Err(error),
             };
             is_first = false;
+            if let Fault::Say(code) = fault {
+                answer = unsigned(&request, code);
+            }
             if let Some(at) = flip.filter(|at| *at < answer.len()) {
                 answer[at] ^= 1;
                 flip = None;
@@ -158,6 +163,15 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
             server.set_read_timeout(Some(Duration::from_millis(300)))?;
         }
     }
+}
+
+/// The header of an answer to `request`, with its length before it.
+fn unsigned(request: &[u8], code: u8) -> Vec<u8> {
+    let mut header = request[2..14].to_vec();
+    header[2] |= 0x80;
+    header[3] = code;
+    header[4..].fill(0);
+    [&[0, 12], &header[..]].concat()
 }
 
 /// One message with its length before it.

@@ -93,6 +93,24 @@ async fn a_cname_takes_the_place_of_an_address_and_back_in_one_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_soa_in_a_later_message_is_newer_than_what_the_messages_before_left() {
+    for kind in [Kind::Bind, Kind::Knot] {
+        let server = Dnsd::with_example(kind).await;
+        let provider = provider_with(&server.address(), |config, _| config.max_message = 1_000);
+        let mut records = a_records(100);
+        let soa = "ns1.example.com. hostmaster.example.com. 10800 3600 604800 299";
+        records.push(format!("{{name: '@', type: SOA, values: [{soa}]}}"));
+        let wanted = wanted(&*provider, &records);
+        let (_, notes, result) = apply(&*provider, &server.cx(), ZONE, &wanted, &[]).await;
+        result.unwrap();
+        assert!(notes.started.lock().unwrap().len() > 3, "{kind:?}: several messages");
+        let seen = observe(&*provider, &server.cx(), ZONE).await.unwrap();
+        let kept = seen.get(&"example.com./SOA".into()).unwrap();
+        assert!(String::from_utf8_lossy(&kept.bytes).ends_with("299"), "{kind:?}: {kept:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_between_read_and_write_is_a_conflict_and_is_kept() {
     for kind in KINDS {
         let server = Dnsd::with_example(kind).await;

@@ -44,15 +44,42 @@ async fn a_second_run_is_empty_for_every_type() {
             r#"name: v6, type: AAAA, values: ["2001:DB8:0:0:1::1"]"#,
             r#"name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com.]"#,
             r#"name: "*.dev", type: A, values: [192.0.2.9]"#,
-            r#"name: txt, type: TXT, values: ["a;b", "<&>", "it's", "quo\"te", "äö"]"#,
+            r#"name: txt, type: TXT, values: ["a;b", "<&>", "it's", "quo\"te", "back\\slash", "äö"]"#,
             &long,
         ]),
     );
     converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
     assert_eq!(fake.with(|route53| route53.unsigned), 0);
+    let kept = fake.with(|route53| route53.values(ZONE, "txt.example.com", "TXT"));
+    let kept: Vec<_> = kept.iter().map(|value| fake_route53::octets(value).unwrap()).collect();
+    assert!(kept.iter().any(|value| value == "\"äö\"".as_bytes()), "{kept:?}");
     let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
     assert_eq!(seen.resources.len(), wanted.len());
     assert_eq!(seen.get(&"example.com./SOA".into()).unwrap().owner, Owner::System);
+}
+
+#[tokio::test]
+async fn what_the_console_wrote_with_codes_is_what_a_manifest_writes_without() {
+    let (fake, provider) = with_zone();
+    fake.with(|route53| {
+        route53.put(ZONE, "t.example.com", "TXT", &[r#""\303\244""#]);
+        route53.put(ZONE, r"a\056b.example.com", "CNAME", &[r"x\057y.example.net"]);
+    });
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&[
+            "name: t, type: TXT, values: [ä]",
+            r#"name: 'a\.b', type: CNAME, values: ['x/y.example.net.']"#,
+            r#"name: 'c\.d', type: A, values: [192.0.2.1]"#,
+        ]),
+    );
+    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+    let batch = plan(&*provider, &cx(), ZONE, &wanted, &[], &seen).await;
+    let ids: Vec<&str> = batch.actions.iter().map(|action| &*action.op.id().0).collect();
+    assert_eq!(ids, [r"c\.d.example.com./A"]);
+    provider.apply(&cx(), &batch, &Notes::default()).await.unwrap();
+    assert_eq!(fake.with(|route53| route53.values(ZONE, r"c\056d.example.com", "A")), ["192.0.2.1"]);
 }
 
 #[tokio::test]
@@ -71,6 +98,32 @@ async fn zones_and_sets_are_listed_in_as_few_calls_as_there_may_be() {
     assert_eq!(fake.lines().len(), 1 + 1 + 1 + 4);
     let gone = provider.versions(&cx(), &[scope("gone.example")]).await.unwrap();
     assert_eq!(gone.values().collect::<Vec<_>>(), [&Version::Absent]);
+}
+
+#[tokio::test]
+async fn a_list_of_zones_that_does_not_go_on_is_an_error() {
+    let (fake, provider) = with_zone();
+    let scopes: Vec<_> = (0..9).map(|i| scope(&format!("z{i}.example"))).collect();
+    let page = |marker: &str| {
+        let list = "<HostedZones></HostedZones><IsTruncated>true</IsTruncated>";
+        Reply::new(200, format!("<ListHostedZonesResponse>{list}{marker}</ListHostedZonesResponse>"))
+    };
+    for marker in ["", "<NextMarker></NextMarker>", "<NextMarker>Z1</NextMarker>"] {
+        for _ in 0..3 {
+            fake.fail("GET /2013-04-01/hostedzone?", 0, Fault::Say(page(marker)));
+        }
+        let error = provider.versions(&cx(), &scopes).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unexpected, "{marker}");
+        assert!(
+            error.message.contains("list zones") && error.message.contains("does not say where"),
+            "{error}"
+        );
+        let left = fake.lines().len();
+        assert!(left <= 2, "{marker}: {left} calls");
+        // What was not asked for is taken away again.
+        while provider.versions(&cx(), &scopes).await.is_err() {}
+        fake.asked();
+    }
 }
 
 #[tokio::test]
@@ -227,6 +280,17 @@ async fn calls_take_their_turn_and_too_many_of_them_are_no_storm() {
         clock.advance(Duration::from_secs(10));
     }
     assert!(asked <= 360, "{asked}: once in ten seconds");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_silences_no_entry() {
+    let (_fake, provider) = with_zone();
+    let ahead = Arc::new(HandClock::default());
+    ahead.advance(Duration::from_secs(7 * 24 * 3_600));
+    observe(&*provider, &Cx { clock: ahead, ..cx() }, ZONE).await.unwrap();
+    let clock = Arc::new(HandClock::default());
+    observe(&*provider, &Cx { clock: clock.clone(), ..cx() }, ZONE).await.unwrap();
+    assert!(clock.now() < Duration::from_secs(1), "waited {:?}", clock.now());
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ async fn one_bad_record_in_five_hundred_is_named_though_nothing_is_a_transaction
 async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_happened() {
     let (fake, provider) = start();
     for _ in 0..100 {
-        fake.fail("POST /records", 0, Fault::Say(Reply::new(503, "down")));
+        fake.fail("POST /records", 0, Fault::Say(Reply::new(500, "down")));
     }
     let wanted = desired(&*provider, ZONE, &hosts(5_000));
     let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
@@ -167,6 +167,97 @@ async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_hap
     assert_eq!(notes.counts().keys().copied().collect::<Vec<_>>(), ["failed"]);
     let writes = fake.lines().iter().filter(|line| *line == "POST /records").count();
     assert!(writes <= 12, "{writes}");
+}
+
+#[tokio::test]
+async fn what_a_proxy_says_for_the_provider_is_no_answer_of_it() {
+    for status in [408, 502, 503, 504] {
+        let (fake, provider) = start();
+        fake.fail("POST /records", 0, Fault::DoAndSay(Reply::new(status, "later")));
+        let wanted = desired(&*provider, ZONE, &hosts(50));
+        let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+        assert_eq!(result.unwrap_err().kind, ErrorKind::Unavailable, "{status}");
+        assert_eq!(notes.counts(), [("unknown", 50)].into(), "{status}");
+        let writes = fake.lines().iter().filter(|line| *line == "POST /records").count();
+        assert_eq!(writes, 1, "{status}: nothing is sent again at once");
+        wants_nothing(&*provider, &wanted).await;
+    }
+}
+
+#[tokio::test]
+async fn a_ttl_that_is_not_reported_is_no_difference_and_nothing_that_was_seen() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.hides_ttl = true);
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.1], ttl: 77"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    let with = observe_for(&*provider, &cx(""), ZONE, &wanted).await.unwrap();
+    let without = observe(&*provider, &cx(""), ZONE).await.unwrap();
+    assert_eq!(with, without, "what is seen does not depend on what is wanted");
+    let seen = &with.resources[0];
+    assert_eq!(provider.show(&seen.id, &seen.bytes)[0], ("ttl".into(), "not reported".into()));
+    assert!(provider.compare(&wanted[0], seen).is_none());
+    fake.asked();
+    wants_nothing(&*provider, &wanted).await;
+    assert!(fake.lines().iter().all(|line| !line.contains("adjust")), "there is nothing to ask");
+    // A provider that raises TTLs and reports none differs in none, either.
+    fake.with(|webhook| webhook.least_ttl = 600);
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.2], ttl: 77"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn another_order_of_the_same_records_is_the_same_zone() {
+    let (fake, provider) = start();
+    let wanted = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.1, 192.0.2.2]"]));
+    converge(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    let before = observe(&*provider, &cx(""), ZONE).await.unwrap();
+    let changed = desired(&*provider, ZONE, &records(&["name: a, type: A, values: [192.0.2.3]"]));
+    let batch = plan(&*provider, &cx(""), ZONE, &changed, &[], &before).await;
+    fake.with(|webhook| {
+        let record = webhook.records.values_mut().next().unwrap();
+        record["targets"].as_array_mut().unwrap().reverse();
+    });
+    assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap(), before);
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("done", 1)].into());
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn half_a_swap_is_never_written() {
+    let (fake, provider) = start();
+    let cname = desired(&*provider, ZONE, &records(&["name: www, type: CNAME, values: [a.example.net.]"]));
+    converge(&*provider, &cx(""), ZONE, &cname, &[]).await;
+    fake.with(|webhook| webhook.drops = "MX");
+    let mx = desired(&*provider, ZONE, &records(&["name: www, type: MX, values: [10 mail.example.net.]"]));
+    let (batch, notes, result) = apply(&*provider, &cx(""), ZONE, &mx, &["www.example.com./CNAME"]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("failed", 2)].into());
+    assert!(notes.outcome(&batch, "www.example.com./MX").contains("cannot serve"));
+    assert!(notes.outcome(&batch, "www.example.com./CNAME").contains("is held back"));
+    assert_eq!(fake.with(|webhook| webhook.records.len()), 1);
+}
+
+#[tokio::test]
+async fn what_a_zone_within_this_one_has_is_never_created_again() {
+    let (fake, provider) = start();
+    fake.with(|webhook| webhook.put("www.sub.example.com", "A", "192.0.2.1"));
+    // Heard of once, and then forgotten by the manifests.
+    desired(&*provider, "sub.example.com", &hosts(1));
+    let wanted = desired(
+        &*provider,
+        ZONE,
+        &records(&["name: www.sub, type: A, values: [192.0.2.9]", "name: b, type: A, values: [192.0.2.1]"]),
+    );
+    let (batch, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    let outcome = notes.outcome(&batch, "www.sub.example.com./A");
+    assert!(outcome.contains("conflict") && outcome.contains("is there already"), "{outcome}");
+    assert_eq!(notes.outcome(&batch, "b.example.com./A"), "done");
+    let kept = fake.with(|webhook| webhook.records.values().next_back().cloned()).unwrap();
+    assert_eq!(kept["targets"], json!(["192.0.2.1"]));
 }
 
 #[tokio::test]
@@ -202,13 +293,17 @@ async fn no_failure_to_read_is_an_empty_list() {
     fails("GET /records", typed("<html>"), unexpected, "not what the API gives").await;
     fails("GET /records", typed(""), unexpected, "not what the API gives").await;
     fails("GET /records", typed("[{\"dnsName\": "), unexpected, "not what the API gives").await;
-    fails("GET /records", Reply::new(200, "[]"), unexpected, "the answer is ``, not `application/").await;
-    let old = Reply::new(200, "[]").with("Content-Type", "application/external.dns.webhook+json;version=2");
-    fails("GET /records", old, unexpected, "version=2`, not").await;
+    fails("GET /?{}", Reply::new(200, "{}"), unexpected, "the answer is ``, not `application/").await;
+    let old = Reply::new(200, "{}").with("Content-Type", "application/external.dns.webhook+json;version=2");
+    fails("GET /?{}", old, unexpected, "version=2`, not").await;
     fails("GET /records", Reply::new(500, "db\u{1b}[2J"), unavailable, "answered 500: db [2J").await;
     fails("GET /records", Reply::new(400, "what"), unexpected, "answered 400").await;
     fails("GET /?{}", typed("[]"), unexpected, "the domain filter is none").await;
     fails("GET /?{}", Reply::new(404, "nginx"), unexpected, "answered 404").await;
+    assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 1);
+    // What was agreed upon need not be said again.
+    let list = r#"[{"dnsName": "a.example.com", "recordType": "A", "targets": ["192.0.2.1"]}]"#;
+    fake.fail("GET /records", 0, Fault::Say(Reply::new(200, list).with("Content-Type", "application/json")));
     assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 1);
 }
 
@@ -352,6 +447,25 @@ async fn too_many_calls_for_an_hour_are_no_storm_of_calls() {
         clock.advance(Duration::from_secs(600));
     }
     assert_eq!(asked, 6);
+}
+
+#[tokio::test]
+async fn no_server_silences_an_entry_for_longer_than_a_day() {
+    let (fake, provider) = start();
+    let clock = Arc::new(HandClock::default());
+    clock.advance(Duration::from_secs(1_000));
+    let cx = Cx { clock: clock.clone(), ..cx("") };
+    let reply = Reply::new(429, "").with("Retry-After", &u64::MAX.to_string());
+    fake.fail("GET", 0, Fault::Say(reply));
+    let day = Duration::from_secs(24 * 3_600);
+    let error = observe(&*provider, &cx, ZONE).await.unwrap_err();
+    assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(day)));
+    assert_eq!(observe(&*provider, &cx, ZONE).await.unwrap_err().retry_after, Some(day));
+    // A clock that was set back makes no longer pause of it.
+    let back = Cx { clock: Arc::new(HandClock::default()), ..cx.clone() };
+    observe(&*provider, &back, ZONE).await.unwrap();
+    clock.advance(day);
+    observe(&*provider, &cx, ZONE).await.unwrap();
 }
 
 #[tokio::test]
