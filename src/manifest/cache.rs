@@ -7,9 +7,9 @@ use super::{
     envelope::{Document, Verbatim},
     inputs::Uses,
 };
-use reconciled_provider::{Hash, Kinds, Observer, Policies, Problem, Resource, Scope};
+use reconciled_provider::{Hash, Kinds, Observer, Place, Policies, Problem, Resource, ResourceId, Scope};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Weak},
 };
 
@@ -64,6 +64,8 @@ pub(super) struct Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Product {
     pub(super) resources: Vec<Resource>,
+    /// Where those stand that are declared in an included file.
+    pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     pub(super) exclusive: Vec<Scope>,
     pub(super) problems: Vec<Problem>,
 }

@@ -38,3 +38,4 @@ mod upkeep;
 mod watch;
 mod webhook;
 mod windows;
+mod zones;

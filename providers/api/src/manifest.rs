@@ -2,9 +2,9 @@
 
 use crate::{
     error::Error,
-    name::{ManifestKey, Origin, Scope},
+    name::{ManifestKey, Origin, ResourceId, Scope},
     policy::{Policy, PolicyId},
-    problem::Problem,
+    problem::{Place, Problem},
     secret::{SecretMark, SecretRef},
     spec::{Reference, Resource},
     yaml::{Node, SourceFile, Span},
@@ -107,6 +107,9 @@ pub trait Inputs {
 pub struct Normalized {
     /// Its resources, canonical.
     pub resources: Vec<Resource>,
+    /// Where resources are declared that stand in another file than the manifest, one that it includes. Their origin
+    /// is the line that includes it.
+    pub places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     /// Scopes in which everything undeclared shall go (`exclusive: true`).
     pub exclusive: Vec<Scope>,
     /// What is wrong with it; one bad record is one problem, the others stand.

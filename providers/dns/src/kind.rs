@@ -1,6 +1,6 @@
 //! The kinds `Zone` and `RecordSet`; the doc comments of the fields are what `explain` prints.
 
-use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, yaml::TextOr};
+use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, Span, yaml::TextOr};
 use serde::{Deserialize, Deserializer, de};
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,6 @@ pub const API_VERSION: &str = "dns/v1";
 pub const ZONE: &str = "Zone";
 /// Value of `kind` of records for a zone declared elsewhere.
 pub const RECORD_SET: &str = "RecordSet";
-
 /// The kinds of every DNS backend.
 pub fn kinds() -> Kinds {
     Kinds(vec![
@@ -42,8 +41,10 @@ pub struct ZoneSpec {
     /// Consent to manage the NS and SOA records of the zone itself. Default: false.
     #[serde(default)]
     pub apex: bool,
-    /// The records.
+    /// The records: a list, in which `{zonefile: PATH}` stands for what a zone file of the repository holds, or that
+    /// alone.
     #[serde(default)]
+    #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
 }
 
@@ -60,9 +61,39 @@ pub struct RecordSetSpec {
     pub providers: Option<Vec<String>>,
     /// Seconds that resolvers may keep records which say nothing else. Default: the zone's.
     pub ttl: Option<At<u32>>,
-    /// The records.
+    /// The records: a list, in which `{zonefile: PATH}` stands for what a zone file of the repository holds, or that
+    /// alone.
     #[serde(default)]
+    #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
+}
+
+/// What `records` may be, for schemas; files to include are taken out before the rest is decoded.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Records {
+    List(Vec<Item>),
+    File(ZoneFile),
+}
+
+/// An element of `records`.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Item {
+    Record(Box<RecordSpec>),
+    File(ZoneFile),
+}
+
+/// A zone file to include.
+#[derive(schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ZoneFile {
+    /// Path of a zone file (RFC 1035 §5) in the same repository: from the folder of the manifest, or with `/` in
+    /// front from the root.
+    zonefile: String,
 }
 
 /// One value: text as zone files write it, or its fields by name.
@@ -125,6 +156,25 @@ pub struct CloudflareSpec {
 }
 
 impl RecordSpec {
+    /// A record of which only name and type are said, at `span`.
+    pub(crate) fn bare(name: &str, kind: &str, span: Span) -> RecordSpec {
+        let at = |text: &str| At { span, unknown: Vec::new(), value: text.to_owned() };
+        RecordSpec {
+            name: at(name),
+            kind: at(kind),
+            values: Each::default(),
+            ttl: None,
+            protect: false,
+            merge: false,
+            reverse: false,
+            deletion: None,
+            drift: None,
+            adopt: None,
+            suspend: false,
+            ignore: None,
+            cloudflare: None,
+        }
+    }
     /// True when the record says anything about its own treatment.
     pub(crate) fn has_policy(&self) -> bool {
         self.protect

@@ -13,6 +13,7 @@ mod parse;
 mod write;
 
 pub use config::Config;
+pub(crate) use parse::{Entry, included};
 
 use crate::{export, kind, merge, normalize, record};
 use async_trait::async_trait;

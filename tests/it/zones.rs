@@ -1,0 +1,85 @@
+//! Zones from what exists elsewhere: included zone files.
+
+use crate::{
+    env::{Env, rrsets},
+    pdns::Pdns,
+    running::Daemon,
+};
+
+const ZONE: &str = "example.com";
+
+/// A manifest in a folder of its own that includes a file of another folder.
+const INCLUDING: &str = "apiVersion: dns/v1
+kind: Zone
+metadata: {name: example.com}
+spec:
+  records:
+    - {zonefile: ../bind/example.com.zone}
+    - {name: own, type: A, values: [192.0.2.9]}
+";
+
+const FILE: &str = "$TTL 1h
+@ IN SOA ns1 hostmaster 2026 3h 1h 1w 5m
+  IN NS ns1
+ns1 A 192.0.2.53
+www 60 A 192.0.2.1
+";
+
+fn write(env: &Env, file: &str) -> String {
+    env.write("work/zones/example.com.yaml", INCLUDING);
+    env.push("bind/example.com.zone", file)
+}
+
+#[test]
+fn a_change_of_an_included_file_alone_is_a_change_by_that_commit() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    write(&env, FILE);
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    let mut all =
+        rrsets(&[("ns1 A", "3600 192.0.2.53"), ("www A", "60 192.0.2.1"), ("own A", "300 192.0.2.9")]);
+    assert_eq!(server.rrsets(ZONE), all);
+    let commit = write(&env, &FILE.replace("192.0.2.1\n", "192.0.2.2\n"));
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0).says(&["1 updated"]);
+    all.insert("www A".into(), "60 192.0.2.2".into());
+    assert_eq!(server.rrsets(ZONE), all);
+    // It counts as this commit, not as an upgrade of the program, which would be held.
+    env.run(&["history", "Zone/example.com#www/A"]).exits(0).says(&[&commit[..7]]);
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
+fn a_mistake_in_an_included_file_is_told_there_and_nothing_of_its_manifest_is_pruned() {
+    let env = Env::zonefile();
+    write(&env, FILE);
+    env.apply();
+    let before = env.zone_rrsets(ZONE);
+    assert_eq!(before.len(), 3, "{before:?}");
+    write(&env, &FILE.replace("www 60 A 192.0.2.1", "www 60 A 192.0.2"));
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "error: `192.0.2` is not the form of A data",
+        "--> bind/example.com.zone:5\n",
+        "5 | www 60 A 192.0.2",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+    let output = env.finish(env.command(&["validate", "work", "-o", "github"])).exits(1);
+    output.says(&["file=work/bind/example.com.zone,line=5"]);
+    env.push_without("bind/example.com.zone");
+    env.run(&["plan"]).exits(1).says(&[
+        "error: there is no file `bind/example.com.zone` in the repository",
+        "--> zones/example.com.yaml:6:18",
+    ]);
+}
+
+#[test]
+fn a_record_in_an_included_file_and_in_another_manifest_is_told_with_both_places() {
+    let env = Env::zonefile();
+    env.write(
+        "work/set.yaml",
+        "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: www, type: A, values: [192.0.2.7]}]}\n",
+    );
+    write(&env, FILE);
+    env.run(&["plan"]).exits(1).says(&["is declared twice", "bind/example.com.zone:5", "set.yaml:4"]);
+}
