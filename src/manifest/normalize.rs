@@ -44,15 +44,12 @@ struct Job {
 pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Taken> {
     let policies = RefCell::new(std::mem::take(&mut cache.policies));
     let mut jobs = first_pass(loading, cache, &policies);
-    let mut scopes: Vec<BTreeSet<Scope>> = vec![BTreeSet::new(); loading.entries.len()];
-    for job in &jobs {
-        scopes[job.entry].extend(job.outcome.scopes.iter().cloned());
-    }
-    let hashes: Vec<_> = scopes.iter().map(scopes_hash).collect();
+    let scopes: BTreeSet<Scope> = jobs.iter().flat_map(|job| job.outcome.scopes.iter().cloned()).collect();
+    let hash = scopes_hash(&scopes);
     for job in &mut jobs {
         let asked = job.outcome.uses.scopes;
-        if asked.is_some_and(|seen| seen != hashes[job.entry]) {
-            let (uses, product) = attempt(loading, job.unit, job.entry, &scopes[job.entry], &policies);
+        if asked.is_some_and(|seen| seen != hash) {
+            let (uses, product) = attempt(loading, job.unit, job.entry, &scopes, &policies);
             job.outcome.uses = uses;
             job.outcome.product = Arc::new(product);
             job.is_fresh = true;

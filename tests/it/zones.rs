@@ -1,7 +1,7 @@
-//! Zones from what exists elsewhere: included zone files.
+//! Zones from what exists elsewhere: included zone files, endpoints of ExternalDNS.
 
 use crate::{
-    env::{Env, rrsets},
+    env::{Env, rrsets, zone},
     pdns::Pdns,
     running::Daemon,
 };
@@ -82,4 +82,46 @@ fn a_record_in_an_included_file_and_in_another_manifest_is_told_with_both_places
     );
     write(&env, FILE);
     env.run(&["plan"]).exits(1).says(&["is declared twice", "bind/example.com.zone:5", "set.yaml:4"]);
+}
+
+const ENDPOINTS: &str = "apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: shop, namespace: default}
+spec:
+  endpoints:
+    - dnsName: shop.example.com
+      recordTTL: 180
+      recordType: A
+      targets: [192.0.2.7]
+    - dnsName: deep.sub.example.com
+      recordType: CNAME
+      targets: [shop.example.com]
+      labels: {external-dns/resource: crd/default/shop}
+";
+
+#[test]
+fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
+    let env = Env::zonefile();
+    let empty = |name: &str| format!("apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: {name}}}\n");
+    env.write("work/zone.yaml", &empty(ZONE));
+    env.write("work/sub.yaml", &empty("sub.example.com"));
+    env.push("shop.yaml", ENDPOINTS);
+    env.run(&["plan"]).exits(0).says(&["DNSEndpoint", "shop/A"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("shop A", "180 192.0.2.7")]));
+    assert_eq!(env.zone_rrsets("sub.example.com"), rrsets(&[("deep CNAME", "300 shop.example.com.")]));
+    env.in_sync();
+    // What the zone says too is told with both places.
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: shop, type: A, values: [192.0.2.8]}"]));
+    env.run(&["plan"]).exits(1).says(&[
+        "shop/A in zones/example.com is declared twice",
+        "shop.yaml:6",
+        "zone.yaml:8",
+    ]);
+    env.write("work/sub.yaml", &empty("sub.example.net"));
+    env.push("zone.yaml", &empty("example.net"));
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["no zone that holds `shop.example.com` is declared", "hint: declare it"]);
+    env.finish(env.command(&["validate", "work"])).exits(1).says(&["no zone that holds `shop.example.com`"]);
 }

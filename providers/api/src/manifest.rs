@@ -94,7 +94,8 @@ pub trait Inputs {
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error>;
     /// An output of another resource.
     fn output(&self, reference: &Reference) -> Value;
-    /// The scopes of this entry that manifests of any source declare.
+    /// The scopes that manifests of any source declare, at any entry: what belongs to the longest of them must not go to
+    /// a shorter one that is another entry's.
     fn scopes(&self) -> &BTreeSet<Scope>;
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;

@@ -1,4 +1,4 @@
-//! The kinds `Zone` and `RecordSet`; the doc comments of the fields are what `explain` prints.
+//! The kinds `Zone` and `RecordSet`, and `DNSEndpoint` of ExternalDNS; the doc comments of the fields are what `explain` prints.
 
 use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, Span, yaml::TextOr};
 use serde::{Deserialize, Deserializer, de};
@@ -10,6 +10,11 @@ pub const API_VERSION: &str = "dns/v1";
 pub const ZONE: &str = "Zone";
 /// Value of `kind` of records for a zone declared elsewhere.
 pub const RECORD_SET: &str = "RecordSet";
+/// Value of `apiVersion` of what ExternalDNS reads.
+pub const EXTERNAL_DNS: &str = "externaldns.k8s.io/v1alpha1";
+/// Value of `kind` of what ExternalDNS reads.
+pub const DNS_ENDPOINT: &str = "DNSEndpoint";
+
 /// The kinds of every DNS backend.
 pub fn kinds() -> Kinds {
     Kinds(vec![
@@ -18,6 +23,11 @@ pub fn kinds() -> Kinds {
             &[API_VERSION],
             RECORD_SET,
             "Records for a zone that is declared elsewhere in the source",
+        ),
+        Kind::of::<DnsEndpointSpec>(
+            &[EXTERNAL_DNS],
+            DNS_ENDPOINT,
+            "Records as ExternalDNS reads them; each goes to the longest declared zone that holds its name",
         ),
     ])
 }
@@ -66,6 +76,52 @@ pub struct RecordSetSpec {
     #[serde(default)]
     #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
+}
+
+/// Records as ExternalDNS reads them.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DnsEndpointSpec {
+    /// The endpoints: all records of one type at one name each.
+    #[serde(default)]
+    pub endpoints: Each<EndpointSpec>,
+}
+
+/// All records of one type at one name.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSpec {
+    /// The whole name, with or without a dot at the end.
+    pub dns_name: At<String>,
+    /// The type, as of a record.
+    pub record_type: At<String>,
+    /// The data, one entry for each record, as zone files write them; a dot at the end of a host may be left out.
+    #[serde(default)]
+    pub targets: Each<String>,
+    /// Seconds that resolvers may keep it. 0 or left out: as the zone says.
+    #[serde(rename = "recordTTL")]
+    pub record_ttl: Option<At<i64>>,
+    /// Refused: one of several answers for a name is more than the providers here know.
+    pub set_identifier: Option<At<String>>,
+    /// Read by ExternalDNS alone.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Known: `alias`, and at Cloudflare `cloudflare-proxied`, `cloudflare-tags`, `cloudflare-record-comment`; others
+    /// are left out with a warning.
+    #[serde(default)]
+    pub provider_specific: Each<Property>,
+}
+
+/// What one provider of ExternalDNS knows besides.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Property {
+    /// Its name, with or without `external-dns.alpha.kubernetes.io/`.
+    pub name: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: String,
 }
 
 /// What `records` may be, for schemas; files to include are taken out before the rest is decoded.
@@ -240,12 +296,12 @@ mod tests {
     fn every_field_of_both_kinds_is_explained() {
         for kind in &kinds().0 {
             let properties = kind.schema["properties"].as_object().unwrap();
-            assert!(properties.contains_key("records"));
+            assert!(properties.contains_key("records") || properties.contains_key("endpoints"));
             for (field, schema) in properties {
                 let is_explained = schema.get("description").is_some();
                 assert!(is_explained, "{}.{field}: {schema}", kind.name);
             }
-            assert_eq!(kind.group(), "dns");
+            assert!(["dns", "externaldns.k8s.io"].contains(&kind.group()));
         }
     }
 

@@ -5,12 +5,13 @@
 //! because nobody can tell which of them was meant.
 
 mod collect;
+mod endpoint;
 mod included;
 mod records;
 mod reverse;
 
 use crate::{
-    kind::{API_VERSION, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
+    kind::{API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
     name::{Name, NameError},
     rdata::{self, Type},
     record,
@@ -44,7 +45,7 @@ pub struct Served {
     pub dialect: Dialect,
 }
 
-/// The canonical resources of a `Zone` or `RecordSet` at this entry; nothing for what is not its own.
+/// The canonical resources of a `Zone`, `RecordSet` or `DNSEndpoint` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
     normalize_for(manifest, inputs, &Served { by: "", refused: &[], dialect: plain })
 }
@@ -54,6 +55,7 @@ pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) 
     match (&*manifest.api_version, &*manifest.kind) {
         (API_VERSION, ZONE) => zone(manifest, inputs, served),
         (API_VERSION, RECORD_SET) => record_set(manifest, inputs, served),
+        (EXTERNAL_DNS, DNS_ENDPOINT) => endpoint::endpoints(manifest, inputs, served),
         _ => Normalized::default(),
     }
 }
