@@ -9,6 +9,7 @@ mod control;
 mod crash;
 mod daemon;
 mod env;
+mod foreign;
 mod git;
 mod health;
 mod hostile;
