@@ -125,3 +125,15 @@ fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
         .says(&["no zone that holds `shop.example.com` is declared", "hint: declare it"]);
     env.finish(env.command(&["validate", "work"])).exits(1).says(&["no zone that holds `shop.example.com`"]);
 }
+
+#[test]
+fn what_records_may_be_is_explained_in_each_form() {
+    let env = Env::zonefile();
+    env.run(&["explain", "Zone"]).exits(0).says(&[
+        "records <",
+        "name <text, required>",
+        "zonefile <text, required>",
+    ]);
+    env.run(&["explain", "Zone.records.ttl"]).exits(0).says(&["ttl of Zone.records"]);
+    env.run(&["explain", "DNSEndpoint.endpoints.recordTTL"]).exits(0).says(&["externaldns.k8s.io/v1alpha1"]);
+}
