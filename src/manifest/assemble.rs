@@ -3,6 +3,7 @@
 use super::{
     Cache, Loaded, Mode, Reported,
     graph::After,
+    lint,
     normalize::{Blob, Taken},
     read::{Loading, Unit},
     standing::{self, Standing},
@@ -18,16 +19,22 @@ use std::{
 };
 
 /// Resources of all sources by scope, each list sorted by id; equal ids keep the order of sources and files.
-type Scopes = BTreeMap<Scope, Vec<Resource>>;
+pub(super) type Scopes = BTreeMap<Scope, Vec<Resource>>;
 
 /// Puts the desired set together.
-pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>, cache: &Cache) -> Loaded {
+pub(super) fn assemble(
+    mut loading: Loading<'_>,
+    after: After,
+    taken: Vec<Taken>,
+    cache: &mut Cache,
+) -> Loaded {
     report_products(&mut loading, &taken);
     report_untaken(&mut loading, &taken);
     check_rules(&mut loading, &taken);
     let mut scopes = by_scope(&loading, &taken);
     let unit_of = unit_by_index(&loading);
     let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of, &taken);
+    lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
         .iter()
@@ -73,7 +80,7 @@ fn unit_by_index(loading: &Loading<'_>) -> Vec<usize> {
     applied.map(|(number, _)| number).collect()
 }
 
-fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
+pub(super) fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
     &loading.sides[unit.source].texts[unit.text].path
 }
 

@@ -18,6 +18,7 @@ use std::{
 pub struct Cache {
     pub(super) files: HashMap<FileKey, CachedFile>,
     pub(super) outcomes: HashMap<OutcomeKey, Outcome>,
+    pub(super) lints: HashMap<Scope, super::lint::Known>,
     /// Grows only: the policy ids in `outcomes` stay valid.
     pub(super) policies: Policies,
     /// The verbatim fields that envelopes were read with.

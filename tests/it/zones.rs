@@ -1,4 +1,5 @@
-//! Zones from what exists elsewhere: included zone files, endpoints of ExternalDNS.
+//! Zones from what exists elsewhere: included zone files, endpoints of ExternalDNS; and what is bad practice
+//! in them.
 
 use crate::{
     env::{Env, rrsets, zone},
@@ -124,6 +125,48 @@ fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
         .exits(1)
         .says(&["no zone that holds `shop.example.com` is declared", "hint: declare it"]);
     env.finish(env.command(&["validate", "work"])).exits(1).says(&["no zone that holds `shop.example.com`"]);
+}
+
+#[test]
+fn what_is_bad_practice_is_told_by_name_and_may_be_silenced() {
+    let env = Env::zonefile();
+    env.write("work/set.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: mail, type: CNAME, values: [x.example.net.]}]}\n");
+    let records = |more: &str| {
+        let mx = format!("{{name: \"@\", type: MX, values: [10 mail.example.com.]{more}}}");
+        zone(ZONE, "zones", &[&mx])
+    };
+    env.push("zone.yaml", &records(""));
+    let words = [
+        "warning: @ MX points at mail, which is a CNAME [mx-target-cname]",
+        "--> zone.yaml:8\n",
+        "--> set.yaml:4 has to do with it",
+        "hint: name the host itself (RFC 2181 §10.3)",
+    ];
+    env.finish(env.command(&["validate", "work"])).exits(0).says(&words);
+    env.run(&["plan"]).exits(0).says(&words);
+    env.push("zone.yaml", &records(", lintIgnore: [mx-target-cname]"));
+    env.run(&["plan"]).exits(0).hides(&["warning:"]);
+    env.push("zone.yaml", &records(", lintIgnore: [mx-target-cnam]"));
+    env.run(&["plan"]).exits(1).says(&["unknown rule `mx-target-cnam`", "did you mean `mx-target-cname`?"]);
+    let silent = records("").replace(
+        "name: example.com}",
+        "name: example.com, annotations: {reconciled/lint-ignore: mx-target-cname}}",
+    );
+    env.push("zone.yaml", &silent);
+    env.run(&["plan"]).exits(0).hides(&["warning:"]);
+}
+
+#[test]
+fn what_can_never_work_is_an_error_also_across_manifests_and_in_included_files() {
+    let env = Env::zonefile();
+    env.write("work/set.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: www, type: CNAME, values: [x.example.net.]}]}\n");
+    write(&env, FILE);
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "error: www A stands beside a CNAME [cname-and-other-data]",
+        "--> bind/example.com.zone:5\n",
+        "--> set.yaml:4 has to do with it",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
 }
 
 #[test]

@@ -193,6 +193,9 @@ pub struct RecordSpec {
     pub suspend: bool,
     /// Fields that are left as they are: `ttl`, `values`.
     pub ignore: Option<Paths>,
+    /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
+    #[serde(rename = "lintIgnore")]
+    pub lint_ignore: Option<At<Paths>>,
     /// What only providers of type `cloudflare` know; others refuse it.
     pub cloudflare: Option<At<CloudflareSpec>>,
 }
@@ -228,6 +231,7 @@ impl RecordSpec {
             adopt: None,
             suspend: false,
             ignore: None,
+            lint_ignore: None,
             cloudflare: None,
         }
     }
@@ -240,6 +244,7 @@ impl RecordSpec {
             || self.drift.is_some()
             || self.adopt.is_some()
             || self.ignore.is_some()
+            || self.lint_ignore.is_some()
     }
 }
 

@@ -52,12 +52,17 @@ pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
 
 /// As [`fn@normalize`], for a backend that serves fewer types or knows more of a record.
 pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {
-    match (&*manifest.api_version, &*manifest.kind) {
+    let mut out = match (&*manifest.api_version, &*manifest.kind) {
         (API_VERSION, ZONE) => zone(manifest, inputs, served),
         (API_VERSION, RECORD_SET) => record_set(manifest, inputs, served),
         (EXTERNAL_DNS, DNS_ENDPOINT) => endpoint::endpoints(manifest, inputs, served),
         _ => Normalized::default(),
+    };
+    if !out.resources.is_empty() {
+        let rules = manifest.policy.lint_ignore.iter();
+        out.problems.extend(rules.filter_map(|rule| records::lint_rule(rule, manifest.span, manifest)));
     }
+    out
 }
 
 /// The dialect of backends that know nothing besides: what is meant for others is refused by name.

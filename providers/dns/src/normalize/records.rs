@@ -9,11 +9,15 @@ use super::{
 };
 use crate::{
     kind::{Data, FieldValue, RecordSpec},
+    lint::RULES,
     name::{Name, relative},
     rdata::{self, Type},
     record,
 };
-use reconciled_provider::{Adopt, At, Deletion, Each, Hash, Manifest, Normalized, PolicyId, Problem, Spec};
+use reconciled_provider::{
+    Adopt, At, Deletion, Each, Hash, Manifest, Normalized, PolicyId, Problem, Span, Spec,
+    problem::did_you_mean,
+};
 use std::{borrow::Cow, sync::Arc};
 
 /// Adds the records of a manifest, and those of the files it includes.
@@ -59,6 +63,19 @@ pub(super) fn declared(
         collected.add(declared, spec, policy);
     }
     reverse
+}
+
+/// What is wrong with a rule that is to be silenced.
+pub(super) fn lint_rule(rule: &str, span: Span, manifest: &Manifest) -> Option<Problem> {
+    let Some(known) = RULES.iter().find(|known| known.id == rule) else {
+        let problem = manifest.error(span, format!("unknown rule `{rule}`"));
+        return Some(match did_you_mean(rule, RULES.iter().map(|known| known.id)) {
+            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            None => problem.hint("the rules are those that `reconciled validate` names in brackets"),
+        });
+    };
+    let problem = || manifest.error(span, format!("`{rule}` cannot be silenced: what breaks it never works"));
+    known.is_error.then(|| problem().hint(known.hint))
 }
 
 /// Name and type of a record, or the problems that leave it without.
@@ -221,6 +238,13 @@ fn own_policy(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) 
     policy.merge |= spec.merge;
     if let Some(paths) = &spec.ignore {
         policy.ignore = paths.iter().map(Arc::from).collect();
+    }
+    if let Some(quiet) = &spec.lint_ignore {
+        for rule in quiet.value.iter() {
+            problems.extend(lint_rule(rule, quiet.span, cx.manifest));
+        }
+        let all = policy.lint_ignore.iter().cloned().chain(quiet.value.iter().map(Arc::from));
+        policy.lint_ignore = all.collect();
     }
     if let Some(adopt) = &spec.adopt {
         match adopt.value.as_str() {
