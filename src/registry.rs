@@ -1,8 +1,10 @@
 //! Provider type → constructor: the only file that names provider crates.
 
 use crate::config::{ProviderEntry, SecretPlace};
+use bytes::Bytes;
 use reconciled_provider::{
-    Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, problem::did_you_mean, yaml::NodeValue,
+    Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
+    problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
@@ -53,6 +55,32 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
     zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
+}
+
+/// Programs whose files can be imported, with the word for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Foreign {
+    /// Zones of octoDNS's YamlProvider
+    Octodns,
+    /// Zone files of BIND and others (RFC 1035)
+    Zonefile,
+}
+
+/// What a file of another program holds of `zone`, and what of it is left out.
+///
+/// Errors: `zone` is no name of a zone.
+pub fn foreign(kind: Foreign, zone: &str, file: &SourceFile) -> Result<(Found, Vec<Problem>), String> {
+    let zone = reconciled_dns::name::Name::zone(zone).map_err(|error| error.to_string())?;
+    let taken = match kind {
+        Foreign::Octodns => reconciled_dns::foreign::octodns(&zone, file),
+        Foreign::Zonefile => reconciled_dns::foreign::master(&zone, file),
+    };
+    Ok((taken.found, taken.left_out))
+}
+
+/// Manifests that declare what a file of another program holds; they name no provider.
+pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
+    reconciled_dns::export::export("", found)
 }
 
 /// Builds the provider of one entry.
@@ -239,7 +267,6 @@ fn at_entry(entry: &ProviderEntry, error: &reconciled_provider::Error) -> Vec<Pr
 mod tests {
     use super::*;
     use crate::config::{self, Environment};
-    use reconciled_provider::SourceFile;
 
     /// The problems of the one entry in `text`.
     fn problems(text: &str) -> String {

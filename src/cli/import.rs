@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     config::Environment,
+    registry::Foreign,
     render::counted,
     session::{Ask, Failure, Session},
 };
@@ -23,12 +24,15 @@ use std::{
 /// Arguments of `import`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ImportArgs {
-    /// A provider entry of the configuration
+    /// A provider entry of the configuration; with --from a file or folder
     #[arg(value_name = "PROVIDER")]
     pub(super) provider: String,
-    /// What of it: a zone; `*` and `?` are wild
-    #[arg(value_name = "SCOPE")]
-    pub(super) scope: String,
+    /// What of it: a zone; `*` and `?` are wild. With --from it may be left out where files are named after their zones
+    #[arg(value_name = "SCOPE", required_unless_present = "from")]
+    pub(super) scope: Option<String>,
+    /// Read files of another program instead of a provider
+    #[arg(long, value_enum, value_name = "PROGRAM", conflicts_with = "drifted")]
+    pub(super) from: Option<Foreign>,
     /// Write files into this folder; existing files are never overwritten
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
@@ -63,9 +67,14 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let session = Session::open(args.config.as_deref(), environment).await?;
-    tell_warnings(&session, out);
-    let files = files(&session, import, out).await?;
+    let files = match import.from {
+        Some(from) => super::foreign::files(import, from, out)?,
+        None => {
+            let session = Session::open(args.config.as_deref(), environment).await?;
+            tell_warnings(&session, out);
+            files(&session, import, out).await?
+        }
+    };
     if import.drifted && files.is_empty() {
         return Ok(Exit::Good);
     }
@@ -102,7 +111,8 @@ pub(super) async fn files(
     let observer = entry(session, &import.provider)?;
     // As it is written in addresses and plans: PROVIDER/NAME.
     let prefix = format!("{}/", import.provider);
-    let query = import.scope.strip_prefix(&prefix).unwrap_or(&import.scope);
+    let scope = import.scope.as_deref().unwrap_or("*");
+    let query = scope.strip_prefix(&prefix).unwrap_or(scope);
     let mut found = observer.discover(&session.surveyor.cx, query).await?;
     if found.is_empty() {
         return Err(Failure::hinted(
@@ -201,7 +211,7 @@ async fn keep_drifted(
 }
 
 /// What goes into each file.
-fn split(found: &Found, split: Split, observer: &dyn Observer) -> Vec<(String, Found)> {
+pub(super) fn split(found: &Found, split: Split, observer: &dyn Observer) -> Vec<(String, Found)> {
     let whole = file_name(&found.scope.name);
     if split == Split::ByScope {
         return vec![(format!("{whole}.yaml"), found.clone())];
@@ -221,14 +231,14 @@ fn split(found: &Found, split: Split, observer: &dyn Observer) -> Vec<(String, F
 }
 
 /// `name`, or the next that no file has: what a file name cannot hold may make two names one.
-fn free_name(files: &BTreeMap<String, String>, name: String) -> String {
+pub(super) fn free_name(files: &BTreeMap<String, String>, name: String) -> String {
     let stem = name.trim_end_matches(".yaml");
     let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{stem}-{number}.yaml")));
     names.find(|name| !files.contains_key(name)).unwrap_or(name)
 }
 
 /// True when `part` (`www/A`) is to be imported.
-fn is_meant(import: &ImportArgs, part: &str) -> bool {
+pub(super) fn is_meant(import: &ImportArgs, part: &str) -> bool {
     let name = part.rsplit_once('/').map_or(part, |(name, _)| name);
     let hits = |globs: &[String]| globs.iter().any(|pattern| glob(pattern, part) || glob(pattern, name));
     (import.only.is_empty() || hits(&import.only)) && !hits(&import.ignore)
@@ -249,7 +259,7 @@ fn tell_owners(found: &Found, out: &mut Out) {
 }
 
 /// Names may hold what a file name cannot.
-fn file_name(name: &str) -> String {
+pub(super) fn file_name(name: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
     let name: String = name.chars().map(safe).collect();
     // A leading dot would hide the file from the loader.
@@ -287,7 +297,8 @@ mod tests {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
         ImportArgs {
             provider: "pdns".into(),
-            scope: "*".into(),
+            scope: Some("*".into()),
+            from: None,
             out: None,
             only: texts(only),
             ignore: texts(ignore),

@@ -200,7 +200,8 @@ async fn imported(
         let [provider, scope] = pair else { continue };
         let import = ImportArgs {
             provider: provider.clone(),
-            scope: scope.clone(),
+            scope: Some(scope.clone()),
+            from: None,
             out: None,
             only: Vec::new(),
             ignore: Vec::new(),

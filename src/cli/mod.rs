@@ -12,6 +12,7 @@ mod completions;
 mod demo;
 mod explain;
 mod follow;
+mod foreign;
 mod forget;
 mod history;
 mod hook;

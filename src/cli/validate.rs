@@ -110,7 +110,9 @@ mod tests {
 
     #[test]
     fn every_folder_of_the_examples_is_valid_without_a_configuration() {
-        for name in ["dns-homelab", "dns-company/common", "dns-company/env/prod", "dns-company/env/lab"] {
+        for name in
+            ["dns", "dns-homelab", "dns-company/common", "dns-company/env/prod", "dns-company/env/lab"]
+        {
             let loaded = checked(&examples().join(name));
             assert_eq!(loaded.problems, [], "{name}");
             assert!(loaded.counts.manifests > 0, "{name}");

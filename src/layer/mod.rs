@@ -115,6 +115,14 @@ macro_rules! forward_observer {
             ) -> Result<reconciled_provider::Deltas, reconciled_provider::Error> {
                 self.inner.diff(cx, want, seen).await
             }
+            fn lint(
+                &self,
+                scope: &reconciled_provider::Scope,
+                declared: &[reconciled_provider::Linted<'_>],
+                exclusive: bool,
+            ) -> Vec<reconciled_provider::Finding> {
+                self.inner.lint(scope, declared, exclusive)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const PREFIX: &str = "reconciled/";
 
 /// Every annotation there is, without the prefix.
-pub(super) const KNOWN: [&str; 12] = [
+pub(super) const KNOWN: [&str; 13] = [
     "provider",
     "deletion",
     "drift",
@@ -20,6 +20,7 @@ pub(super) const KNOWN: [&str; 12] = [
     "depends-on",
     "wave",
     "ignore",
+    "lint-ignore",
     "hosts",
     "import",
     "moved-from",
@@ -114,6 +115,7 @@ impl Settings {
             "adopt" => self.policy.adopt = adopt(text)?,
             "suspend" => self.policy.suspend = one_of(text, &SWITCH)?,
             "merge" => self.policy.merge = one_of(text, &SWITCH)?,
+            "lint-ignore" => self.policy.lint_ignore = list(text).map(Arc::from).collect(),
             "ignore" => self.policy.ignore = list(text).map(Arc::from).collect(),
             "depends-on" => {
                 self.depends_on =

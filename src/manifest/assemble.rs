@@ -3,14 +3,15 @@
 use super::{
     Cache, Loaded, Mode, Reported,
     graph::After,
-    normalize::Taken,
+    lint,
+    normalize::{Blob, Taken},
     read::{Loading, Unit},
     standing::{self, Standing},
 };
 use crate::config::{Allow, AllowRule, OnInvalid};
 use reconciled_engine::{Desired, ManifestMeta, SourceState};
 use reconciled_provider::{
-    Address, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span, address::glob,
+    Address, Hash, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span, address::glob,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -18,16 +19,22 @@ use std::{
 };
 
 /// Resources of all sources by scope, each list sorted by id; equal ids keep the order of sources and files.
-type Scopes = BTreeMap<Scope, Vec<Resource>>;
+pub(super) type Scopes = BTreeMap<Scope, Vec<Resource>>;
 
 /// Puts the desired set together.
-pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>, cache: &Cache) -> Loaded {
+pub(super) fn assemble(
+    mut loading: Loading<'_>,
+    after: After,
+    taken: Vec<Taken>,
+    cache: &mut Cache,
+) -> Loaded {
     report_products(&mut loading, &taken);
     report_untaken(&mut loading, &taken);
     check_rules(&mut loading, &taken);
     let mut scopes = by_scope(&loading, &taken);
     let unit_of = unit_by_index(&loading);
-    let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of);
+    let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of, &taken);
+    lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
         .iter()
@@ -52,9 +59,10 @@ pub(super) fn assemble(mut loading: Loading<'_>, after: After, taken: Vec<Taken>
         .filter(|taken| stands(&loading.units[taken.unit]))
         .flat_map(|taken| taken.product.exclusive.iter().cloned())
         .collect();
+    let contents = contents(&loading, &taken);
     let desired = Desired {
         sources: source_states(&loading, &withheld),
-        manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after)).collect(),
+        manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after, contents.get(unit))).collect(),
         policies: cache.policies.clone(),
         scopes,
         exclusive,
@@ -72,7 +80,7 @@ fn unit_by_index(loading: &Loading<'_>) -> Vec<usize> {
     applied.map(|(number, _)| number).collect()
 }
 
-fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
+pub(super) fn path<'a>(loading: &'a Loading<'_>, unit: &Unit) -> &'a Arc<str> {
     &loading.sides[unit.source].texts[unit.text].path
 }
 
@@ -88,6 +96,14 @@ fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
         let source = loading.units[taken.unit].source;
         for problem in &taken.product.problems {
             loading.sides[source].report(problem.clone());
+        }
+        // An error in an included file breaks the manifest, not only that file.
+        let file = |problem: &Problem| Some(problem.place.as_ref()?.file.clone());
+        let errors = taken.product.problems.iter().filter(|problem| problem.is_error());
+        let beyond = |path: Arc<str>| !loading.sides[source].texts.iter().any(|text| text.path == path);
+        if errors.filter_map(file).any(beyond) {
+            let own = path(loading, &loading.units[taken.unit]).clone();
+            loading.sides[source].mark_broken(&own);
         }
     }
 }
@@ -170,6 +186,7 @@ fn check_duplicates(
     scopes: &Scopes,
     policies: &Policies,
     unit_of: &[usize],
+    taken: &[Taken],
 ) -> (HashSet<Loser>, BTreeSet<(Scope, ResourceId)>) {
     let (mut losers, mut contested) = (HashSet::new(), BTreeSet::new());
     let mut reports = Vec::new();
@@ -215,8 +232,8 @@ fn check_duplicates(
         let count = counts.entry((number, other)).or_default();
         *count += 1;
         if *count <= SHOWN_DUPLICATES {
-            let problem = duplicate(loading, number, resource, other, first, across);
-            found.push((loading.units[number].source, problem, other, across));
+            let problem = duplicate(loading, taken, (number, resource), (other, first), across);
+            found.push((number, problem, other, across));
         }
     }
     for ((number, other), count) in counts.into_iter().filter(|(_, count)| *count > SHOWN_DUPLICATES) {
@@ -224,12 +241,15 @@ fn check_duplicates(
         let more = count - SHOWN_DUPLICATES;
         let text = format!("{more} more resources of {} are declared by {} too", unit.address, owner.address);
         let problem = at_line(loading, unit, Problem::error(text), first_column(unit.document.span.line));
-        found.push((unit.source, problem, other, unit.source != owner.source));
+        found.push((number, problem, other, unit.source != owner.source));
     }
-    for (source, problem, other, across) in found {
+    for (number, problem, other, across) in found {
+        let source = loading.units[number].source;
         loading.sides[source].report(problem);
-        if !across {
-            let path = path(loading, &loading.units[other]).clone();
+        // The problem may be told at the place of an included file.
+        let broken = [Some(number), Some(other).filter(|_| !across)];
+        for unit in broken.into_iter().flatten() {
+            let path = path(loading, &loading.units[unit]).clone();
             loading.sides[source].mark_broken(&path);
         }
     }
@@ -244,10 +264,9 @@ fn may_be_on_other_hosts(loading: &Loading<'_>, a: usize, b: usize) -> bool {
 
 fn duplicate(
     loading: &Loading<'_>,
-    number: usize,
-    resource: &Resource,
-    other: usize,
-    first: &Resource,
+    taken: &[Taken],
+    (number, resource): (usize, &Resource),
+    (other, first): (usize, &Resource),
     across: bool,
 ) -> Problem {
     let (unit, owner) = (&loading.units[number], &loading.units[other]);
@@ -276,9 +295,29 @@ fn duplicate(
             "remove one, or write `merge: true` on all to unite their values".into(),
         )
     };
-    let place = Place { file: path(loading, owner).clone(), line: first.origin.line, column: 0 };
-    let span = Span { line: resource.origin.line, column: 0 };
-    at_line(loading, unit, Problem::error(message), span).hint(hint).related(place, word)
+    let place = place_of(loading, taken, other, first);
+    let problem = Problem::error(message).hint(hint).related(place, word);
+    at_place(loading, unit.source, problem, &place_of(loading, taken, number, resource))
+}
+
+/// Where a resource of `unit` is declared.
+fn place_of(loading: &Loading<'_>, taken: &[Taken], unit: usize, resource: &Resource) -> Place {
+    let products = taken.iter().filter(|taken| taken.unit == unit).map(|taken| &taken.product);
+    let key = (resource.scope.clone(), resource.id.clone());
+    match products.into_iter().find_map(|product| product.places.get(&key)) {
+        Some(place) => place.clone(),
+        None => {
+            let file = path(loading, &loading.units[unit]).clone();
+            Place { file, line: resource.origin.line, column: 0 }
+        }
+    }
+}
+
+fn at_place(loading: &Loading<'_>, source: usize, problem: Problem, place: &Place) -> Problem {
+    match super::read_text(loading.sides[source].request.files, &place.file) {
+        Ok(file) => problem.at(&file, Span { line: place.line, column: place.column }),
+        Err(_) => problem.in_file(&place.file),
+    }
 }
 
 /// Origins count lines of the last layer, so the plain file is right for united manifests too.
@@ -351,7 +390,25 @@ fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
     glob(&rule.provider, &scope.provider) && any(&rule.scopes, &scope.name) && any(&rule.kinds, &kind)
 }
 
-fn meta(loading: &Loading<'_>, number: usize, after: &After) -> ManifestMeta {
+/// The content of manifests that are made from other files too: a change of such a file is a change of the manifest.
+fn contents(loading: &Loading<'_>, taken: &[Taken]) -> HashMap<usize, Hash> {
+    let mut blobs: BTreeMap<usize, BTreeSet<_>> = BTreeMap::new();
+    for taken in taken.iter().filter(|taken| !taken.blobs.is_empty()) {
+        blobs.entry(taken.unit).or_default().extend(&taken.blobs);
+    }
+    let content = |(unit, blobs): (usize, BTreeSet<&Blob>)| {
+        let mut bytes = loading.units[unit].resolved.content.0.to_vec();
+        for (path, oid) in blobs {
+            bytes.extend_from_slice(path.as_bytes());
+            bytes.push(0);
+            bytes.extend_from_slice(&oid.unwrap_or_default());
+        }
+        (unit, Hash::of(&bytes))
+    };
+    blobs.into_iter().map(content).collect()
+}
+
+fn meta(loading: &Loading<'_>, number: usize, after: &After, content: Option<&Hash>) -> ManifestMeta {
     let unit = &loading.units[number];
     let line = unit.document.span.line;
     ManifestMeta {
@@ -359,7 +416,7 @@ fn meta(loading: &Loading<'_>, number: usize, after: &After) -> ManifestMeta {
         address: unit.address.clone(),
         file: path(loading, unit).clone(),
         line: unit.merged.as_ref().map_or(line, |merged| merged.line_in_last(line).unwrap_or(line)),
-        content: unit.resolved.content,
+        content: content.copied().unwrap_or(unit.resolved.content),
         labels: unit.document.labels.clone(),
         after: after[number].clone(),
         moved_from: unit.document.settings.moved_from.clone(),

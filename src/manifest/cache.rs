@@ -7,9 +7,9 @@ use super::{
     envelope::{Document, Verbatim},
     inputs::Uses,
 };
-use reconciled_provider::{Hash, Kinds, Observer, Policies, Problem, Resource, Scope};
+use reconciled_provider::{Hash, Kinds, Observer, Place, Policies, Problem, Resource, ResourceId, Scope};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Weak},
 };
 
@@ -18,6 +18,7 @@ use std::{
 pub struct Cache {
     pub(super) files: HashMap<FileKey, CachedFile>,
     pub(super) outcomes: HashMap<OutcomeKey, Outcome>,
+    pub(super) lints: HashMap<Scope, super::lint::Known>,
     /// Grows only: the policy ids in `outcomes` stay valid.
     pub(super) policies: Policies,
     /// The verbatim fields that envelopes were read with.
@@ -64,6 +65,8 @@ pub(super) struct Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Product {
     pub(super) resources: Vec<Resource>,
+    /// Where those stand that are declared in an included file.
+    pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     pub(super) exclusive: Vec<Scope>,
     pub(super) problems: Vec<Problem>,
 }

@@ -97,8 +97,20 @@ impl<'a> Explainer<'a> {
         if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
             return Some((schema, fields));
         }
-        let inner = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
-        self.fields_of(inner)
+        match schema.get("items").or_else(|| schema.get("additionalProperties")) {
+            Some(inner) => self.fields_of(inner),
+            // One of several forms: the first that has fields.
+            None => variants(schema).find_map(|variant| self.fields_of(variant)),
+        }
+    }
+
+    /// Describes the fields of `schema`, or of what it is a list or mapping of, or of each form it may have.
+    fn below(&mut self, schema: &'a Value, depth: usize) {
+        self.fields(schema, depth);
+        let (target, _) = self.resolve(schema);
+        let inner = [target.get("items"), target.get("additionalProperties").filter(|v| v.is_object())];
+        inner.into_iter().flatten().for_each(|inner| self.below(inner, depth));
+        variants(target).for_each(|variant| self.below(variant, depth));
     }
 
     fn fields(&mut self, schema: &'a Value, depth: usize) {
@@ -134,13 +146,7 @@ impl<'a> Explainer<'a> {
         let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
         let dash = if description.is_empty() { "" } else { "  " };
         let _ = writeln!(self.text, "{pad}{field} <{}>{dash}{description}", notes.join(", "));
-        self.fields(property, depth + 1);
-        if let Some(items) = target.get("items") {
-            self.fields(items, depth + 1);
-        }
-        if let Some(values) = target.get("additionalProperties").filter(|values| values.is_object()) {
-            self.fields(values, depth + 1);
-        }
+        self.below(property, depth + 1);
     }
 
     fn type_of(&self, schema: &'a Value) -> String {
@@ -162,7 +168,8 @@ impl<'a> Explainer<'a> {
             if consts.len() >= variants.len() {
                 return choices(consts.into_iter());
             }
-            let all: Vec<String> = variants.iter().map(|variant| self.type_of(variant)).collect();
+            let mut all: Vec<String> = variants.iter().map(|variant| self.type_of(variant)).collect();
+            all.dedup();
             return all.join(" or ");
         }
         let named = |word: &str| match word {
@@ -183,6 +190,12 @@ impl<'a> Explainer<'a> {
             _ => "any".to_string(),
         }
     }
+}
+
+/// The forms a schema may have, where there are several.
+fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
+    let all = schema.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    all.iter().filter(|variant| variant.get("type") != Some(&json!("null")))
 }
 
 fn choices<'a>(values: impl Iterator<Item = &'a Value>) -> String {

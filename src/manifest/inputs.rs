@@ -7,7 +7,8 @@ use super::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Reference, Scope, SecretMark, SecretRef, Value,
+    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Problem, Reference, Scope, SecretMark,
+    SecretRef, Value,
 };
 use std::{
     cell::RefCell,
@@ -27,6 +28,10 @@ pub(super) struct Uses {
 }
 
 impl Uses {
+    /// The files that were looked at, with the ids of their contents.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = (&Arc<str>, Option<[u8; 20]>)> {
+        self.blobs.iter().map(|(path, oid)| (path, *oid))
+    }
     /// True when everything but the scopes would be seen the same now.
     pub(super) fn still_hold(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
         let side = &loading.sides[unit.source];
@@ -92,8 +97,14 @@ impl Inputs for Recorder<'_, '_> {
         let oid = self.loading.sides[self.unit.source].oids.get(path).copied();
         self.uses.borrow_mut().blobs.insert(path.into(), oid);
         if oid.is_none() {
-            return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
-                .hint("write its path from the root of the repository"));
+            let refused = files.refused().into_iter();
+            let of_path =
+                |problem: &Problem| problem.place.as_ref().is_some_and(|place| *place.file == *path);
+            let Some(refused) = refused.into_iter().find(of_path) else {
+                return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
+                    .hint("write its path from the root of the repository"));
+            };
+            return Err(Error::invalid(format!("`{path}`: {}", refused.message)));
         }
         files.read(path).map_err(|problem| Error::invalid(problem.message.clone()))
     }

@@ -9,7 +9,7 @@
 //!
 //! The stages, one file each: `select` (which files), `read` (parse, or reuse), `overlay` (several paths),
 //! `standing` (is it for this host, and whose), `resolve` (`${…}`), `graph` (what comes first), `normalize`,
-//! `assemble`.
+//! `assemble`, `lint`.
 
 mod annotations;
 mod assemble;
@@ -18,6 +18,7 @@ mod envelope;
 pub mod explain;
 mod graph;
 mod inputs;
+mod lint;
 mod normalize;
 mod overlay;
 mod read;

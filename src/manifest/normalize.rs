@@ -19,12 +19,17 @@ use std::{
     sync::Arc,
 };
 
+/// A file and the id of its content, if it is there.
+pub(super) type Blob = (Arc<str>, Option<[u8; 20]>);
+
 /// What one entry made of one manifest.
 pub(super) struct Taken {
     pub(super) unit: usize,
     pub(super) product: Arc<Product>,
     /// It may belong to a scope that others declare.
     pub(super) asked_for_scopes: bool,
+    /// Other files it was made from, with the ids of their contents.
+    pub(super) blobs: Vec<Blob>,
 }
 
 /// A normalization under way.
@@ -39,15 +44,12 @@ struct Job {
 pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Taken> {
     let policies = RefCell::new(std::mem::take(&mut cache.policies));
     let mut jobs = first_pass(loading, cache, &policies);
-    let mut scopes: Vec<BTreeSet<Scope>> = vec![BTreeSet::new(); loading.entries.len()];
-    for job in &jobs {
-        scopes[job.entry].extend(job.outcome.scopes.iter().cloned());
-    }
-    let hashes: Vec<_> = scopes.iter().map(scopes_hash).collect();
+    let scopes: BTreeSet<Scope> = jobs.iter().flat_map(|job| job.outcome.scopes.iter().cloned()).collect();
+    let hash = scopes_hash(&scopes);
     for job in &mut jobs {
         let asked = job.outcome.uses.scopes;
-        if asked.is_some_and(|seen| seen != hashes[job.entry]) {
-            let (uses, product) = attempt(loading, job.unit, job.entry, &scopes[job.entry], &policies);
+        if asked.is_some_and(|seen| seen != hash) {
+            let (uses, product) = attempt(loading, job.unit, job.entry, &scopes, &policies);
             job.outcome.uses = uses;
             job.outcome.product = Arc::new(product);
             job.is_fresh = true;
@@ -65,6 +67,7 @@ pub(super) fn normalize(loading: &mut Loading<'_>, cache: &mut Cache) -> Vec<Tak
             unit: job.unit,
             product: job.outcome.product.clone(),
             asked_for_scopes: job.outcome.uses.scopes.is_some(),
+            blobs: job.outcome.uses.blobs().map(|(path, oid)| (path.clone(), oid)).collect(),
         });
         if loading.units[job.unit].merged.is_none() {
             cache.outcomes.insert(key(loading, job.unit, job.entry), job.outcome);
@@ -84,8 +87,7 @@ fn settle_stand_ins(loading: &Loading<'_>, jobs: &mut [Job]) {
         let product = &job.outcome.product;
         let declares = !product.resources.is_empty() || !product.exclusive.is_empty();
         if job.outcome.uses.scopes.is_some() && !declares {
-            let nothing = Product { resources: Vec::new(), exclusive: Vec::new(), problems: Vec::new() };
-            job.outcome.product = Arc::new(nothing);
+            job.outcome.product = Arc::new(Product::default());
         }
     }
 }
@@ -182,7 +184,8 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    (uses, Product { resources: normalized.resources, exclusive: normalized.exclusive, problems })
+    let Normalized { resources, places, exclusive, .. } = normalized;
+    (uses, Product { resources, places, exclusive, problems })
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.

@@ -35,7 +35,9 @@ impl Merged {
     }
     /// Puts a problem back to the file it is in.
     pub(super) fn settle(&self, problem: &mut Problem) {
-        if let Some(place) = problem.place.as_mut().filter(|place| place.line > 0) {
+        // What stands in a file that the manifest includes has its place already.
+        let is_own = |place: &&mut Place| place.line > 0 && place.file == self.file.path;
+        if let Some(place) = problem.place.as_mut().filter(is_own) {
             let (path, before) = self.part(place.line);
             *place = Place { file: path.clone(), line: place.line - before, column: place.column };
         }
@@ -167,6 +169,7 @@ fn merge(
         let (layer_file, mut node) = loading.whole(source, *text, *ordinal)?;
         parts.push((layer_file.path.clone(), lines));
         shift(&mut node, lines);
+        anchor(&mut node, &layer_file.path);
         for line in layer_file.text.lines() {
             all.push_str(line);
             all.push('\n');
@@ -215,6 +218,25 @@ fn shift(node: &mut Node, lines: u32) {
     }
 }
 
+/// Files that `records` include are meant from the folder of the layer that names them.
+fn anchor(document: &mut Node, path: &str) {
+    let Some(records) = child_mut(document, "spec").and_then(|spec| child_mut(spec, "records")) else {
+        return;
+    };
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let rooted = |item: &mut Node| {
+        if let Some(Node { value: NodeValue::Scalar(text, _), .. }) = child_mut(item, "zonefile")
+            && !text.starts_with('/')
+        {
+            *text = format!("/{folder}/{text}").into();
+        }
+    };
+    match &mut records.value {
+        NodeValue::Seq(items) => items.iter_mut().for_each(rooted),
+        _ => rooted(records),
+    }
+}
+
 fn deep_merge(base: Node, over: Node, key: &str) -> Node {
     let Node { span, value } = over;
     match (base.value, value) {
@@ -234,7 +256,7 @@ fn deep_merge(base: Node, over: Node, key: &str) -> Node {
         (NodeValue::Seq(mut nodes), NodeValue::Seq(overs)) if key == "records" => {
             let identity = |node: &Node| {
                 let text = |key| node.get(key).and_then(Node::as_str).unwrap_or("").to_ascii_lowercase();
-                (text("name"), text("type"))
+                (text("name"), text("type"), text("zonefile"))
             };
             for over in overs {
                 match nodes.iter_mut().find(|node| identity(node) == identity(&over)) {

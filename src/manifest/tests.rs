@@ -739,3 +739,22 @@ fn many_records_come_out_sorted_and_are_asked_for_once() {
     assert_eq!(list.len(), 20_001);
     assert!(list.is_sorted_by(|a, b| a.id < b.id));
 }
+
+#[test]
+fn what_a_manifest_is_made_from_is_part_of_its_content() {
+    let files = |data| [("a.yaml", thing("a", "{file: data.txt}")), ("data.txt", String::from(data))];
+    let content = |data| {
+        let files = files(data);
+        let texts: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        Setup::new(&texts).once().desired.manifests[0].content
+    };
+    assert_eq!(content("1"), content("1"));
+    assert_ne!(content("1"), content("2"), "a change of the file alone has to be a commit's");
+}
+
+#[test]
+fn a_file_that_was_refused_is_told_with_the_reason() {
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "{file: data.txt}"))]);
+    setup.sources[0].1.refused = vec![Problem::error("a symbolic link").in_file("data.txt")];
+    assert!(shown(&setup.once()).contains("`data.txt`: a symbolic link"), "{}", shown(&setup.once()));
+}

@@ -2,9 +2,9 @@
 
 use crate::{
     error::Error,
-    name::{ManifestKey, Origin, Scope},
+    name::{ManifestKey, Origin, ResourceId, Scope},
     policy::{Policy, PolicyId},
-    problem::Problem,
+    problem::{Place, Problem},
     secret::{SecretMark, SecretRef},
     spec::{Reference, Resource},
     yaml::{Node, SourceFile, Span},
@@ -94,7 +94,8 @@ pub trait Inputs {
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error>;
     /// An output of another resource.
     fn output(&self, reference: &Reference) -> Value;
-    /// The scopes of this entry that manifests of any source declare.
+    /// The scopes that manifests of any source declare, at any entry: what belongs to the longest of them must not go to
+    /// a shorter one that is another entry's.
     fn scopes(&self) -> &BTreeSet<Scope>;
     /// The other manifests of `kind` in the same source.
     fn siblings(&self, kind: &str) -> Vec<&Manifest>;
@@ -107,6 +108,9 @@ pub trait Inputs {
 pub struct Normalized {
     /// Its resources, canonical.
     pub resources: Vec<Resource>,
+    /// Where resources are declared that stand in another file than the manifest, one that it includes. Their origin
+    /// is the line that includes it.
+    pub places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     /// Scopes in which everything undeclared shall go (`exclusive: true`).
     pub exclusive: Vec<Scope>,
     /// What is wrong with it; one bad record is one problem, the others stand.

@@ -77,6 +77,8 @@ pub struct Policy {
     pub merge: bool,
     /// Field paths that are left alone.
     pub ignore: Arc<[Arc<str>]>,
+    /// Rules of [`crate::Observer::lint`] that are not told.
+    pub lint_ignore: Arc<[Arc<str>]>,
 }
 
 /// Index into [`Policies`]: few distinct policies, many resources.

@@ -6,6 +6,7 @@ use crate::{
     diff::{Delta, Deltas},
     error::Error,
     kind::Kinds,
+    lint::{Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
     observe::{Found, Health, Hint, Observation, Observed, Tracked, Version, Want},
@@ -165,6 +166,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
 
     /// Turns a manifest into canonical resources. Pure; takes only what is its own.
     fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized;
+
+    /// What can be said of everything that is declared in one scope, whoever declares it: what can never work, and what
+    /// is bad practice. Pure, and linear. `exclusive`: nothing else shall be there.
+    fn lint(&self, _scope: &Scope, _declared: &[Linted<'_>], _exclusive: bool) -> Vec<Finding> {
+        Vec::new()
+    }
 
     /// Change tokens of many scopes in as few calls as possible. A scope left out is unknown.
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;

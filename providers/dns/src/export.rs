@@ -15,6 +15,8 @@ use reconciled_provider::{Found, Observed, Owner, Scope};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// One manifest that declares what was found: a `Zone`, or a `RecordSet` where the zone itself is not among it.
+///
+/// It names no provider where `entry` is empty.
 pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     let sets: Vec<(&Observed, RrSet<'_>)> =
         found.resources.iter().filter_map(|o| Some((o, RrSet::decode(&o.bytes)?))).collect();
@@ -34,7 +36,9 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     if !whole {
         let _ = writeln!(out, "  zone: {}", quoted(zone));
     }
-    let _ = writeln!(out, "  provider: {}", quoted(entry));
+    if !entry.is_empty() {
+        let _ = writeln!(out, "  provider: {}", quoted(entry));
+    }
     // What a set does not say it takes from its zone, which says it elsewhere.
     if ttl != DEFAULT_TTL || !whole {
         let _ = writeln!(out, "  ttl: {ttl}");

@@ -1,6 +1,6 @@
-//! The kinds `Zone` and `RecordSet`; the doc comments of the fields are what `explain` prints.
+//! The kinds `Zone` and `RecordSet`, and `DNSEndpoint` of ExternalDNS; the doc comments of the fields are what `explain` prints.
 
-use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, yaml::TextOr};
+use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, Span, yaml::TextOr};
 use serde::{Deserialize, Deserializer, de};
 use std::{collections::BTreeMap, fmt};
 
@@ -10,6 +10,10 @@ pub const API_VERSION: &str = "dns/v1";
 pub const ZONE: &str = "Zone";
 /// Value of `kind` of records for a zone declared elsewhere.
 pub const RECORD_SET: &str = "RecordSet";
+/// Value of `apiVersion` of what ExternalDNS reads.
+pub const EXTERNAL_DNS: &str = "externaldns.k8s.io/v1alpha1";
+/// Value of `kind` of what ExternalDNS reads.
+pub const DNS_ENDPOINT: &str = "DNSEndpoint";
 
 /// The kinds of every DNS backend.
 pub fn kinds() -> Kinds {
@@ -19,6 +23,11 @@ pub fn kinds() -> Kinds {
             &[API_VERSION],
             RECORD_SET,
             "Records for a zone that is declared elsewhere in the source",
+        ),
+        Kind::of::<DnsEndpointSpec>(
+            &[EXTERNAL_DNS],
+            DNS_ENDPOINT,
+            "Records as ExternalDNS reads them; each goes to the longest declared zone that holds its name",
         ),
     ])
 }
@@ -42,8 +51,10 @@ pub struct ZoneSpec {
     /// Consent to manage the NS and SOA records of the zone itself. Default: false.
     #[serde(default)]
     pub apex: bool,
-    /// The records.
+    /// The records: a list, in which `{zonefile: PATH}` stands for what a zone file of the repository holds, or that
+    /// alone.
     #[serde(default)]
+    #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
 }
 
@@ -60,9 +71,85 @@ pub struct RecordSetSpec {
     pub providers: Option<Vec<String>>,
     /// Seconds that resolvers may keep records which say nothing else. Default: the zone's.
     pub ttl: Option<At<u32>>,
-    /// The records.
+    /// The records: a list, in which `{zonefile: PATH}` stands for what a zone file of the repository holds, or that
+    /// alone.
     #[serde(default)]
+    #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
+}
+
+/// Records as ExternalDNS reads them.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DnsEndpointSpec {
+    /// The endpoints: all records of one type at one name each.
+    #[serde(default)]
+    pub endpoints: Each<EndpointSpec>,
+}
+
+/// All records of one type at one name.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSpec {
+    /// The whole name, with or without a dot at the end.
+    pub dns_name: At<String>,
+    /// The type, as of a record.
+    pub record_type: At<String>,
+    /// The data, one entry for each record, as zone files write them; a dot at the end of a host may be left out.
+    #[serde(default)]
+    pub targets: Each<String>,
+    /// Seconds that resolvers may keep it. 0 or left out: as the zone says.
+    #[serde(rename = "recordTTL")]
+    pub record_ttl: Option<At<i64>>,
+    /// Refused: one of several answers for a name is more than the providers here know.
+    pub set_identifier: Option<At<String>>,
+    /// Read by ExternalDNS alone.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Known: `alias`, and at Cloudflare `cloudflare-proxied`, `cloudflare-tags`, `cloudflare-record-comment`; others
+    /// are left out with a warning.
+    #[serde(default)]
+    pub provider_specific: Each<Property>,
+}
+
+/// What one provider of ExternalDNS knows besides.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Property {
+    /// Its name, with or without `external-dns.alpha.kubernetes.io/`.
+    pub name: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// What `records` may be, for schemas; files to include are taken out before the rest is decoded.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Records {
+    List(Vec<Item>),
+    File(ZoneFile),
+}
+
+/// An element of `records`.
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Item {
+    Record(Box<RecordSpec>),
+    File(ZoneFile),
+}
+
+/// A zone file to include.
+#[derive(schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ZoneFile {
+    /// Path of a zone file (RFC 1035 §5) in the same repository: from the folder of the manifest, or with `/` in
+    /// front from the root.
+    zonefile: String,
 }
 
 /// One value: text as zone files write it, or its fields by name.
@@ -106,6 +193,9 @@ pub struct RecordSpec {
     pub suspend: bool,
     /// Fields that are left as they are: `ttl`, `values`.
     pub ignore: Option<Paths>,
+    /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
+    #[serde(rename = "lintIgnore")]
+    pub lint_ignore: Option<At<Paths>>,
     /// What only providers of type `cloudflare` know; others refuse it.
     pub cloudflare: Option<At<CloudflareSpec>>,
 }
@@ -125,6 +215,26 @@ pub struct CloudflareSpec {
 }
 
 impl RecordSpec {
+    /// A record of which only name and type are said, at `span`.
+    pub(crate) fn bare(name: &str, kind: &str, span: Span) -> RecordSpec {
+        let at = |text: &str| At { span, unknown: Vec::new(), value: text.to_owned() };
+        RecordSpec {
+            name: at(name),
+            kind: at(kind),
+            values: Each::default(),
+            ttl: None,
+            protect: false,
+            merge: false,
+            reverse: false,
+            deletion: None,
+            drift: None,
+            adopt: None,
+            suspend: false,
+            ignore: None,
+            lint_ignore: None,
+            cloudflare: None,
+        }
+    }
     /// True when the record says anything about its own treatment.
     pub(crate) fn has_policy(&self) -> bool {
         self.protect
@@ -134,6 +244,7 @@ impl RecordSpec {
             || self.drift.is_some()
             || self.adopt.is_some()
             || self.ignore.is_some()
+            || self.lint_ignore.is_some()
     }
 }
 
@@ -190,12 +301,12 @@ mod tests {
     fn every_field_of_both_kinds_is_explained() {
         for kind in &kinds().0 {
             let properties = kind.schema["properties"].as_object().unwrap();
-            assert!(properties.contains_key("records"));
+            assert!(properties.contains_key("records") || properties.contains_key("endpoints"));
             for (field, schema) in properties {
                 let is_explained = schema.get("description").is_some();
                 assert!(is_explained, "{}.{field}: {schema}", kind.name);
             }
-            assert_eq!(kind.group(), "dns");
+            assert!(["dns", "externaldns.k8s.io"].contains(&kind.group()));
         }
     }
 

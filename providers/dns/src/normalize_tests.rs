@@ -2,15 +2,21 @@ use super::*;
 use crate::record::RrSet;
 use bytes::Bytes;
 use reconciled_provider::{
-    Error, ManifestKey, Policies, Reference, SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
+    Adopt, Error, ManifestKey, Policies, PolicyId, Reference, ResourceId, SecretMark, SecretRef, SourceFile,
+    manifest::Value, yaml,
 };
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 struct TestInputs {
     is_sole: bool,
     scopes: BTreeSet<Scope>,
     siblings: Vec<Manifest>,
     policies: RefCell<Policies>,
+    /// Other files of the repository, by path.
+    files: BTreeMap<&'static str, &'static str>,
 }
 
 impl Default for TestInputs {
@@ -20,6 +26,7 @@ impl Default for TestInputs {
             scopes: BTreeSet::new(),
             siblings: Vec::new(),
             policies: RefCell::default(),
+            files: BTreeMap::new(),
         }
     }
 }
@@ -32,7 +39,9 @@ impl Inputs for TestInputs {
         self.is_sole
     }
     fn blob(&self, path: &str) -> Result<Bytes, Error> {
-        Err(Error::invalid(path))
+        let text =
+            self.files.get(path).ok_or_else(|| Error::invalid(format!("there is no file `{path}`")))?;
+        Ok(Bytes::from_static(text.as_bytes()))
     }
     fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
         Err(Error::invalid("no secrets here"))
@@ -88,6 +97,18 @@ pub(crate) fn manifest(text: &str) -> Manifest {
 /// Normalizes the only manifest of a text at the only entry.
 pub(crate) fn normalized(text: &str) -> Normalized {
     normalize(&manifest(text), &TestInputs::default())
+}
+
+/// Normalizes a manifest beside other files.
+fn beside(files: &[(&'static str, &'static str)], text: &str) -> Normalized {
+    let inputs = TestInputs { files: files.iter().copied().collect(), ..TestInputs::default() };
+    normalize(&manifest(text), &inputs)
+}
+
+/// Id and content of each resource.
+fn contents(out: &Normalized) -> Vec<String> {
+    let one = |r: &Resource| format!("{} {}", r.id, String::from_utf8_lossy(r.spec.bytes().unwrap()));
+    out.resources.iter().map(one).collect()
 }
 
 /// One line for each problem: `LINE:COLUMN message / hint`.
@@ -399,4 +420,201 @@ fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
     let expected =
         expected.map(|(zone, id, bytes, line)| (zone.to_owned(), id.to_owned(), bytes.to_owned(), line));
     assert_eq!(pointers, expected);
+}
+
+const FILE: &str = "$ORIGIN example.com.
+$TTL 1h
+@ IN SOA ns1 hostmaster 2026 3h 1h 1w 5m
+  IN NS ns1
+ns1 A 192.0.2.53 ; glue
+www 60 A 192.0.2.1
+    60 A 192.0.2.2
+t TXT \"a\\255\" \"b\"
+";
+
+#[test]
+fn a_zone_file_among_records_declares_what_it_holds() {
+    let text = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  records:\n    - {zonefile: example.com.zone}\n    - {name: x, type: A, values: [192.0.2.9]}\n";
+    let out = beside(&[("example.com.zone", FILE)], text);
+    assert_eq!(told(&out.problems), [""; 0]);
+    let expected = [
+        "example.com. zone",
+        "x.example.com./A 300\n192.0.2.9",
+        "ns1.example.com./A 3600\n192.0.2.53",
+        "www.example.com./A 60\n192.0.2.1\n192.0.2.2",
+        "t.example.com./TXT 3600\n\"a\\255b\"",
+    ];
+    assert_eq!(contents(&out), expected);
+    let www = ResourceId::from("www.example.com./A");
+    let key = (out.resources[0].scope.clone(), www);
+    assert_eq!(out.places[&key].to_string(), "example.com.zone:6");
+    assert_eq!(out.resources[3].origin.line, 5, "the origin is the line that includes the file");
+    assert_eq!(out.places.len(), 3, "what the manifest itself says has no other place");
+    let alone =
+        "kind: Zone\nmetadata: {name: example.com}\nspec: {records: {zonefile: ./example.com.zone}}\n";
+    assert_eq!(beside(&[("example.com.zone", FILE)], alone).resources.len(), 4);
+}
+
+#[test]
+fn the_apex_of_an_included_file_counts_with_consent_and_its_ttl_may_be_the_manifests() {
+    let text =
+        "kind: Zone\nmetadata: {name: example.com}\nspec: {apex: true, ttl: 77, records: {zonefile: f}}\n";
+    let out = beside(&[("f", "@ 60 SOA ns1 h 1 2 3 4 5\n")], text);
+    assert_eq!(contents(&out)[1], "example.com./SOA 60\nns1.example.com. h.example.com. 2 3 4 5");
+    let out = beside(&[("f", "@ NS ns1\nns1 A 192.0.2.1\n")], text);
+    assert_eq!(
+        contents(&out)[1..],
+        ["example.com./NS 77\nns1.example.com.", "ns1.example.com./A 77\n192.0.2.1"]
+    );
+}
+
+/// Expects these problems of a zone that includes a file with `file` in it.
+fn refuse_file(file: &'static str, expect: &[&str]) {
+    let text = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  records:\n    - {name: x, type: A, values: [192.0.2.9]}\n    - {zonefile: f.zone}\n";
+    let out = beside(&[("f.zone", file)], text);
+    let told: Vec<String> =
+        out.problems.iter().map(|p| format!("{} {}", p.place.as_ref().unwrap(), p.message)).collect();
+    assert_eq!(told, expect, "{file}");
+}
+
+#[test]
+fn each_mistake_in_an_included_file_has_its_line_there() {
+    refuse_file(
+        "a 60 A 192.0.2\nb 60 A 192.0.2.1\n$INCLUDE other\nc 60 CNAME d\nc 60 CNAME e\nd 60 HINFO a b\n",
+        &[
+            "f.zone:1 `192.0.2` is not the form of A data",
+            "f.zone:3 $INCLUDE is not supported: write the records into this file",
+            "f.zone:5 a CNAME has exactly one value",
+            "f.zone:6 unknown record type `HINFO`",
+        ],
+    );
+    refuse_file(
+        "\n$GENERATE 1-9 h$ A 192.0.2.$\n",
+        &["f.zone:2 $GENERATE is not supported: write the records into this file"],
+    );
+    refuse_file("\nx 60 A 192.0.2.1\n", &["f.zone:2 x A is declared twice"]);
+    refuse_file("x 60 CNAME y\n", &["zone.yaml:5:7 x A stands beside a CNAME"]);
+    refuse_file(
+        "@ 60 CNAME y\n",
+        &["f.zone:1 a CNAME cannot stand at the zone itself, beside its SOA and NS"],
+    );
+    refuse_file(
+        "y.example.org. 60 A 192.0.2.1\n",
+        &["f.zone:1 `y.example.org.` lies outside zone example.com."],
+    );
+    refuse_file("y 60 TXT \"open\n", &["f.zone:1 a quoted string is never closed"]);
+    refuse_file(
+        "y 60 A 192.0.2.1\ny 61 A 192.0.2.2\n",
+        &["f.zone:2 the A records of y.example.com. have several TTLs; 60 counts"],
+    );
+    refuse_file(
+        "y 60 RRSIG A 13 3\ny 60 RRSIG B 13 3\nz 60 NSEC a A\n",
+        &["f.zone records of signing software are left out: 1 NSEC, 2 RRSIG"],
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_included_is_a_problem_where_it_is_named() {
+    let check = |records: &str, expect: &str| {
+        let text = format!("kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  records: {records}\n");
+        assert_eq!(told(&beside(&[], &text).problems)[..], [expect]);
+    };
+    check(
+        "{zonefile: a.zone}",
+        "4:23 there is no file `a.zone` / a path counts from the folder of the manifest, with `/` in front from the root of the repository; what lies outside of the source's `path` is not read",
+    );
+    check(
+        "{zonefile: ../../etc/passwd}",
+        "4:23 `../../etc/passwd` lies outside of the repository / a file to include is in the same repository as its manifest",
+    );
+    check("{zonfile: a}", "4:13 unknown field `zonfile` beside an included file / did you mean `zonefile`?");
+    check(
+        "{zonefile: [a]}",
+        "4:23 expected a path, found a list / write the path of a zone file of this repository",
+    );
+}
+
+fn endpoints(records: &str) -> Manifest {
+    manifest(&format!(
+        "apiVersion: externaldns.k8s.io/v1alpha1\nkind: DNSEndpoint\nmetadata: {{name: e}}\nspec:\n  endpoints:\n{records}"
+    ))
+}
+
+fn at_scopes(scopes: &[&str]) -> TestInputs {
+    let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
+    TestInputs { scopes, is_sole: false, ..TestInputs::default() }
+}
+
+#[test]
+fn an_endpoint_goes_to_the_longest_zone_that_holds_its_name() {
+    let manifest = endpoints(concat!(
+        "    - {dnsName: www.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.1, 192.0.2.2]}\n",
+        "    - {dnsName: a.sub.example.com, recordType: CNAME, recordTTL: 0, targets: [www.example.com]}\n",
+        "    - {dnsName: b.other.example.com., recordType: A, targets: [192.0.2.3]}\n",
+        "    - {dnsName: example.com, recordType: TXT, targets: ['\"v=spf1 -all\"'], labels: {owner: x}}\n",
+        "    - {dnsName: example.com, recordType: CNAME, targets: [lb.example.org], providerSpecific: [{name: alias, value: 'true'}]}\n",
+    ));
+    let scopes = at_scopes(&["pdns/example.com", "pdns/sub.example.com", "cf/other.example.com", "cf/com"]);
+    let out = normalize(&manifest, &scopes);
+    assert_eq!(told(&out.problems), [""; 0]);
+    let found: Vec<_> =
+        out.resources.iter().zip(contents(&out)).map(|(r, c)| format!("{} {c}", r.scope)).collect();
+    let expected = [
+        "pdns/example.com www.example.com./A 60\n192.0.2.1\n192.0.2.2",
+        "pdns/example.com example.com./TXT 300\n\"v=spf1 -all\"",
+        "pdns/example.com example.com./ALIAS 300\nlb.example.org.",
+        "pdns/sub.example.com a.sub.example.com./CNAME 300\nwww.example.com.",
+    ];
+    assert_eq!(found, expected, "that of the other entry is left to it");
+}
+
+#[test]
+fn an_endpoint_without_a_zone_or_with_two_says_what_to_write() {
+    let www = "    - {dnsName: www.example.com, recordType: A, targets: [192.0.2.1]}\n";
+    let check = |scopes: &[&str], siblings: Vec<Manifest>, expect: &[&str]| {
+        let inputs = TestInputs { siblings, ..at_scopes(scopes) };
+        assert_eq!(told(&normalize(&endpoints(www), &inputs).problems), expect);
+    };
+    check(
+        &["pdns/example.org"],
+        Vec::new(),
+        &[
+            "6:17 no zone that holds `www.example.com` is declared / declare it with a manifest of kind `Zone`; it may be without records",
+        ],
+    );
+    check(
+        &["pdns/example.com", "cf/example.com"],
+        Vec::new(),
+        &[
+            "6:17 `www.example.com` may go to zone `example.com` at cf or pdns / annotate the manifest: reconciled/provider: cf,pdns",
+        ],
+    );
+    let mut zone = manifest("kind: Zone\nmetadata: {name: example.com}\nspec: {providers: [pdns, cf]}\n");
+    zone.providers = Some(["pdns".into(), "cf".into()].into());
+    check(&["pdns/example.com", "cf/example.com"], vec![zone], &[]);
+    let mut named = endpoints(www);
+    named.providers = Some(["pdns".into()].into());
+    let out = normalize(&named, &at_scopes(&["pdns/example.com", "cf/example.com"]));
+    assert_eq!((out.problems.len(), out.resources.len()), (0, 1));
+}
+
+#[test]
+fn what_an_endpoint_says_to_others_is_an_error_or_a_warning_by_name() {
+    let check = |endpoint: &str, is_error: bool, part: &str| {
+        let out = normalize(&endpoints(&format!("    - {endpoint}\n")), &at_scopes(&["pdns/example.com"]));
+        assert_eq!(out.problems.len(), 1, "{:?}", out.problems);
+        assert_eq!(out.problems[0].is_error(), is_error, "{endpoint}");
+        assert!(told(&out.problems)[0].contains(part), "{:?}", out.problems);
+        assert_eq!(out.resources.is_empty(), is_error, "{endpoint}");
+    };
+    let rest = "recordType: A, targets: [192.0.2.1]";
+    check(&format!("{{dnsName: a.example.com, {rest}, setIdentifier: eu}}"), true, "one of several answers");
+    check(
+        &format!("{{dnsName: a.example.com, {rest}, providerSpecific: [{{name: aws/weight, value: '10'}}]}}"),
+        false,
+        "`aws/weight` means nothing",
+    );
+    check("{dnsName: example.com, recordType: CNAME, targets: [a.example.org]}", true, "or ALIAS where");
+    check("{dnsName: a.example.com, recordType: A, targets: []}", true, "no targets");
+    check("{dnsName: a.example.com, recordType: A, targets: [x]}", true, "not an IPv4 address");
 }

@@ -291,6 +291,13 @@ pub fn observed<'a>(kind: &str, content: &'a str) -> Cow<'a, str> {
     parsed.unwrap_or(Cow::Borrowed(content))
 }
 
+/// Canonical text of a value in a zone file that a person keeps; names in it are complete.
+pub(crate) fn from_master(kind: Type, content: &str) -> Result<String, Refusal> {
+    let canonical = observed_known(kind, content).ok_or_else(|| form(kind, content))?;
+    examine(kind, &canonical)?;
+    Ok(canonical.into_owned())
+}
+
 fn observed_known(kind: Type, content: &str) -> Option<Cow<'_, str>> {
     match kind {
         Type::A => content.parse::<Ipv4Addr>().ok().map(|address| keep(content, address.to_string())),

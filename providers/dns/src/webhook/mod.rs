@@ -21,7 +21,7 @@ pub use config::{Config, TxtForm};
 use crate::{
     export,
     kind::{self, RecordSpec},
-    merge,
+    lint, merge,
     normalize::{self, Served},
     rdata::{Refusal, Type},
     record,
@@ -32,9 +32,9 @@ use client::Remote;
 use futures_core::stream::BoxStream;
 use observe::Snapshot;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
+    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
+    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -162,6 +162,10 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
+    }
+
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
+        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

@@ -13,15 +13,17 @@ mod parse;
 mod write;
 
 pub use config::Config;
+pub(crate) use parse::{Entry, included};
 
-use crate::{export, kind, merge, normalize, record};
+use crate::{export, kind, lint, merge, normalize, record};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
+    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
+    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -124,6 +126,10 @@ impl Observer for Files {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.0.entry, found))
+    }
+
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
+        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

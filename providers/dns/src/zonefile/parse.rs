@@ -43,7 +43,8 @@ pub(crate) const MARK: &str = "reconciled=";
 
 /// Parses the file of `zone`, an absolute canonical name.
 pub(crate) fn parse(zone: &str, text: &str) -> Result<Vec<Entry>, ParseError> {
-    let mut state = State { zone, origin: zone.into(), ttl: None, last_ttl: None, owner: None };
+    let mut state =
+        State { zone, origin: zone.into(), ttl: None, last_ttl: None, fallback: None, owner: None };
     let mut entries = Vec::new();
     let mut lexer = Lexer { rest: text, line: 1 };
     while let Some(line) = lexer.next_line()? {
@@ -58,12 +59,44 @@ pub(crate) fn parse(zone: &str, text: &str) -> Result<Vec<Entry>, ParseError> {
     Ok(entries)
 }
 
+/// The records of a file that a manifest includes, each with its line; it needs no SOA.
+///
+/// A record that says no TTL, where nothing before it does, has `ttl`. Bad lines are errors of their own and the rest is
+/// read, so that all of them are told at once.
+pub(crate) fn included(zone: &str, text: &str, ttl: u32) -> Vec<Result<(u32, Entry), ParseError>> {
+    let mut state =
+        State { zone, origin: zone.into(), ttl: None, last_ttl: None, fallback: Some(ttl), owner: None };
+    let mut found = Vec::new();
+    let mut lexer = Lexer { rest: text, line: 1 };
+    loop {
+        let line = match lexer.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => return found,
+            // Where a string or parenthesis is open, nobody can tell where the next record begins.
+            Err(error) => {
+                found.push(Err(error));
+                return found;
+            }
+        };
+        let number = line.number;
+        match state.read(line) {
+            Ok(entry) => {
+                let line = u32::try_from(number).unwrap_or(u32::MAX);
+                found.extend(entry.map(|entry| Ok((line, entry))));
+            }
+            Err(message) => found.push(Err(ParseError { line: number, message })),
+        }
+    }
+}
+
 struct State<'a> {
     zone: &'a str,
     origin: String,
     /// `$TTL`.
     ttl: Option<u32>,
     last_ttl: Option<u32>,
+    /// What stands in where nothing says one.
+    fallback: Option<u32>,
     owner: Option<String>,
 }
 
@@ -108,9 +141,10 @@ impl State<'_> {
         }
         let (content, origin) = self.content(&kind, data)?;
         let soa_minimum = || (kind == "SOA").then(|| content.rsplit(' ').next()?.parse().ok()).flatten();
-        let ttl = ttl.or(self.ttl).or(self.last_ttl).or_else(soa_minimum);
-        let ttl = ttl.ok_or("the record has no TTL, and no $TTL stands before it")?;
-        self.last_ttl = Some(ttl);
+        let stated = ttl.or(self.ttl).or(self.last_ttl).or_else(soa_minimum);
+        let ttl = stated.or(self.fallback).ok_or("the record has no TTL, and no $TTL stands before it")?;
+        // RFC 1035 §5.1: what is left out is as last stated.
+        self.last_ttl = stated.or(self.last_ttl);
         Ok(Some(Entry {
             name: name.into(),
             ttl,

@@ -435,6 +435,7 @@ impl Case {
             suspend: line.has("suspend"),
             merge: line.has("merge"),
             ignore: line.list("ignore").map(Arc::from).collect(),
+            ..Policy::default()
         });
         let resource = self.resource(scope, line.at(1), spec, manifest, policy);
         let key = self.desired.manifests[manifest as usize].key.clone();

@@ -1,0 +1,54 @@
+//! Zone files of BIND and others.
+
+use super::{Collector, Taken};
+use crate::{
+    name::Name,
+    rdata::{self, Type},
+    record, zonefile,
+};
+use reconciled_provider::{Problem, SourceFile, Span};
+use std::collections::BTreeMap;
+
+/// TTL of records in a file that says none.
+const FALLBACK: u32 = 3600;
+
+/// Name and type.
+type Key = (Box<str>, &'static str);
+
+/// The records of a zone file.
+pub fn master(zone: &Name, file: &SourceFile) -> Taken {
+    let mut out = Collector::new(zone);
+    // TTL and values, by name and type.
+    let mut sets: BTreeMap<Key, (u32, Vec<String>)> = BTreeMap::new();
+    for found in zonefile::included(zone.as_str(), &file.text, FALLBACK) {
+        let mut leave = |line: usize, message: String| {
+            let span = Span { line: u32::try_from(line).unwrap_or(u32::MAX), column: 0 };
+            out.left_out.push(Problem::warning(message).at(file, span));
+        };
+        let (line, entry) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                leave(error.line, error.message);
+                continue;
+            }
+        };
+        let (word, name) = (&entry.kind, &entry.name);
+        let Some(kind) = Type::of(word) else {
+            let why = if rdata::is_signer_type(word) { "signing software writes it" } else { "unknown type" };
+            leave(line as usize, format!("{word} of {name}: {why}"));
+            continue;
+        };
+        match rdata::from_master(kind, &entry.content) {
+            Ok(value) => {
+                let set = sets.entry((entry.name, kind.word())).or_insert((entry.ttl, Vec::new()));
+                set.0 = set.0.min(entry.ttl);
+                set.1.push(value);
+            }
+            Err(refusal) => leave(line as usize, refusal.message),
+        }
+    }
+    for ((name, word), (ttl, mut values)) in sets {
+        out.sets.insert(record::id(&name, word), record::encode(ttl, &mut values));
+    }
+    out.finish()
+}

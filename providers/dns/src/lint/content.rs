@@ -1,0 +1,148 @@
+//! Rules about one RRset by itself.
+
+use super::{Found, Set, Zone, names::host};
+use crate::name::labels;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Seconds of a week.
+const WEEK: u32 = 604_800;
+
+/// Octets of data that fit into an answer over UDP at most servers and resolvers.
+const LARGE: usize = 4_096;
+
+const CAA_TAGS: [&str; 7] =
+    ["contactemail", "contactphone", "iodef", "issue", "issuemail", "issuevmc", "issuewild"];
+
+pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    let name = || host(zone, set.name);
+    if set.ttl == 0 {
+        found.tell("ttl-zero", set, format!("{} {} has a ttl of 0", name(), set.kind));
+    } else if set.ttl > WEEK {
+        found.tell("ttl-long", set, format!("{} {} has a ttl of {} seconds", name(), set.kind, set.ttl));
+    }
+    let octets: usize = set.values.iter().map(|value| value.len() + 12).sum();
+    if octets > LARGE {
+        found.tell("answer-large", set, format!("{} {} has about {octets} octets of data", name(), set.kind));
+    }
+    if set.name.starts_with("*.") && matches!(set.kind, "NS" | "DNAME") {
+        found.tell("wildcard-delegation", set, format!("{} {} is a wildcard", name(), set.kind));
+    }
+    match set.kind {
+        "A" | "AAAA" => address(zone, set, found),
+        "ALIAS" => {
+            if let Some(other) = zone.sets_at(set.name).find(|other| matches!(other.kind, "A" | "AAAA")) {
+                let message = format!("{} has an ALIAS and an {}", name(), other.kind);
+                found.tell_with("alias-and-address", set, other, message);
+            }
+        }
+        "CAA" => caa(zone, set, found),
+        "DS" => ds(zone, set, found),
+        "HTTPS" | "SVCB" => {
+            let alias = set.values.iter().find(|value| value.starts_with("0 "));
+            if alias.is_some_and(|alias| set.values.len() > 1 || alias.split(' ').count() > 2) {
+                found.tell("svcb-alias", set, format!("{} {} mixes an alias with more", name(), set.kind));
+            }
+        }
+        "MX" => {
+            let null = set.values.iter().find(|value| value.ends_with(" ."));
+            if null.is_some_and(|null| set.values.len() > 1 || *null != "0 .") {
+                found.tell("mx-null", set, format!("{} MX has a null MX that is not `0 .` alone", name()));
+            }
+        }
+        "NAPTR" => {
+            let is_both = |value: &&&str| !value.ends_with(" .") && !value.contains(" \"\" ");
+            if set.values.iter().any(|value| is_both(&value)) {
+                found.tell("naptr-both", set, format!("{} NAPTR has a regexp and a replacement", name()));
+            }
+        }
+        "SRV" | "TLSA" | "SMIMEA" => service(zone, set, found),
+        "SOA" => soa(set, found),
+        "SSHFP" if set.words(1).any(|kind| kind == "1") || set.words(0).any(|algorithm| algorithm == "2") => {
+            found.tell("sshfp-weak", set, format!("{} SSHFP has a weak fingerprint or key", name()));
+        }
+        _ => {}
+    }
+}
+
+fn address(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    for value in &set.values {
+        let is_unusable = match (value.parse::<Ipv4Addr>(), value.parse::<Ipv6Addr>()) {
+            (Ok(v4), _) => v4.is_unspecified() || v4.is_broadcast() || v4.is_multicast(),
+            (_, Ok(v6)) => v6.is_unspecified() || v6.is_multicast() || v6.is_unicast_link_local(),
+            _ => false,
+        };
+        if is_unusable {
+            found.tell("address-unusable", set, format!("{} has the address {value}", host(zone, set.name)));
+        }
+    }
+    // A label that begins with an underscore is a service, not a host (RFC 8552).
+    if labels(set.name).any(|label| label.contains('_') && !label.starts_with('_')) {
+        found.tell("hostname-underscore", set, format!("{} has an underscore", host(zone, set.name)));
+    }
+}
+
+fn caa(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    for value in &set.values {
+        let mut words = value.splitn(3, ' ');
+        let (Some(flags), Some(tag), Some(data)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        let name = host(zone, set.name);
+        if !matches!(flags, "0" | "128") {
+            found.tell("caa-flags", set, format!("{name} CAA has flags {flags}"));
+        }
+        if !CAA_TAGS.contains(&tag.to_ascii_lowercase().as_str()) {
+            found.tell("caa-tag", set, format!("{name} CAA has the property `{tag}`"));
+        }
+        let data = data.trim_matches('"');
+        let is_url = ["mailto:", "http://", "https://"].iter().any(|scheme| data.starts_with(scheme));
+        if tag.eq_ignore_ascii_case("iodef") && !is_url {
+            found.tell("caa-iodef", set, format!("{name} CAA reports to `{data}`"));
+        }
+    }
+}
+
+fn ds(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    let is_weak = |value: &&str| {
+        let words: Vec<&str> = value.split(' ').collect();
+        // RSA/MD5, DSA, RSA/SHA-1 and GOST; SHA-1 and GOST.
+        matches!(words.get(1), Some(&("1" | "3" | "5" | "6" | "7" | "12")))
+            || matches!(words.get(2), Some(&("1" | "3")))
+    };
+    if set.values.iter().all(is_weak) {
+        found.tell("ds-weak", set, format!("{} DS has a weak algorithm or digest", host(zone, set.name)));
+    }
+    if zone.is_exclusive && zone.find(set.name, "NS").is_none() {
+        found.tell("ds-without-ns", set, format!("{} has a DS and no NS", host(zone, set.name)));
+    }
+}
+
+fn service(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    let mut front = labels(set.name);
+    let (first, second) = (front.next().unwrap_or_default(), front.next().unwrap_or_default());
+    let is_named = match set.kind {
+        "SMIMEA" => second.starts_with('_'),
+        // `*._tcp` is for every port.
+        _ => (first.starts_with('_') || first == "*") && second.starts_with('_'),
+    };
+    let name = || host(zone, set.name);
+    if !is_named {
+        found.tell("service-name", set, format!("{} {} names no service", name(), set.kind));
+    }
+    let above = |index: usize, most: u8| {
+        set.words(index).any(|word| word.parse::<u8>().is_ok_and(|number| number > most && number != 255))
+    };
+    if set.kind != "SRV" && (above(0, 3) || above(1, 1) || above(2, 2)) {
+        found.tell("tlsa-fields", set, format!("{} {} has a field of unknown meaning", name(), set.kind));
+    }
+}
+
+fn soa(set: &Set<'_>, found: &mut Found) {
+    let numbers: Vec<u64> =
+        (2..6).flat_map(|index| set.words(index).filter_map(|w| w.parse().ok())).collect();
+    let [refresh, retry, expire, _] = numbers[..] else { return };
+    if retry >= refresh || expire <= refresh + retry {
+        let message = format!("the SOA has refresh {refresh}, retry {retry}, expire {expire}");
+        found.tell("soa-timers", set, message);
+    }
+}

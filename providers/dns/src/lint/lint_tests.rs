@@ -1,0 +1,321 @@
+use super::*;
+use crate::normalize::tests::normalized;
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The rules that a zone with these records breaks.
+fn rules(records: &[&str], is_exclusive: bool, quiet: &[&str]) -> Vec<&'static str> {
+    let lines: Vec<String> = records.iter().map(|record| format!("    - {{{record}}}\n")).collect();
+    let text = format!(
+        "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  apex: true\n  records:\n{}",
+        lines.concat()
+    );
+    let out = normalized(&text);
+    assert!(out.problems.iter().all(|problem| !problem.is_error()), "{:?}", out.problems);
+    let quiet: Vec<Arc<str>> = quiet.iter().map(|rule| Arc::from(*rule)).collect();
+    let declared: Vec<Linted<'_>> =
+        out.resources.iter().map(|resource| Linted { resource, quiet: &quiet }).collect();
+    let found = lint(&out.resources[0].scope, &declared, is_exclusive);
+    for finding in &found {
+        let rule = rules::find(finding.rule).unwrap();
+        assert_eq!(rule.is_error, finding.is_error);
+        assert!(finding.hint.as_ref().unwrap().contains(rule.source));
+    }
+    found.iter().map(|finding| finding.rule).collect()
+}
+
+/// One row for each rule: records that break it alone, and records like them that break none.
+const TABLE: &[(&str, &[&str], &[&str])] = &[
+    (
+        "address-unusable",
+        &["name: a, type: A, values: [0.0.0.0]"],
+        &["name: a, type: A, values: [192.0.2.1]", "name: a, type: AAAA, values: ['2001:db8::1']"],
+    ),
+    (
+        "alias-and-address",
+        &["name: a, type: ALIAS, values: [x.example.net.]", "name: a, type: AAAA, values: ['2001:db8::1']"],
+        &["name: a, type: ALIAS, values: [x.example.net.]", "name: a, type: TXT, values: [x]"],
+    ),
+    (
+        "below-dname",
+        &["name: d, type: DNAME, values: [x.example.net.]", "name: a.b.d, type: A, values: [192.0.2.1]"],
+        &["name: d, type: DNAME, values: [x.example.net.]", "name: ad, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "below-delegation",
+        &[
+            "name: s, type: NS, values: [a.example.net., b.example.net.]",
+            "name: x.s, type: A, values: [192.0.2.1]",
+        ],
+        &[
+            "name: s, type: NS, values: [ns.s.example.com., b.example.net.]",
+            "name: ns.s, type: A, values: [192.0.2.1]",
+            "name: s, type: DS, values: [1 13 9 aa]",
+        ],
+    ),
+    (
+        "caa-flags",
+        &["name: a, type: CAA, values: ['1 issue \"ca.example\"']"],
+        &["name: a, type: CAA, values: ['128 issue \"ca.example\"']"],
+    ),
+    (
+        "caa-iodef",
+        &["name: a, type: CAA, values: ['0 iodef \"a@example.com\"']"],
+        &["name: a, type: CAA, values: ['0 iodef \"mailto:a@example.com\"']"],
+    ),
+    (
+        "caa-tag",
+        &["name: a, type: CAA, values: ['0 isue \"ca.example\"']"],
+        &["name: a, type: CAA, values: ['0 issuewild \";\"']"],
+    ),
+    (
+        "cname-chain",
+        &[
+            "name: a, type: CNAME, values: [b.example.com.]",
+            "name: b, type: CNAME, values: [c.example.com.]",
+            "name: c, type: CNAME, values: [d.example.com.]",
+            "name: d, type: CNAME, values: [x.example.net.]",
+        ],
+        &[
+            "name: b, type: CNAME, values: [c.example.com.]",
+            "name: c, type: CNAME, values: [d.example.com.]",
+            "name: d, type: CNAME, values: [x.example.net.]",
+        ],
+    ),
+    (
+        "cname-loop",
+        &[
+            "name: a, type: CNAME, values: [b.example.com.]",
+            "name: b, type: CNAME, values: [c.example.com.]",
+            "name: c, type: CNAME, values: [b.example.com.]",
+        ],
+        &["name: a, type: CNAME, values: [b.example.com.]", "name: b, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "dmarc-form",
+        &["name: _dmarc, type: TXT, values: ['v=DMARC1; rua=mailto:a@example.com']"],
+        &["name: _dmarc, type: TXT, values: ['v=DMARC1; p=none']"],
+    ),
+    (
+        "dmarc-several",
+        &["name: _dmarc, type: TXT, values: ['v=DMARC1; p=none', 'v=DMARC1; p=reject']"],
+        &["name: _dmarc, type: TXT, values: ['v=DMARC1; p=none', other]"],
+    ),
+    (
+        "ds-weak",
+        &["name: s, type: DS, values: [1 5 9 aa]"],
+        &["name: s, type: DS, values: [1 13 9 aa, 1 5 9 aa]"],
+    ),
+    (
+        "hostname-underscore",
+        &["name: a_b, type: A, values: [192.0.2.1]"],
+        &["name: a_b, type: TXT, values: [x]", "name: _dc, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "mx-null",
+        &["name: '@', type: MX, values: [0 ., 10 a.example.net.]"],
+        &["name: '@', type: MX, values: [0 .]"],
+    ),
+    (
+        "mx-target-cname",
+        &[
+            "name: '@', type: MX, values: [10 a.example.com.]",
+            "name: a, type: CNAME, values: [x.example.net.]",
+        ],
+        &["name: '@', type: MX, values: [10 a.example.com.]", "name: a, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "naptr-both",
+        &["name: a, type: NAPTR, values: ['1 1 u s \"!a!b!\" x.example.net.']"],
+        &["name: a, type: NAPTR, values: ['1 1 u s \"!a!b!\" .', '1 1 s s \"\" x.example.net.']"],
+    ),
+    (
+        "ns-single",
+        &["name: s, type: NS, values: [a.example.net.]"],
+        &["name: s, type: NS, values: [a.example.net., b.example.net.]"],
+    ),
+    (
+        "ns-target-cname",
+        &[
+            "name: '@', type: NS, values: [a.example.com., b.example.net.]",
+            "name: a, type: CNAME, values: [x.example.net.]",
+        ],
+        &[
+            "name: '@', type: NS, values: [a.example.com., b.example.net.]",
+            "name: a, type: A, values: [192.0.2.1]",
+        ],
+    ),
+    (
+        "ns-without-glue",
+        &["name: s, type: NS, values: [ns.s.example.com., b.example.net.]"],
+        &[
+            "name: s, type: NS, values: [ns.s.example.com., b.example.net.]",
+            "name: ns.s, type: AAAA, values: ['2001:db8::1']",
+        ],
+    ),
+    (
+        "service-name",
+        &["name: sip, type: SRV, values: [1 1 1 a.example.net.]"],
+        &[
+            "name: _sip._tcp, type: SRV, values: [1 1 1 a.example.net.]",
+            "name: '*._tcp', type: TLSA, values: [3 1 0 aa]",
+        ],
+    ),
+    (
+        "soa-timers",
+        &["name: '@', type: SOA, values: [a.example.net. b.example.net. 100 200 400 60]"],
+        &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 300]"],
+    ),
+    (
+        "spf-all",
+        &["name: a, type: TXT, values: ['v=spf1 +all']"],
+        &["name: a, type: TXT, values: ['v=spf1 -all']"],
+    ),
+    (
+        "spf-lookups",
+        &[
+            "name: a, type: TXT, values: ['v=spf1 include:a include:b include:c include:d include:e include:f include:g include:h mx a exists:i -all']",
+        ],
+        &["name: a, type: TXT, values: ['v=spf1 include:a mx ip4:192.0.2.0/24 -all']"],
+    ),
+    (
+        "spf-ptr",
+        &["name: a, type: TXT, values: ['v=spf1 ptr:example.com -all']"],
+        &["name: a, type: TXT, values: ['v=spf10 ptr']"],
+    ),
+    (
+        "spf-several",
+        &["name: a, type: TXT, values: ['v=spf1 -all', 'v=spf1 mx -all']"],
+        &["name: a, type: TXT, values: ['v=spf1 -all', other]"],
+    ),
+    (
+        "srv-target-cname",
+        &[
+            "name: _s._tcp, type: SRV, values: [1 1 1 a.example.com.]",
+            "name: a, type: CNAME, values: [x.example.net.]",
+        ],
+        &[
+            "name: _s._tcp, type: SRV, values: [1 1 1 a.example.com.]",
+            "name: a, type: A, values: [192.0.2.1]",
+        ],
+    ),
+    ("sshfp-weak", &["name: a, type: SSHFP, values: [2 9 aa]"], &["name: a, type: SSHFP, values: [4 9 aa]"]),
+    (
+        "svcb-alias",
+        &["name: a, type: HTTPS, values: [0 x.example.net. alpn=h2]"],
+        &["name: a, type: HTTPS, values: [0 x.example.net.]"],
+    ),
+    (
+        "target-address",
+        &["name: a, type: CNAME, values: [192.0.2.1.example.com.]"],
+        &["name: a, type: PTR, values: [1.2.0.192.in-addr.arpa.]"],
+    ),
+    (
+        "tlsa-fields",
+        &["name: _443._tcp, type: TLSA, values: [4 1 9 aa]"],
+        &["name: _443._tcp, type: TLSA, values: [3 1 0 aa]"],
+    ),
+    (
+        "ttl-long",
+        &["name: a, type: A, values: [192.0.2.1], ttl: 604801"],
+        &["name: a, type: A, values: [192.0.2.1], ttl: 604800"],
+    ),
+    (
+        "ttl-zero",
+        &["name: a, type: A, values: [192.0.2.1], ttl: 0"],
+        &["name: a, type: A, values: [192.0.2.1], ttl: 1"],
+    ),
+    (
+        "wildcard-delegation",
+        &["name: '*.a', type: DNAME, values: [x.example.net.]"],
+        &["name: '*.a', type: CNAME, values: [x.example.net.]"],
+    ),
+];
+
+#[test]
+fn each_rule_finds_what_breaks_it_and_leaves_what_does_not() {
+    for (rule, bad, good) in TABLE {
+        let broken: BTreeSet<&str> = rules(bad, false, &[]).into_iter().collect();
+        // Some bad zones are bad in two ways at once; the rule itself is always told.
+        assert!(broken.contains(rule), "{rule}: {broken:?}");
+        assert!(broken.len() <= 2, "{rule}: {broken:?}");
+        assert_eq!(rules(good, false, &[]), [""; 0], "{rule}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_of_exclusive_zones_only() {
+    let target = ["name: a, type: CNAME, values: [b.example.com.]"];
+    assert_eq!(rules(&target, true, &[]), ["target-missing"]);
+    assert_eq!(rules(&target, false, &[]), [""; 0], "the server may have it");
+    let wild = [target[0], "name: '*', type: A, values: [192.0.2.1]"];
+    assert_eq!(rules(&wild, true, &[]), [""; 0]);
+    let ds = ["name: s, type: DS, values: [1 13 9 aa]"];
+    assert_eq!((rules(&ds, true, &[]), rules(&ds, false, &[])), (vec!["ds-without-ns"], vec![]));
+}
+
+#[test]
+fn a_warning_is_silenced_and_an_error_is_not() {
+    let zero = ["name: a, type: A, values: [192.0.2.1], ttl: 0"];
+    assert_eq!(rules(&zero, false, &["ttl-zero"]), [""; 0]);
+    assert_eq!(rules(&zero, false, &["ttl-long"]), ["ttl-zero"]);
+    let looped = ["name: a, type: CNAME, values: [a.example.com.]"];
+    assert_eq!(rules(&looped, false, &["cname-loop"]), ["cname-loop"]);
+}
+
+#[test]
+fn the_catalogue_is_sorted_and_every_rule_is_tested() {
+    assert!(RULES.windows(2).all(|pair| pair[0].id < pair[1].id));
+    let mut tested: BTreeSet<&str> = TABLE.iter().map(|(rule, ..)| *rule).collect();
+    // Two manifests, an exclusive zone, a large one: tests of their own.
+    tested.extend(["cname-and-other-data", "target-missing", "ds-without-ns", "answer-large"]);
+    assert_eq!(tested, RULES.iter().map(|rule| rule.id).collect());
+}
+
+#[test]
+fn two_manifests_that_exclude_each_other_are_told() {
+    let record = |text: &str| {
+        normalized(&format!("kind: Zone\nmetadata: {{name: example.com}}\nspec: {{records: [{{{text}}}]}}\n"))
+    };
+    let one = record("name: a, type: CNAME, values: [x.example.net.]");
+    let two = record("name: a, type: TXT, values: [x]");
+    let all: Vec<_> = one.resources.iter().chain(&two.resources[1..]).collect();
+    let declared: Vec<_> = all.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
+    let found = lint(&one.resources[0].scope, &declared, false);
+    assert_eq!((found[0].rule, found[0].index, found[0].other), ("cname-and-other-data", 2, Some(1)));
+}
+
+#[test]
+fn a_hundred_thousand_records_are_looked_at_in_well_under_a_second() {
+    let mut text = String::from("kind: Zone\nmetadata: {name: example.com}\nspec:\n  records:\n");
+    for n in 0..50_000 {
+        text += &format!("    - {{name: h{n}, type: A, values: [192.0.2.1]}}\n");
+        text += &format!("    - {{name: c{n}, type: CNAME, values: [c{}.example.com.]}}\n", n + 1);
+    }
+    let values: Vec<String> = (0..400).map(|n| format!("10.0.{}.{}", n / 256, n % 256)).collect();
+    text += &format!("    - {{name: many, type: A, values: [{}]}}\n", values.join(", "));
+    let out = normalized(&text);
+    let declared: Vec<_> = out.resources.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
+    let start = Instant::now();
+    let found = lint(&out.resources[0].scope, &declared, false);
+    let took = start.elapsed();
+    let rules: Vec<_> = found.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["cname-chain", "answer-large"], "a row of 50,000 is told once");
+    // Without optimization and on a busy machine; what is quadratic takes minutes.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn the_page_of_rules_has_each_of_them() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dns-lint.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let row = |rule: &Rule| {
+        let word = if rule.is_error { "error" } else { "warning" };
+        format!("| `{}` | {word} | {} | {} |", rule.id, rule.says, rule.source)
+    };
+    assert_eq!(rows, RULES.iter().map(row).collect::<Vec<_>>());
+}

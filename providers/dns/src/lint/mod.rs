@@ -1,0 +1,122 @@
+//! What is declared in a zone and cannot work, or works and is bad practice.
+//!
+//! Pure and linear in the number of records. It sees all that is declared in a zone, by whichever manifest, and nothing
+//! of what a server has besides; so it never says that something is missing, unless the zone is exclusive. Mistakes in a
+//! single value are not here: `normalize` refuses them where they are written.
+
+mod content;
+mod mail;
+mod names;
+mod rules;
+
+#[cfg(test)]
+#[path = "lint_tests.rs"]
+mod tests;
+
+pub use rules::{RULES, Rule};
+
+use crate::record::{self, RrSet};
+use reconciled_provider::{Finding, Linted, Scope};
+use std::collections::HashMap;
+
+/// One RRset that is declared and known.
+pub(crate) struct Set<'a> {
+    /// Its number among what was given.
+    pub(crate) index: usize,
+    /// Canonical owner name.
+    pub(crate) name: &'a str,
+    /// Type in upper case.
+    pub(crate) kind: &'a str,
+    pub(crate) ttl: u32,
+    pub(crate) values: Vec<&'a str>,
+}
+
+impl Set<'_> {
+    /// The word of each value at `index`.
+    pub(crate) fn words(&self, index: usize) -> impl Iterator<Item = &str> {
+        self.values.iter().filter_map(move |value| value.split(' ').nth(index))
+    }
+}
+
+/// A zone as it is declared.
+pub(crate) struct Zone<'a> {
+    /// Its absolute name.
+    pub(crate) apex: String,
+    pub(crate) sets: Vec<Set<'a>>,
+    /// Numbers of the sets at a name.
+    pub(crate) at: HashMap<&'a str, Vec<usize>>,
+    /// Nothing but what is declared shall be there.
+    pub(crate) is_exclusive: bool,
+}
+
+impl<'a> Zone<'a> {
+    fn of(scope: &Scope, declared: &'a [Linted<'a>], is_exclusive: bool) -> Zone<'a> {
+        let mut sets: Vec<Set<'a>> = Vec::with_capacity(declared.len());
+        let mut at: HashMap<&str, Vec<usize>> = HashMap::with_capacity(declared.len());
+        for (index, linted) in declared.iter().enumerate() {
+            let Some((name, kind)) = record::parts(&linted.resource.id) else { continue };
+            let Some(set) = linted.resource.spec.bytes().and_then(RrSet::decode) else { continue };
+            at.entry(name).or_default().push(sets.len());
+            sets.push(Set { index, name, kind, ttl: set.ttl, values: set.values });
+        }
+        Zone { apex: record::zone_name(scope), sets, at, is_exclusive }
+    }
+    /// The sets at a name.
+    pub(crate) fn sets_at(&self, name: &str) -> impl Iterator<Item = &Set<'a>> {
+        self.at.get(name).into_iter().flatten().map(|index| &self.sets[*index])
+    }
+    /// The set of one type at a name.
+    pub(crate) fn find(&self, name: &str, kind: &str) -> Option<&Set<'a>> {
+        self.sets_at(name).find(|set| set.kind == kind)
+    }
+}
+
+/// What was found, in the order it was found.
+#[derive(Default)]
+pub(crate) struct Found(Vec<Finding>);
+
+impl Found {
+    /// Notes that `set` breaks the rule `id`.
+    pub(crate) fn tell(&mut self, id: &'static str, set: &Set<'_>, message: impl Into<String>) {
+        self.push(id, set, None, message.into());
+    }
+    /// The same, with another set that has to do with it.
+    pub(crate) fn tell_with(
+        &mut self,
+        id: &'static str,
+        set: &Set<'_>,
+        other: &Set<'_>,
+        message: impl Into<String>,
+    ) {
+        self.push(id, set, Some(other.index), message.into());
+    }
+
+    fn push(&mut self, id: &'static str, set: &Set<'_>, other: Option<usize>, message: String) {
+        let rule = rules::find(id).expect("a test looks up every rule that is told");
+        self.0.push(Finding {
+            index: set.index,
+            other,
+            rule: rule.id,
+            is_error: rule.is_error,
+            message,
+            hint: Some(format!("{} ({})", rule.hint, rule.source)),
+        });
+    }
+}
+
+/// Looks at all that is declared in one zone.
+pub fn lint(scope: &Scope, declared: &[Linted<'_>], is_exclusive: bool) -> Vec<Finding> {
+    let zone = Zone::of(scope, declared, is_exclusive);
+    let mut found = Found::default();
+    names::look(&zone, &mut found);
+    for set in &zone.sets {
+        content::look(&zone, set, &mut found);
+    }
+    mail::look(&zone, &mut found);
+    let is_quiet = |finding: &Finding| {
+        let quiet = declared[finding.index].quiet;
+        !finding.is_error && quiet.iter().any(|rule| **rule == *finding.rule)
+    };
+    found.0.retain(|finding| !is_quiet(finding));
+    found.0
+}

@@ -1,0 +1,170 @@
+//! Rules about names: who stands in whose way, and where targets lead.
+
+use super::{Found, Set, Zone};
+use crate::name::{is_within, labels, parent};
+use std::collections::{HashMap, HashSet};
+
+/// Longest row of CNAMEs that nobody minds.
+const LONGEST_CHAIN: usize = 3;
+
+pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
+    beside_cname(zone, found);
+    below_cuts(zone, found);
+    chains(zone, found);
+    for set in &zone.sets {
+        targets(zone, set, found);
+    }
+}
+
+fn beside_cname(zone: &Zone<'_>, found: &mut Found) {
+    for set in zone.sets.iter().filter(|set| set.kind == "CNAME") {
+        for other in zone.sets_at(set.name).filter(|other| other.kind != "CNAME") {
+            let message = format!("{} {} stands beside a CNAME", host(zone, other.name), other.kind);
+            found.tell_with("cname-and-other-data", other, set, message);
+        }
+    }
+}
+
+/// What a delegation or a DNAME above takes away.
+fn below_cuts(zone: &Zone<'_>, found: &mut Found) {
+    let is_cut = |set: &&Set<'_>| set.kind == "DNAME" || (set.kind == "NS" && set.name != zone.apex);
+    let cuts: HashMap<&str, &Set<'_>> = zone.sets.iter().filter(is_cut).map(|set| (set.name, set)).collect();
+    if cuts.is_empty() {
+        return;
+    }
+    let glue: HashSet<&str> =
+        zone.sets.iter().filter(|set| set.kind == "NS").flat_map(|set| set.values.iter().copied()).collect();
+    for set in &zone.sets {
+        if let Some(cut) = cuts.get(set.name)
+            && cut.kind == "NS"
+            && !matches!(set.kind, "NS" | "DS")
+            && !(matches!(set.kind, "A" | "AAAA") && glue.contains(set.name))
+        {
+            let name = host(zone, set.name);
+            let message = format!("{name} {} stands at a delegation, and is not answered here", set.kind);
+            found.tell_with("below-delegation", set, cut, message);
+        }
+        let mut above = set.name;
+        while above != zone.apex && is_within(above, &zone.apex) {
+            above = parent(above);
+            let Some(cut) = cuts.get(above) else { continue };
+            let (name, over) = (host(zone, set.name), host(zone, above));
+            if cut.kind == "DNAME" {
+                let message = format!("{name} {} lies below the DNAME of {over}", set.kind);
+                found.tell_with("below-dname", set, cut, message);
+            } else if !(matches!(set.kind, "A" | "AAAA") && glue.contains(set.name)) {
+                let message = format!("{name} {} lies below the delegation of {over}", set.kind);
+                found.tell_with("below-delegation", set, cut, message);
+            }
+            break;
+        }
+    }
+}
+
+/// Rows of CNAMEs within the zone. Each name is walked once.
+fn chains(zone: &Zone<'_>, found: &mut Found) {
+    let target = |name: &str| {
+        let set = zone.find(name, "CNAME")?;
+        Some((set, *set.values.first()?))
+    };
+    // How many CNAMEs follow from a name; none: they never end.
+    let mut known: HashMap<&str, Option<usize>> = HashMap::new();
+    for set in zone.sets.iter().filter(|set| set.kind == "CNAME") {
+        let mut row: Vec<(&str, &Set<'_>)> = Vec::new();
+        let mut on_row = HashSet::new();
+        let mut name = set.name;
+        let mut rest = loop {
+            if let Some(rest) = known.get(name) {
+                break *rest;
+            }
+            if !on_row.insert(name) {
+                let circle = row.iter().position(|(known, _)| *known == name).unwrap_or(0);
+                let names: Vec<_> = row[circle..].iter().map(|(name, _)| host(zone, name)).collect();
+                let (_, first) = row[circle];
+                let message = format!("{} lead back to the first", names.join(" → "));
+                let message =
+                    if names.len() == 1 { format!("{} leads to itself", names[0]) } else { message };
+                found.tell("cname-loop", first, message);
+                break None;
+            }
+            let Some((set, next)) = target(name) else { break Some(0) };
+            row.push((name, set));
+            name = next;
+        };
+        for (name, set) in row.into_iter().rev() {
+            rest = rest.map(|rest| rest + 1);
+            known.insert(name, rest);
+            // The first that is too long says it; those in front of it follow.
+            if rest == Some(LONGEST_CHAIN + 1) {
+                let message = format!("{} is followed by {LONGEST_CHAIN} more CNAMEs", host(zone, name));
+                found.tell("cname-chain", set, message);
+            }
+        }
+    }
+}
+
+/// Which word of the data is a host, and which rule says that it is no alias.
+fn target_of(kind: &str) -> Option<(usize, Option<&'static str>)> {
+    Some(match kind {
+        "MX" => (1, Some("mx-target-cname")),
+        "NS" => (0, Some("ns-target-cname")),
+        "SRV" => (3, Some("srv-target-cname")),
+        "CNAME" | "ALIAS" | "PTR" => (0, None),
+        _ => return None,
+    })
+}
+
+fn targets(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
+    let Some((word, rule)) = target_of(set.kind) else { return };
+    let name = || host(zone, set.name);
+    for target in set.words(word) {
+        let numbers = labels(target).take(4).filter(|label| label.parse::<u8>().is_ok()).count();
+        if numbers == 4 && !target.ends_with(".arpa.") {
+            found.tell("target-address", set, format!("{} {} points at `{target}`", name(), set.kind));
+            continue;
+        }
+        if target == "." || !is_within(target, &zone.apex) {
+            continue;
+        }
+        let short = host(zone, target);
+        if let (Some(rule), Some(alias)) = (rule, zone.find(target, "CNAME")) {
+            let message = format!("{} {} points at {short}, which is a CNAME", name(), set.kind);
+            found.tell_with(rule, set, alias, message);
+        }
+        let has_address =
+            zone.sets_at(target).any(|set| matches!(set.kind, "A" | "AAAA" | "ALIAS" | "CNAME"));
+        let is_glue = set.kind == "NS" && is_within(target, set.name);
+        if is_glue && !has_address && (set.name != zone.apex || zone.is_exclusive) {
+            found.tell(
+                "ns-without-glue",
+                set,
+                format!("{} NS points at {short}, which has no address", name()),
+            );
+        } else if zone.is_exclusive && !has_address && !is_answered(zone, target) {
+            let message = format!("{} {} points at {short}, which is not declared", name(), set.kind);
+            found.tell("target-missing", set, message);
+        }
+    }
+    if set.kind == "NS" && set.values.len() == 1 {
+        found.tell("ns-single", set, format!("{} has a single name server", name()));
+    }
+}
+
+/// True when a wildcard, a DNAME or a delegation answers for the name.
+fn is_answered(zone: &Zone<'_>, name: &str) -> bool {
+    let mut above = name;
+    while above != zone.apex && is_within(above, &zone.apex) {
+        above = parent(above);
+        let is_cut = zone.sets_at(above).any(|set| matches!(set.kind, "DNAME" | "NS"));
+        let has_cut = is_cut && above != zone.apex;
+        if has_cut || zone.at.contains_key(format!("*.{above}").as_str()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// A name as a person writes it in this zone.
+pub(super) fn host(zone: &Zone<'_>, name: &str) -> String {
+    crate::name::relative(name, &zone.apex).into_owned()
+}

@@ -1,0 +1,273 @@
+//! Records as a manifest writes them → canonical RRsets.
+
+use super::{
+    Context,
+    collect::{Collected, Declared, Site},
+    included, name_problem, refusal,
+    reverse::Reverse,
+    valid_ttl,
+};
+use crate::{
+    kind::{Data, FieldValue, RecordSpec},
+    lint::RULES,
+    name::{Name, relative},
+    rdata::{self, Type},
+    record,
+};
+use reconciled_provider::{
+    Adopt, At, Deletion, Each, Hash, Manifest, Normalized, PolicyId, Problem, Span, Spec,
+    problem::did_you_mean,
+};
+use std::{borrow::Cow, sync::Arc};
+
+/// Adds the records of a manifest, and those of the files it includes.
+pub(super) fn records(
+    cx: &Context<'_>,
+    list: &Each<RecordSpec>,
+    included: &[included::Written],
+    out: &mut Normalized,
+) {
+    let base = cx.inputs.policy(cx.manifest.policy.clone());
+    let mut collected = Collected::new(cx, list.len());
+    let reversed = declared(cx, list, &mut collected, out);
+    for written in included {
+        included::add(cx, written, base, &mut collected, &mut out.problems);
+    }
+    let refused = collected.cname_conflicts(&mut out.problems);
+    // What is not declared has no address to point back from.
+    let mut reverse = Reverse::default();
+    for (index, at) in reversed.into_iter().filter(|(index, _)| !refused.contains(index)) {
+        let (declared, resource) = collected.at(index);
+        let key = (&declared.name, declared.kind);
+        reverse.add(cx, at, key, &resource.spec, resource.policy, &mut out.problems);
+    }
+    collected.finish(&refused, out);
+    out.resources.extend(reverse.into_resources(cx));
+}
+
+/// Collects records one by one; returns those that ask for a PTR record, with their index.
+pub(super) fn declared<'l>(
+    cx: &Context<'_>,
+    list: &'l Each<RecordSpec>,
+    collected: &mut Collected<'_>,
+    out: &mut Normalized,
+) -> Vec<(usize, &'l At<RecordSpec>)> {
+    let base = cx.inputs.policy(cx.manifest.policy.clone());
+    let mut reversed = Vec::new();
+    for at in list.iter() {
+        let problems = &mut out.problems;
+        let Some((name, kind)) = identity(cx, &at.value, problems) else { continue };
+        let site = Site { file: cx.manifest.file.clone(), span: at.span, through: None };
+        let merge = at.value.merge || cx.manifest.policy.merge;
+        let declared = Declared { name, kind, site, merge };
+        if !collected.has_room(&declared, problems) {
+            continue;
+        }
+        let Some(spec) = content(cx, at, kind, problems) else { continue };
+        let policy = if at.value.has_policy() { own_policy(cx, &at.value, problems) } else { base };
+        let index = collected.add(declared, spec, policy);
+        if at.value.reverse {
+            reversed.push((index, at));
+        }
+    }
+    reversed
+}
+
+/// What is wrong with a rule that is to be silenced.
+pub(super) fn lint_rule(rule: &str, span: Span, manifest: &Manifest) -> Option<Problem> {
+    let Some(known) = RULES.iter().find(|known| known.id == rule) else {
+        let problem = manifest.error(span, format!("unknown rule `{rule}`"));
+        return Some(match did_you_mean(rule, RULES.iter().map(|known| known.id)) {
+            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            None => problem.hint("the rules are those that `reconciled validate` names in brackets"),
+        });
+    };
+    let problem = || manifest.error(span, format!("`{rule}` cannot be silenced: what breaks it never works"));
+    known.is_error.then(|| problem().hint(known.hint))
+}
+
+/// Name and type of a record, or the problems that leave it without.
+fn identity(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) -> Option<(Name, Type)> {
+    let manifest = cx.manifest;
+    let before = problems.len();
+    let kind = Type::of(&spec.kind.value);
+    if kind.is_none() {
+        problems.push(refusal(manifest, spec.kind.span, Type::refuse(&spec.kind.value)));
+    }
+    let name = Name::within(&spec.name.value, cx.zone);
+    let (name, kind) = match (name, kind) {
+        (Err(error), _) => {
+            problems.push(name_problem(manifest, spec.name.span, &error));
+            return None;
+        }
+        (Ok(_), None) => return None,
+        (Ok(name), Some(kind)) => (name, kind),
+    };
+    let (text, zone) = (&spec.name.value, cx.zone);
+    if !name.is_within(zone) {
+        let relative = text.trim_end_matches('.');
+        problems.push(
+            manifest
+                .error(spec.name.span, format!("`{text}` is outside zone `{}`", zone.without_dot()))
+                .hint(format!(
+                    "write it without the dot at the end for `{relative}.{zone}`, or move it to its own zone"
+                )),
+        );
+    } else if repeats_zone(text, zone) {
+        let short = relative(&format!("{}.", text.to_ascii_lowercase()), zone.as_str()).into_owned();
+        problems.push(
+            manifest
+                .error(spec.name.span, format!("`{text}` without a dot at the end means `{name}`"))
+                .hint(format!("write `{short}` or `{text}.`; if the long name is meant, write `{name}`")),
+        );
+    }
+    let site = Site { file: manifest.file.clone(), span: spec.kind.span, through: None };
+    problems.extend(served(cx, kind, &site));
+    problems.extend(at_apex(cx, &name, kind, &site));
+    (problems.len() == before).then_some((name, kind))
+}
+
+/// Refuses a type that the backend does not have.
+pub(super) fn served(cx: &Context<'_>, kind: Type, site: &Site) -> Option<Problem> {
+    let (_, hint) = cx.served.refused.iter().find(|(refused, _)| *refused == kind)?;
+    let (word, by, entry) = (kind.word(), cx.served.by, cx.inputs.entry());
+    let message = format!("{word} records cannot be served by `{entry}`, a provider of type {by}");
+    Some(site.error(message).hint(*hint))
+}
+
+/// Refuses what cannot stand at the zone itself, or only there, or only with consent.
+pub(super) fn at_apex(cx: &Context<'_>, name: &Name, kind: Type, site: &Site) -> Option<Problem> {
+    let is_apex = name == cx.zone;
+    let problem = match kind {
+        Type::Cname if is_apex => site
+            .error("a CNAME cannot stand at the zone itself, beside its SOA and NS")
+            .hint("use A and AAAA records there, or ALIAS where the server knows it"),
+        Type::Ds if is_apex => site
+            .error("a DS stands in the zone above, at the name of the delegation")
+            .hint("declare it in the zone above"),
+        Type::Soa if !is_apex => site.error("a SOA stands only at the zone itself").hint("name it `@`"),
+        Type::Soa | Type::Ns if is_apex && !cx.has_apex => site
+            .error(format!("the {} of the zone itself is not managed", kind.word()))
+            .hint("write `apex: true` in the spec of the zone to manage it"),
+        _ => return None,
+    };
+    Some(problem)
+}
+
+/// True for `www.example.com` written in zone `example.com`: almost always the dot was forgotten.
+fn repeats_zone(text: &str, zone: &Name) -> bool {
+    let zone = zone.without_dot();
+    let Some(split) = text.len().checked_sub(zone.len()) else { return false };
+    text.is_char_boundary(split)
+        && text[split..].eq_ignore_ascii_case(zone)
+        && (split == 0 || text[..split].ends_with('.'))
+        // In a zone with one label (`lan`), a host of that name is no mistake.
+        && (split > 0 || zone.contains('.'))
+}
+
+/// The canonical content of a record, or the problems that leave it without.
+fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec<Problem>) -> Option<Spec> {
+    let (manifest, spec) = (cx.manifest, &at.value);
+    let before = problems.iter().filter(|p| p.is_error()).count();
+    let ttl = valid_ttl(manifest, spec.ttl.as_ref(), problems).unwrap_or(cx.ttl);
+    let (ttl, extra) = (cx.served.dialect)(spec, kind, ttl).unwrap_or_else(|(span, error)| {
+        problems.push(refusal(manifest, span, error));
+        (ttl, String::new())
+    });
+    // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
+    let written = manifest_values(manifest, at, spec.values.len());
+    if spec.values.is_empty() && written == 0 {
+        let example = "remove the record, or write at least one value";
+        problems.push(manifest.error(at.span, "the record has no values").hint(example));
+    }
+    let mut values = Vec::with_capacity(spec.values.len());
+    for value in spec.values.iter().filter(|value| value.unknown.is_empty()) {
+        let canonical = match &value.value {
+            Data::Text(text) => rdata::written(kind, text, cx.zone),
+            Data::Map(fields) => rdata::structured::structured(kind, fields, cx.zone),
+        };
+        match canonical {
+            Ok(canonical) => values.push(canonical),
+            Err(error) => problems.push(refusal(manifest, value.span, error)),
+        }
+        let Data::Text(text) = &value.value else { continue };
+        if kind == Type::Txt && text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
+            let message = "the quotes are part of the text";
+            let warning = Problem::warning(message).at(&manifest.file, value.span);
+            problems.push(warning.hint("TXT values are plain text: leave the inner quotes out"));
+        }
+    }
+    let limit = if kind.is_single() { 1 } else { usize::MAX };
+    if let Some(second) = spec.values.get(limit) {
+        let message = format!("a {} has exactly one value", kind.word());
+        problems.push(manifest.error(second.span, message));
+    }
+    if problems.iter().filter(|p| p.is_error()).count() > before || written > spec.values.len() {
+        return None;
+    }
+    if at.unknown.is_empty() {
+        return Some(Spec::known(record::encode_with(ttl, &extra, &mut values)));
+    }
+    let mut template: Vec<Cow<'_, str>> = spec.values.iter().map(|value| as_written(&value.value)).collect();
+    let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
+    Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
+}
+
+/// A value as it was written, for hashing.
+fn as_written(data: &Data) -> Cow<'_, str> {
+    match data {
+        Data::Text(text) => text.into(),
+        Data::Map(fields) => {
+            let field = |(name, at): (&String, &At<FieldValue>)| match &at.value {
+                FieldValue::Text(text) => format!("{name}={text}"),
+                FieldValue::Map(map) => format!("{name}={map:?}"),
+            };
+            fields.iter().map(field).collect::<Vec<_>>().join("\u{1f}").into()
+        }
+    }
+}
+
+/// How many values the document has for a record of which `decoded` were good.
+fn manifest_values(manifest: &Manifest, at: &At<RecordSpec>, decoded: usize) -> usize {
+    let records = manifest.spec.get("records").map(|node| node.elements()).unwrap_or_default();
+    let found = records.binary_search_by(|node| node.span.cmp(&at.span));
+    let node = found.ok().and_then(|index| records.get(index)).and_then(|node| node.get("values"));
+    node.map_or(decoded, |node| node.elements().len())
+}
+
+fn own_policy(cx: &Context<'_>, spec: &RecordSpec, problems: &mut Vec<Problem>) -> PolicyId {
+    let mut policy = cx.manifest.policy.clone();
+    policy.deletion = spec.deletion.or(policy.deletion);
+    if spec.protect {
+        policy.deletion = Some(Deletion::Protect);
+    }
+    policy.drift = spec.drift.or(policy.drift);
+    policy.suspend |= spec.suspend;
+    policy.merge |= spec.merge;
+    if let Some(paths) = &spec.ignore {
+        policy.ignore = paths.iter().map(Arc::from).collect();
+    }
+    if let Some(quiet) = &spec.lint_ignore {
+        for rule in quiet.value.iter() {
+            problems.extend(lint_rule(rule, quiet.span, cx.manifest));
+        }
+        let all = policy.lint_ignore.iter().cloned().chain(quiet.value.iter().map(Arc::from));
+        policy.lint_ignore = all.collect();
+    }
+    if let Some(adopt) = &spec.adopt {
+        match adopt.value.as_str() {
+            "true" => policy.adopt = Adopt::Always,
+            "false" => policy.adopt = Adopt::WhenEqual,
+            "never" => policy.adopt = Adopt::Never,
+            other if other == "octodns" || other.starts_with("externaldns/") => {
+                policy.adopt = Adopt::From(other.into());
+            }
+            other => problems.push(
+                cx.manifest
+                    .error(adopt.span, format!("unknown value `{other}` for `adopt`"))
+                    .hint("write `true`, `never`, `octodns` or `externaldns/OWNER`"),
+            ),
+        }
+    }
+    cx.inputs.policy(policy)
+}

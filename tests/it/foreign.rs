@@ -1,0 +1,70 @@
+//! `import --from`: what other programs declare, as manifests that plan nothing.
+
+use crate::env::{Env, rrsets};
+
+const OCTODNS: &str = "'':
+  type: MX
+  ttl: 300
+  value: {exchange: mail.example.com., preference: 10}
+mail:
+  - {type: A, value: 192.0.2.25}
+  - {type: AAAA, value: 2001:db8::25}
+pool:
+  type: A
+  value: 192.0.2.1
+  dynamic: {pools: {a: {values: [{value: 192.0.2.1}]}}, rules: [{pool: a}]}
+www: {type: CNAME, value: mail.example.com.}
+";
+
+const MASTER: &str = "$TTL 600
+@ IN SOA ns1.example.net. hostmaster.example.net. 1 3600 600 604800 300
+  IN NS ns1.example.net.
+mail A 192.0.2.25
+www  CNAME mail
+text TXT \"a\" \"b\"
+old  HINFO x y
+";
+
+#[test]
+fn a_zone_file_is_imported_so_that_a_plan_against_it_only_adopts() {
+    let env = Env::zonefile();
+    env.write("zones/example.com.zone", MASTER);
+    env.run(&["import", "--from", "zonefile", "zones", "--out", "work"]).exits(0).says(&[
+        "warning: HINFO of old.example.com.: unknown type",
+        "--> zones/example.com.zone:7",
+        "1 file written to work",
+    ]);
+    let manifest = std::fs::read_to_string(env.path("work/example.com.yaml")).unwrap();
+    assert!(manifest.contains("# Not taken over:\n#   zones/example.com.zone:7: HINFO"), "{manifest}");
+    env.push_all();
+    env.run(&["plan"]).exits(0).says(&["= ", "Plan: 0 to create, 0 to update, 0 to delete, 4 to adopt"]);
+    env.apply();
+    assert_eq!(std::fs::read_to_string(env.path("zones/example.com.zone")).unwrap(), MASTER);
+    env.in_sync();
+}
+
+#[test]
+fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
+    let env = Env::zonefile();
+    env.write("config/example.com.yaml", OCTODNS);
+    let output = env.finish(env.command(&["import", "--from", "octodns", "config"])).exits(0).says(&[
+        "warning: A of pool.example.com.: a dynamic record is not supported",
+        "--> config/example.com.yaml:11:3",
+    ]);
+    env.push("zone.yaml", &output.stdout);
+    env.apply();
+    let expected = rrsets(&[
+        (" MX", "300 10 mail.example.com."),
+        ("mail A", "3600 192.0.2.25"),
+        ("mail AAAA", "3600 2001:db8::25"),
+        ("www CNAME", "3600 mail.example.com."),
+    ]);
+    assert_eq!(env.zone_rrsets("example.com"), expected);
+    env.in_sync();
+    let one = ["import", "--from", "octodns", "config/example.com.yaml", "--only", "www"];
+    env.finish(env.command(&one)).exits(0).says(&["name: www"]).hides(&["name: mail"]);
+    env.finish(env.command(&["import", "--from", "octodns", "zones"]))
+        .exits(1)
+        .says(&["files are called ZONE.yaml"]);
+    env.finish(env.command(&["import", "--from", "octdns", "config"])).exits(1).says(&["octodns"]);
+}

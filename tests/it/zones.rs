@@ -1,0 +1,182 @@
+//! Zones from what exists elsewhere: included zone files, endpoints of ExternalDNS; and what is bad practice
+//! in them.
+
+use crate::{
+    env::{Env, rrsets, zone},
+    pdns::Pdns,
+    running::Daemon,
+};
+
+const ZONE: &str = "example.com";
+
+/// A manifest in a folder of its own that includes a file of another folder.
+const INCLUDING: &str = "apiVersion: dns/v1
+kind: Zone
+metadata: {name: example.com}
+spec:
+  records:
+    - {zonefile: ../bind/example.com.zone}
+    - {name: own, type: A, values: [192.0.2.9]}
+";
+
+const FILE: &str = "$TTL 1h
+@ IN SOA ns1 hostmaster 2026 3h 1h 1w 5m
+  IN NS ns1
+ns1 A 192.0.2.53
+www 60 A 192.0.2.1
+";
+
+fn write(env: &Env, file: &str) -> String {
+    env.write("work/zones/example.com.yaml", INCLUDING);
+    env.push("bind/example.com.zone", file)
+}
+
+#[test]
+fn a_change_of_an_included_file_alone_is_a_change_by_that_commit() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    write(&env, FILE);
+    let daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    let mut all =
+        rrsets(&[("ns1 A", "3600 192.0.2.53"), ("www A", "60 192.0.2.1"), ("own A", "300 192.0.2.9")]);
+    assert_eq!(server.rrsets(ZONE), all);
+    let commit = write(&env, &FILE.replace("192.0.2.1\n", "192.0.2.2\n"));
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0).says(&["1 updated"]);
+    all.insert("www A".into(), "60 192.0.2.2".into());
+    assert_eq!(server.rrsets(ZONE), all);
+    // It counts as this commit, not as an upgrade of the program, which would be held.
+    env.run(&["history", "Zone/example.com#www/A"]).exits(0).says(&[&commit[..7]]);
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
+fn a_mistake_in_an_included_file_is_told_there_and_nothing_of_its_manifest_is_pruned() {
+    let env = Env::zonefile();
+    write(&env, FILE);
+    env.apply();
+    let before = env.zone_rrsets(ZONE);
+    assert_eq!(before.len(), 3, "{before:?}");
+    write(&env, &FILE.replace("www 60 A 192.0.2.1", "www 60 A 192.0.2"));
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "error: `192.0.2` is not the form of A data",
+        "--> bind/example.com.zone:5\n",
+        "5 | www 60 A 192.0.2",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), before);
+    let output = env.finish(env.command(&["validate", "work", "-o", "github"])).exits(1);
+    output.says(&["file=work/bind/example.com.zone,line=5"]);
+    env.push_without("bind/example.com.zone");
+    env.run(&["plan"]).exits(1).says(&[
+        "error: there is no file `bind/example.com.zone` in the repository",
+        "--> zones/example.com.yaml:6:18",
+    ]);
+}
+
+#[test]
+fn a_record_in_an_included_file_and_in_another_manifest_is_told_with_both_places() {
+    let env = Env::zonefile();
+    env.write(
+        "work/set.yaml",
+        "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: www, type: A, values: [192.0.2.7]}]}\n",
+    );
+    write(&env, FILE);
+    env.run(&["plan"]).exits(1).says(&["is declared twice", "bind/example.com.zone:5", "set.yaml:4"]);
+}
+
+const ENDPOINTS: &str = "apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: shop, namespace: default}
+spec:
+  endpoints:
+    - dnsName: shop.example.com
+      recordTTL: 180
+      recordType: A
+      targets: [192.0.2.7]
+    - dnsName: deep.sub.example.com
+      recordType: CNAME
+      targets: [shop.example.com]
+      labels: {external-dns/resource: crd/default/shop}
+";
+
+#[test]
+fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
+    let env = Env::zonefile();
+    let empty = |name: &str| format!("apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: {name}}}\n");
+    env.write("work/zone.yaml", &empty(ZONE));
+    env.write("work/sub.yaml", &empty("sub.example.com"));
+    env.push("shop.yaml", ENDPOINTS);
+    env.run(&["plan"]).exits(0).says(&["DNSEndpoint", "shop/A"]);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("shop A", "180 192.0.2.7")]));
+    assert_eq!(env.zone_rrsets("sub.example.com"), rrsets(&[("deep CNAME", "300 shop.example.com.")]));
+    env.in_sync();
+    // What the zone says too is told with both places.
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: shop, type: A, values: [192.0.2.8]}"]));
+    env.run(&["plan"]).exits(1).says(&[
+        "shop/A in zones/example.com is declared twice",
+        "shop.yaml:6",
+        "zone.yaml:8",
+    ]);
+    env.write("work/sub.yaml", &empty("sub.example.net"));
+    env.push("zone.yaml", &empty("example.net"));
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["no zone that holds `shop.example.com` is declared", "hint: declare it"]);
+    env.finish(env.command(&["validate", "work"])).exits(1).says(&["no zone that holds `shop.example.com`"]);
+}
+
+#[test]
+fn what_is_bad_practice_is_told_by_name_and_may_be_silenced() {
+    let env = Env::zonefile();
+    env.write("work/set.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: mail, type: CNAME, values: [x.example.net.]}]}\n");
+    let records = |more: &str| {
+        let mx = format!("{{name: \"@\", type: MX, values: [10 mail.example.com.]{more}}}");
+        zone(ZONE, "zones", &[&mx])
+    };
+    env.push("zone.yaml", &records(""));
+    let words = [
+        "warning: @ MX points at mail, which is a CNAME [mx-target-cname]",
+        "--> zone.yaml:8\n",
+        "--> set.yaml:4 has to do with it",
+        "hint: name the host itself (RFC 2181 §10.3)",
+    ];
+    env.finish(env.command(&["validate", "work"])).exits(0).says(&words);
+    env.run(&["plan"]).exits(0).says(&words);
+    env.push("zone.yaml", &records(", lintIgnore: [mx-target-cname]"));
+    env.run(&["plan"]).exits(0).hides(&["warning:"]);
+    env.push("zone.yaml", &records(", lintIgnore: [mx-target-cnam]"));
+    env.run(&["plan"]).exits(1).says(&["unknown rule `mx-target-cnam`", "did you mean `mx-target-cname`?"]);
+    let silent = records("").replace(
+        "name: example.com}",
+        "name: example.com, annotations: {reconciled/lint-ignore: mx-target-cname}}",
+    );
+    env.push("zone.yaml", &silent);
+    env.run(&["plan"]).exits(0).hides(&["warning:"]);
+}
+
+#[test]
+fn what_can_never_work_is_an_error_also_across_manifests_and_in_included_files() {
+    let env = Env::zonefile();
+    env.write("work/set.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: www, type: CNAME, values: [x.example.net.]}]}\n");
+    write(&env, FILE);
+    env.run(&["apply", "--yes"]).exits(1).says(&[
+        "error: www A stands beside a CNAME [cname-and-other-data]",
+        "--> bind/example.com.zone:5\n",
+        "--> set.yaml:4 has to do with it",
+    ]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
+}
+
+#[test]
+fn what_records_may_be_is_explained_in_each_form() {
+    let env = Env::zonefile();
+    env.run(&["explain", "Zone"]).exits(0).says(&[
+        "records <",
+        "name <text, required>",
+        "zonefile <text, required>",
+    ]);
+    env.run(&["explain", "Zone.records.ttl"]).exits(0).says(&["ttl of Zone.records"]);
+    env.run(&["explain", "DNSEndpoint.endpoints.recordTTL"]).exits(0).says(&["externaldns.k8s.io/v1alpha1"]);
+}
