@@ -6,7 +6,7 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`marker`] the marks of other tools, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`],
+//! several owners, [`ownership`] whose records are, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`],
 //! [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
@@ -14,10 +14,10 @@ mod duration;
 pub mod export;
 mod http;
 pub mod kind;
-pub mod marker;
 pub mod merge;
 pub mod name;
 pub mod normalize;
+pub mod ownership;
 pub mod powerdns;
 pub mod rdata;
 pub mod record;

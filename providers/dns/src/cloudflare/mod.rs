@@ -23,6 +23,7 @@ pub use config::Config;
 use crate::{
     export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -103,8 +104,10 @@ pub fn connect(
     }
     let api = Api::new(&config, token)?;
     let kinds = Arc::new(kind::kinds());
+    let ownership = config.ownership.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    Ok(Arc::new(Backend { entry, instance, config, api, zones: Zones::default(), kinds }))
+    let backend = Backend { entry, instance, config, api, zones: Zones::default(), kinds };
+    ownership::around(Arc::new(backend), ownership)
 }
 
 #[async_trait]

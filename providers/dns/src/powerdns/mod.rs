@@ -17,7 +17,7 @@ mod zone;
 
 pub use config::Config;
 
-use crate::{export, kind, merge, normalize, record};
+use crate::{export, kind, merge, normalize, ownership, record};
 use async_trait::async_trait;
 use bytes::Bytes;
 use client::Client;
@@ -90,8 +90,9 @@ pub fn connect(
     let client = Client::new(&config, api_key)?;
     let kinds = Arc::new(kind::kinds());
     let limit = AtomicUsize::new(config.max_body);
+    let ownership = config.ownership.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    Ok(Arc::new(Backend { entry, instance, config, client, kinds, limit }))
+    ownership::around(Arc::new(Backend { entry, instance, config, client, kinds, limit }), ownership)
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].

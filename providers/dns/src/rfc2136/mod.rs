@@ -24,6 +24,7 @@ pub use tsig::{Algorithm, FUDGE, Key};
 use crate::{
     export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -86,7 +87,9 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     keys.update.validate()?;
     keys.transfer.validate()?;
     let kinds = Arc::new(kind::kinds());
-    Ok(Arc::new(Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() }))
+    let ownership = config.ownership.clone();
+    let backend = Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() };
+    ownership::around(Arc::new(backend), ownership)
 }
 
 impl Backend {

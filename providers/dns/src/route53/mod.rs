@@ -19,6 +19,7 @@ pub use config::{Config, Credentials};
 use crate::{
     export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -91,7 +92,8 @@ pub(crate) struct Backend {
 pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<Arc<dyn Provider>, Error> {
     let api = Api::new(&config, credentials)?;
     let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
-    Ok(Arc::new(Backend { entry, config, api, kinds, zones: Mutex::default() }))
+    let ownership = config.ownership.clone();
+    ownership::around(Arc::new(Backend { entry, config, api, kinds, zones: Mutex::default() }), ownership)
 }
 
 #[async_trait]

@@ -23,6 +23,7 @@ use crate::{
     kind::{self, RecordSpec},
     merge,
     normalize::{self, Served},
+    ownership,
     rdata::{Refusal, Type},
     record,
 };
@@ -79,7 +80,8 @@ pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> 
     let remote = Remote::new(&config)?;
     let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
     let (heard, snapshot) = (Mutex::default(), Mutex::default());
-    Ok(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }))
+    let ownership = config.ownership.clone();
+    ownership::around(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }), ownership)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.

@@ -12,7 +12,7 @@ use super::{
     filter::Filter,
 };
 use crate::{
-    marker, name,
+    name,
     record::{self, RrSet},
 };
 use bytes::Bytes;
@@ -154,18 +154,13 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
 }
 
 fn resources(sets: &BTreeMap<Key, Set>, ttl: impl Fn(&str) -> Option<u32>) -> Vec<Observed> {
-    let (mut out, mut markers) = (Vec::with_capacity(sets.len()), Vec::new());
+    let mut out = Vec::with_capacity(sets.len());
     for ((name, kind), set) in sets {
         let id = record::id(name, kind);
         let bytes = set.bytes(ttl(&id.0));
-        if kind == "TXT" {
-            let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
-            markers.extend(values.iter().find_map(|value| marker::read(name, value)));
-        }
         out.push(Observed::new(id, bytes));
     }
     out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&markers, &mut out);
     out
 }
 

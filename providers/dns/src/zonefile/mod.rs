@@ -14,7 +14,7 @@ mod write;
 
 pub use config::Config;
 
-use crate::{export, kind, merge, normalize, record};
+use crate::{export, kind, merge, normalize, ownership, record};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -61,8 +61,9 @@ pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provi
     config.validate()?;
     apply::validate_instance(instance)?;
     let kinds = Arc::new(kind::kinds());
+    let ownership = config.ownership.of(instance);
     let backend = Backend { entry: entry.into(), instance: instance.into(), config, kinds };
-    Ok(Arc::new(Files(Arc::new(backend))))
+    ownership::around(Arc::new(Files(Arc::new(backend))), ownership)
 }
 
 /// The provider; what it holds is shared with the threads that read files.

@@ -10,6 +10,7 @@ mod fake;
 mod fake_cloudflare;
 mod fake_route53;
 mod fake_webhook;
+mod ownership;
 mod pdns;
 mod powerdns;
 mod relay;

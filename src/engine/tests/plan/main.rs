@@ -61,6 +61,7 @@ scenarios! {
         consent_to_another_instance_is_void_once_the_resource_moved,
         consent_names_one_other_instance_and_no_third,
         adopt_from_in_the_manifest_takes_over_what_that_tool_marked,
+        adopt_from_in_the_manifest_counts_once,
         consent_adopts_what_was_shown,
         consent_is_void_once_the_resource_moved,
         consent_is_spent_once_the_resource_is_tracked_not_before,
