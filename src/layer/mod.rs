@@ -115,6 +115,13 @@ macro_rules! forward_observer {
             ) -> Result<reconciled_provider::Deltas, reconciled_provider::Error> {
                 self.inner.diff(cx, want, seen).await
             }
+            fn left_alone(
+                &self,
+                rules: &[std::sync::Arc<str>],
+                observed: &reconciled_provider::Observed,
+            ) -> Option<reconciled_provider::LeftAlone> {
+                self.inner.left_alone(rules, observed)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

@@ -65,6 +65,7 @@ pub(super) struct Outcome {
 pub(super) struct Product {
     pub(super) resources: Vec<Resource>,
     pub(super) exclusive: Vec<Scope>,
+    pub(super) ignored: Vec<(Scope, Arc<str>)>,
     pub(super) problems: Vec<Problem>,
 }
 

@@ -84,8 +84,7 @@ fn settle_stand_ins(loading: &Loading<'_>, jobs: &mut [Job]) {
         let product = &job.outcome.product;
         let declares = !product.resources.is_empty() || !product.exclusive.is_empty();
         if job.outcome.uses.scopes.is_some() && !declares {
-            let nothing = Product { resources: Vec::new(), exclusive: Vec::new(), problems: Vec::new() };
-            job.outcome.product = Arc::new(nothing);
+            job.outcome.product = Arc::new(Product::default());
         }
     }
 }
@@ -182,7 +181,8 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    (uses, Product { resources: normalized.resources, exclusive: normalized.exclusive, problems })
+    let Normalized { resources, exclusive, ignored, .. } = normalized;
+    (uses, Product { resources, exclusive, ignored, problems })
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.

@@ -98,3 +98,27 @@ fn marks_in_txt_records_bring_a_lost_state_back_and_delete_nothing() {
         "{after}"
     );
 }
+
+#[test]
+fn what_a_zone_ignores_is_neither_pruned_nor_listed_and_challenges_stay() {
+    let env = env("");
+    env.write("zones/a.example.zone", SHARED);
+    let www = "{name: www, type: A, values: [192.0.2.1], adopt: externaldns/k8s}";
+    let text_of = |rules: &str| {
+        zone("a.example", "zones", &[www]).replace("  ttl:", &format!("  exclusive: true\n  ignore: {rules}\n  ttl:"))
+    };
+    env.push("zone.yaml", &text_of("[{name: fr*, type: A}, {target: '192.0.2.3'}]"));
+    env.run(&["plan", "--show-foreign"])
+        .exits(0)
+        .says(&["2 ignored", "_acme-challenge"])
+        .hides(&["foreign-delete", "free.a.example", "octo.a.example./A"]);
+    env.apply();
+    let after = text(&env);
+    for kept in ["192.0.2.3", "192.0.2.4", "somebody waits for this"] {
+        assert!(after.contains(kept), "{kept}: {after}");
+    }
+    env.in_sync();
+
+    env.push("zone.yaml", &text_of("[{name: www}]"));
+    env.run(&["plan"]).exits(1).says(&["www A is declared, and ignored by its zone", "the rule that names it"]);
+}

@@ -34,7 +34,9 @@ pub use error::{Error, ErrorKind};
 pub use kind::{Kind, Kinds};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
-pub use observe::{Focus, Found, Health, Hint, Observation, Observed, Owner, Tracked, Version, Want};
+pub use observe::{
+    Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
+};
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
 pub use provider::{

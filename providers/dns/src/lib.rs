@@ -6,13 +6,14 @@
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`mod@merge`] values of
-//! several owners, [`ownership`] whose records are, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`],
+//! several owners, [`ownership`] whose records are, [`ignore`] what others manage, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`],
 //! [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
 mod duration;
 pub mod export;
 mod http;
+pub mod ignore;
 pub mod kind;
 pub mod merge;
 pub mod name;

@@ -7,7 +7,10 @@
 mod reverse;
 
 use crate::{
-    kind::{API_VERSION, Data, FieldValue, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
+    ignore::Ignored,
+    kind::{
+        API_VERSION, Data, FieldValue, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec,
+    },
     name::{Name, NameError},
     rdata::{self, Type},
     record,
@@ -101,8 +104,11 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized
     if spec.exclusive {
         out.exclusive.push((*scope).clone());
     }
+    let ignored = Ignored::of(manifest, &spec.ignore, &zone, &mut out.problems);
+    out.ignored.extend(ignored.texts().map(|rule| ((*scope).clone(), rule)));
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
-    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex: spec.apex };
+    let has_apex = spec.apex;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };
     records(&context, &spec.records, &mut out);
     out
 }
@@ -143,7 +149,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
     let has_apex = inherited.has_apex;
-    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex };
+    let ignored = &inherited.ignored;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored };
     records(&context, &spec.records, &mut out);
     out
 }
@@ -153,6 +160,7 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
 struct Inherited {
     ttl: Option<u32>,
     has_apex: bool,
+    ignored: Ignored,
 }
 
 /// The `Zone` of that name which this entry serves, if a manifest of the same source declares it.
@@ -167,8 +175,16 @@ fn declaration(inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
     let text = |key: &str| manifest.spec.get(key).and_then(|node| node.as_str());
     Some(Inherited {
         ttl: text("ttl").and_then(|ttl| ttl.parse().ok()).filter(|ttl| *ttl <= MAX_TTL),
+        ignored: ignored(manifest, zone),
         has_apex: text("apex").is_some_and(|apex| apex.eq_ignore_ascii_case("true")),
     })
+}
+
+/// The rules of a zone declared elsewhere; what is wrong with them is told there.
+fn ignored(manifest: &Manifest, zone: &Name) -> Ignored {
+    let specs =
+        manifest.spec.get("ignore").and_then(|node| node.decode::<Each<IgnoreSpec>>(&manifest.file).0);
+    specs.map_or_else(Ignored::default, |specs| Ignored::of(manifest, &specs, zone, &mut Vec::new()))
 }
 
 fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Span) -> Problem {
@@ -189,6 +205,7 @@ struct Context<'a> {
     scope: Arc<Scope>,
     ttl: u32,
     has_apex: bool,
+    ignored: &'a Ignored,
 }
 
 /// One good record on its way to a resource.
@@ -224,6 +241,14 @@ fn records(cx: &Context<'_>, list: &Each<RecordSpec>, out: &mut Normalized) {
             continue;
         }
         let Some(spec) = content(cx, at, kind, &mut out.problems) else { continue };
+        if let Some(place) = cx.ignored.place_of(&id, &spec) {
+            let name = crate::name::relative(here.name.as_str(), cx.zone.as_str());
+            let message = format!("{name} {} is declared, and ignored by its zone", kind.word());
+            let problem =
+                cx.manifest.error(at.span, message).related(place.clone(), "the rule that names it");
+            out.problems.push(problem.hint("remove the declaration, or narrow the rule of `ignore`"));
+            continue;
+        }
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, &mut out.problems) } else { base };
         if at.value.reverse {
             reverse.add(cx, at, (&here.name, kind), &spec, policy, &mut out.problems);

@@ -430,7 +430,7 @@ impl Observer for Reference {
                 policy,
             })
         });
-        Normalized { resources: resources.collect(), exclusive: Vec::new(), problems }
+        Normalized { resources: resources.collect(), problems, ..Normalized::default() }
     }
 
     async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

@@ -17,9 +17,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Focus, Found, Health, Hint, Inputs, Journal, Kinds, Manifest,
-    Marking, Merged, Normalized, Observation, Observed, Observer, Outcome, Provider, ProviderInfo, Resource,
-    ResourceId, Scope, Slot, Tracked, Version, Want,
+    Batch, Claim, Cx, Delta, Deltas, Error, Focus, Found, Health, Hint, Inputs, Journal, Kinds, LeftAlone,
+    Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Outcome, Provider, ProviderInfo,
+    Resource, ResourceId, Scope, Slot, Tracked, Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -167,6 +167,10 @@ impl Observer for Layer {
             self.born_marked(want, seen, &mut deltas);
         }
         Ok(deltas)
+    }
+
+    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+        crate::ignore::left_alone(rules, &observed.id, &observed.bytes)
     }
 
     fn tells_health(&self) -> bool {

@@ -74,6 +74,8 @@ scenarios! {
         our_own_mark_without_a_row_needs_no_consent,
         shared_values_are_changed_beside_the_mark_of_another,
         foreign_resources_are_counted_and_left_alone,
+        what_was_ours_and_a_rule_names_now_is_let_go,
+        what_a_rule_names_is_neither_pruned_nor_listed,
     }
     deletion {
         last_applied_abandon_forgets,
