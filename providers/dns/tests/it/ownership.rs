@@ -20,32 +20,32 @@ const ZONE: &str = "example.com";
 const EXTERNAL: &str = "heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/a/b";
 
 /// A backend with the zone: makes providers of an instance, with marks of its own kind or without.
-struct Backend {
-    name: &'static str,
+pub(crate) struct Backend {
+    pub(crate) name: &'static str,
     /// Nobody can make a zone here, or see one.
     is_zoneless: bool,
     make: Box<dyn Fn(Ownership, bool) -> Arc<dyn Provider>>,
-    cx: Cx,
+    pub(crate) cx: Cx,
     /// What has to live as long.
     _world: Box<dyn std::any::Any>,
 }
 
 impl Backend {
-    fn of(&self, instance: &str, marks: Option<TxtMarks>) -> Arc<dyn Provider> {
+    pub(crate) fn of(&self, instance: &str, marks: Option<TxtMarks>) -> Arc<dyn Provider> {
         (self.make)(Ownership { instance: instance.into(), marks, external_dns: None }, true)
     }
     /// Somebody who leaves no mark but those in the records they write.
-    fn hand(&self) -> Arc<dyn Provider> {
+    pub(crate) fn hand(&self) -> Arc<dyn Provider> {
         (self.make)(Ownership { instance: "hand".into(), ..Ownership::default() }, false)
     }
-    fn desired(&self, provider: &dyn Provider, records: &[&str]) -> Vec<Resource> {
+    pub(crate) fn desired(&self, provider: &dyn Provider, records: &[&str]) -> Vec<Resource> {
         let records: Vec<String> = records.iter().map(|record| format!("{{{record}}}")).collect();
         let all = desired(provider, ZONE, &records);
         all.into_iter().filter(|resource| !self.is_zoneless || resource.id.0.contains('/')).collect()
     }
 }
 
-async fn backends() -> Vec<Backend> {
+pub(crate) async fn backends() -> Vec<Backend> {
     let pdns = Pdns::start().await;
     let url = pdns.url.clone();
     let powerdns = move |ownership: Ownership, marks| {
