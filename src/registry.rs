@@ -1,7 +1,10 @@
 //! Provider type → constructor: the only file that names provider crates.
 
+mod marks;
+
 use crate::config::{ProviderEntry, SecretPlace};
 use bytes::Bytes;
+use reconciled_dns::ownership::{Naming, Ownership, TxtMarks};
 use reconciled_provider::{
     Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
     problem::did_you_mean, yaml::NodeValue,
@@ -52,6 +55,7 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
         marks: false,
         nameservers: Vec::new(),
         timeout: std::time::Duration::from_secs(30),
+        ownership: Default::default(),
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
     zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
@@ -87,6 +91,18 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
 ///
 /// Errors: every problem of the entry at its place in the host configuration.
 pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    let mut entry = entry.clone();
+    let ownership = marks::take(&mut entry, instance)?;
+    dns(&entry, instance, ownership)
+}
+
+fn dns(
+    entry: &ProviderEntry,
+    instance: &str,
+    ownership: Ownership,
+) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    // Marks stand in one place.
+    let is_native = ownership.marks.is_none();
     match &*entry.type_name {
         "powerdns" => {
             let mut rest = entry.rest.clone();
@@ -95,7 +111,12 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             let key = secret(entry, key, "apiKey", &mut problems);
             match (config, key) {
                 (Some(config), Some(key)) if problems.is_empty() => {
-                    let config = reconciled_dns::powerdns::Config { timeout: entry.timeout, ..config };
+                    let config = reconciled_dns::powerdns::Config {
+                        timeout: entry.timeout,
+                        marks: config.marks && is_native,
+                        ownership,
+                        ..config
+                    };
                     reconciled_dns::powerdns::connect(&entry.name, instance, config, key)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -119,7 +140,8 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             let (update, transfer) = (update.and_then(&mut key), transfer.and_then(key));
             match (config, update) {
                 (Some(config), Some(update)) if problems.is_empty() => {
-                    let config = reconciled_dns::rfc2136::Config { timeout: entry.timeout, ..config };
+                    let config =
+                        reconciled_dns::rfc2136::Config { timeout: entry.timeout, ownership, ..config };
                     let transfer = transfer.unwrap_or_else(|| update.clone());
                     let keys = reconciled_dns::rfc2136::Keys { update, transfer };
                     reconciled_dns::rfc2136::connect(&entry.name, config, keys)
@@ -135,7 +157,12 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             let token = secret(entry, token, "token", &mut problems);
             match (config, token) {
                 (Some(config), Some(token)) if problems.is_empty() => {
-                    let config = reconciled_dns::cloudflare::Config { timeout: entry.timeout, ..config };
+                    let config = reconciled_dns::cloudflare::Config {
+                        timeout: entry.timeout,
+                        marks: config.marks && is_native,
+                        ownership,
+                        ..config
+                    };
                     reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -164,7 +191,8 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             }
             match config {
                 Some(config) if problems.is_empty() => {
-                    let config = reconciled_dns::route53::Config { timeout: entry.timeout, ..config };
+                    let config =
+                        reconciled_dns::route53::Config { timeout: entry.timeout, ownership, ..config };
                     reconciled_dns::route53::connect(&entry.name, config, credentials)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -175,7 +203,8 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             let (config, problems) = decode::<reconciled_dns::webhook::Config>(entry, &entry.rest);
             match config {
                 Some(config) if problems.is_empty() => {
-                    let config = reconciled_dns::webhook::Config { timeout: entry.timeout, ..config };
+                    let config =
+                        reconciled_dns::webhook::Config { timeout: entry.timeout, ownership, ..config };
                     reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -185,7 +214,12 @@ pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>,
             let (config, problems) = decode::<reconciled_dns::zonefile::Config>(entry, &entry.rest);
             match config {
                 Some(config) if problems.is_empty() => {
-                    let config = reconciled_dns::zonefile::Config { timeout: entry.timeout, ..config };
+                    let config = reconciled_dns::zonefile::Config {
+                        timeout: entry.timeout,
+                        marks: config.marks && is_native,
+                        ownership,
+                        ..config
+                    };
                     reconciled_dns::zonefile::open(&entry.name, instance, config)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -294,6 +328,27 @@ mod tests {
         assert_eq!(problems(&format!("type: route53, {keys}, createZones: true")), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
+    }
+
+    #[test]
+    fn marks_in_txt_records_are_for_every_entry() {
+        for text in [
+            "type: webhook, marks: {type: txt}",
+            "type: webhook, marks: false",
+            "type: route53, marks: {type: txt, prefix: 'own-%{record_type}.', encrypt: {file: /k}}",
+            "type: cloudflare, token: {env: T}, marks: {type: txt, wildcard: any}",
+            "type: zonefile, directory: /zones, marks: {type: txt, suffix: -own}",
+            "type: zonefile, directory: /zones, externalDns: {prefix: extdns-, wildcard: any, encrypt: {env: K}}",
+        ] {
+            assert_eq!(problems(text), "", "{text}");
+        }
+        refuse("type: webhook, marks: true", "marks: {type: txt}");
+        refuse("type: webhook, marks: {type: text}", "txt");
+        refuse("type: webhook, marks: {type: txt, prefx: a}", "did you mean `prefix`");
+        refuse("type: webhook, marks: {type: txt, prefix: a-, suffix: -b}", "leave one out");
+        refuse("type: webhook, marks: {type: txt, encrypt: clear-text}", "config.yaml:2:");
+        refuse("type: webhook, externalDns: {prefix: 'a b'}", "makes no name");
+        refuse("type: webhook, externalDNS: {}", "did you mean `externalDns`");
     }
 
     #[test]

@@ -123,6 +123,13 @@ macro_rules! forward_observer {
             ) -> Vec<reconciled_provider::Finding> {
                 self.inner.lint(scope, declared, exclusive)
             }
+            fn left_alone(
+                &self,
+                rules: &[std::sync::Arc<str>],
+                observed: &reconciled_provider::Observed,
+            ) -> Option<reconciled_provider::LeftAlone> {
+                self.inner.left_alone(rules, observed)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

@@ -60,12 +60,19 @@ pub(super) fn assemble(
         .flat_map(|taken| taken.product.exclusive.iter().cloned())
         .collect();
     let contents = contents(&loading, &taken);
+    let mut ignored: BTreeMap<Scope, Vec<Arc<str>>> = BTreeMap::new();
+    for taken in taken.iter().filter(|taken| stands(&loading.units[taken.unit])) {
+        for (scope, rule) in &taken.product.ignored {
+            ignored.entry(scope.clone()).or_default().push(rule.clone());
+        }
+    }
     let desired = Desired {
         sources: source_states(&loading, &withheld),
         manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after, contents.get(unit))).collect(),
         policies: cache.policies.clone(),
         scopes,
         exclusive,
+        ignored,
         pinned: BTreeMap::new(),
         generations: None,
     };

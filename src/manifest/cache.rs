@@ -68,6 +68,7 @@ pub(super) struct Product {
     /// Where those stand that are declared in an included file.
     pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     pub(super) exclusive: Vec<Scope>,
+    pub(super) ignored: Vec<(Scope, Arc<str>)>,
     pub(super) problems: Vec<Problem>,
 }
 

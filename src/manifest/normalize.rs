@@ -184,8 +184,8 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, .. } = normalized;
-    (uses, Product { resources, places, exclusive, problems })
+    let Normalized { resources, places, exclusive, ignored, .. } = normalized;
+    (uses, Product { resources, places, exclusive, ignored, problems })
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.

@@ -17,6 +17,7 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
     let differs = |scope: &Scope| {
         let (old, new) = (before.in_scope(scope), after.in_scope(scope));
         before.exclusive.contains(scope) != after.exclusive.contains(scope)
+            || before.ignored.get(scope) != after.ignored.get(scope)
             || old.len() != new.len()
             || !old.iter().zip(new).all(|(old, new)| same(before, old, after, new))
     };

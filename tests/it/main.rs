@@ -17,6 +17,7 @@ mod http;
 mod input;
 mod loop_;
 mod notify;
+mod ownership;
 mod pdns;
 mod proxy;
 mod push;

@@ -23,6 +23,12 @@ pub enum Shown {
     Absent,
 }
 
+/// Path of the field by which the planner says that a resource is taken over from another owner.
+///
+/// An [`Op::Update`](crate::Op::Update) whose delta has it was agreed to by a person: `apply` removes the mark of the
+/// owner that [`FieldChange::before`] names, also where the mark stands beside the resource.
+pub const OWNER_FIELD: &str = "owner";
+
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldChange {

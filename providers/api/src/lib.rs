@@ -30,13 +30,15 @@ pub mod yaml;
 pub use address::{Address, Pattern};
 pub use apply::{Action, ActionId, Batch, Claim, ClaimState, Journal, Lives, Op, Outcome};
 pub use context::{Clock, Cx, Stop};
-pub use diff::{Delta, Deltas, FieldChange, Shown, diff_by_compare};
+pub use diff::{Delta, Deltas, FieldChange, OWNER_FIELD, Shown, diff_by_compare};
 pub use error::{Error, ErrorKind};
 pub use kind::{Kind, Kinds};
 pub use lint::{Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
-pub use observe::{Focus, Found, Health, Hint, Observation, Observed, Owner, Tracked, Version, Want};
+pub use observe::{
+    Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
+};
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
 pub use provider::{

@@ -113,6 +113,9 @@ pub struct Normalized {
     pub places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     /// Scopes in which everything undeclared shall go (`exclusive: true`).
     pub exclusive: Vec<Scope>,
+    /// Rules about what others manage in a scope, in the words of the provider: what they name is neither pruned nor
+    /// listed as foreign. The provider reads them in [`Observer::left_alone`](crate::Observer::left_alone).
+    pub ignored: Vec<(Scope, Arc<str>)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
 }

@@ -149,6 +149,15 @@ pub enum Owner {
     System,
 }
 
+/// Why a resource that nobody declares is left to others, whatever else is said of its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftAlone {
+    /// A rule of the scope names it: it is not even listed.
+    Ignored,
+    /// It is of a kind that comes and goes by itself, such as an ACME challenge: listed, never pruned.
+    Custom,
+}
+
 /// One resource as the remote reports it, in the canonical form of [`crate::Spec`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {

@@ -9,7 +9,7 @@ use crate::{
     lint::{Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
-    observe::{Found, Health, Hint, Observation, Observed, Tracked, Version, Want},
+    observe::{Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
     secret::Sealed,
     spec::Resource,
 };
@@ -189,6 +189,12 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// error inside is about this one resource and its content. What keeps the remote from answering at all is the
     /// error of the call, or nobody tries again.
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
+
+    /// Whether a resource that is neither declared nor claimed is left to others. `rules` are those of its scope
+    /// ([`Normalized::ignored`]). Pure.
+    fn left_alone(&self, _rules: &[Arc<str>], _observed: &Observed) -> Option<LeftAlone> {
+        None
+    }
 
     /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.
     fn tells_health(&self) -> bool {

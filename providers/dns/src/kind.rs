@@ -51,11 +51,27 @@ pub struct ZoneSpec {
     /// Consent to manage the NS and SOA records of the zone itself. Default: false.
     #[serde(default)]
     pub apex: bool,
+    /// Records that others manage: neither changed nor pruned nor listed as foreign. Declaring one is an error.
+    #[serde(default)]
+    pub ignore: Each<IgnoreSpec>,
     /// The records: a list, in which `{zonefile: PATH}` stands for what a zone file of the repository holds, or that
     /// alone.
     #[serde(default)]
     #[schemars(with = "Records")]
     pub records: Each<RecordSpec>,
+}
+
+/// A rule about records that others manage; all that it says has to fit. `*` is any text, `?` any character.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct IgnoreSpec {
+    /// Pattern of names within the zone: `@`, `*.dev`, or absolute with a dot at the end.
+    pub name: Option<String>,
+    /// Pattern of types, such as `TXT`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Pattern of the data as they are written here; one value that fits is enough.
+    pub target: Option<String>,
 }
 
 /// Records for a zone that is declared elsewhere in the source.

@@ -5,21 +5,23 @@
 //! `observe`, `apply`, and what its protocol needs.
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
-//! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`lint`] what is bad practice, [`foreign`] files of
-//! other programs, [`mod@merge`] values of several owners, [`marker`] the marks of other tools, `http` calls to
-//! HTTP APIs; [`powerdns`], [`rfc2136`], [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
+//! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`lint`] what is bad practice,
+//! [`foreign`] files of other programs, [`mod@merge`] values of several owners, [`ownership`] whose records are,
+//! [`ignore`] what others manage, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`], [`cloudflare`], [`route53`],
+//! [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
 mod duration;
 pub mod export;
 pub mod foreign;
 mod http;
+pub mod ignore;
 pub mod kind;
 pub mod lint;
-pub mod marker;
 pub mod merge;
 pub mod name;
 pub mod normalize;
+pub mod ownership;
 pub mod powerdns;
 pub mod rdata;
 pub mod record;

@@ -11,13 +11,17 @@ mod records;
 mod reverse;
 
 use crate::{
-    kind::{API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, RECORD_SET, RecordSetSpec, RecordSpec, ZONE, ZoneSpec},
+    ignore::Ignored,
+    kind::{
+        API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE,
+        ZoneSpec,
+    },
     name::{Name, NameError},
     rdata::{self, Type},
     record,
 };
 use reconciled_provider::{
-    At, Deletion, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Span, Spec,
+    At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Span, Spec,
     problem::did_you_mean,
 };
 use serde::de::DeserializeOwned;
@@ -104,8 +108,11 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized
     if spec.exclusive {
         out.exclusive.push((*scope).clone());
     }
+    let ignored = Ignored::of(manifest, &spec.ignore, &zone, &mut out.problems);
+    out.ignored.extend(ignored.texts().map(|rule| ((*scope).clone(), rule)));
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
-    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex: spec.apex };
+    let has_apex = spec.apex;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };
     records::records(&context, &spec.records, &included, &mut out);
     out
 }
@@ -146,7 +153,8 @@ fn record_set(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Norm
     let ttl = own.or(inherited.ttl).unwrap_or(DEFAULT_TTL);
     let scope = Arc::new(scope);
     let has_apex = inherited.has_apex;
-    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex };
+    let ignored = &inherited.ignored;
+    let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored };
     records::records(&context, &spec.records, &included, &mut out);
     out
 }
@@ -173,6 +181,7 @@ fn decoded<T: DeserializeOwned>(manifest: &Manifest) -> (Option<T>, Vec<included
 struct Inherited {
     ttl: Option<u32>,
     has_apex: bool,
+    ignored: Ignored,
 }
 
 /// The `Zone` of that name which this entry serves, if a manifest of the same source declares it.
@@ -187,8 +196,16 @@ fn declaration(inputs: &dyn Inputs, zone: &Name) -> Option<Inherited> {
     let text = |key: &str| manifest.spec.get(key).and_then(|node| node.as_str());
     Some(Inherited {
         ttl: text("ttl").and_then(|ttl| ttl.parse().ok()).filter(|ttl| *ttl <= MAX_TTL),
+        ignored: ignored(manifest, zone),
         has_apex: text("apex").is_some_and(|apex| apex.eq_ignore_ascii_case("true")),
     })
+}
+
+/// The rules of a zone declared elsewhere; what is wrong with them is told there.
+fn ignored(manifest: &Manifest, zone: &Name) -> Ignored {
+    let specs =
+        manifest.spec.get("ignore").and_then(|node| node.decode::<Each<IgnoreSpec>>(&manifest.file).0);
+    specs.map_or_else(Ignored::default, |specs| Ignored::of(manifest, &specs, zone, &mut Vec::new()))
 }
 
 fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Span) -> Problem {
@@ -209,6 +226,7 @@ struct Context<'a> {
     scope: Arc<Scope>,
     ttl: u32,
     has_apex: bool,
+    ignored: &'a Ignored,
 }
 
 /// The TTL of all records of a manifest. It cannot wait for an output: every record would have to wait too.

@@ -618,3 +618,28 @@ fn what_an_endpoint_says_to_others_is_an_error_or_a_warning_by_name() {
     check("{dnsName: a.example.com, recordType: A, targets: []}", true, "no targets");
     check("{dnsName: a.example.com, recordType: A, targets: [x]}", true, "not an IPv4 address");
 }
+
+#[test]
+fn what_is_declared_and_ignored_is_an_error_with_both_places() {
+    let zone = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  ignore:\n    - {name: \"*.k8s\"}\n    \
+                - {type: TXT, target: \"v=spf1*\"}\n    - {}\n  records:\n    - {name: a.k8s, type: A, values: [192.0.2.1]}\n    \
+                - {name: \"@\", type: TXT, values: [\"v=spf1 -all\"]}\n    - {name: www, type: A, values: [192.0.2.1]}\n";
+    let out = normalized(zone);
+    let problems = told(&out.problems);
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("7:7 a rule of `ignore` names nothing")), "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("9:7 a.k8s A is declared, and ignored")), "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("10:7 @ TXT is declared, and ignored")), "{problems:#?}");
+    let related: Vec<u32> =
+        out.problems.iter().flat_map(|p| &p.related).map(|(place, _)| place.line).collect();
+    assert_eq!(related, [5, 6]);
+    assert_eq!((out.resources.len(), out.ignored.len()), (2, 2), "the zone and www; two rules");
+
+    // The rules of a zone are rules for records declared elsewhere.
+    let set = "kind: RecordSet\nmetadata: {name: x}\nspec:\n  zone: example.com\n  records:\n    \
+               - {name: b.k8s, type: A, values: [192.0.2.1]}\n";
+    let inputs = TestInputs { siblings: vec![manifest(zone)], ..TestInputs::default() };
+    let out = normalize(&manifest(set), &inputs);
+    assert!(told(&out.problems)[0].contains("b.k8s A is declared, and ignored"), "{:?}", told(&out.problems));
+    assert!(out.resources.is_empty() && out.ignored.is_empty());
+}

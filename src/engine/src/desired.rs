@@ -19,6 +19,8 @@ pub struct Desired {
     pub scopes: BTreeMap<Scope, Vec<Resource>>,
     /// Scopes in which everything undeclared shall go.
     pub exclusive: BTreeSet<Scope>,
+    /// Rules about what others manage, by scope, in the words of the provider.
+    pub ignored: BTreeMap<Scope, Vec<Arc<str>>>,
     /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
     /// declared then.
     pub pinned: BTreeMap<(Scope, ResourceId), Arc<str>>,

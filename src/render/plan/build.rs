@@ -294,6 +294,7 @@ impl<'a> ScopeBuilder<'a> {
 
     fn foreign(&self, plan: &ScopePlan, foreign: &mut Foreign) {
         foreign.count += plan.foreign_count as usize;
+        foreign.ignored += plan.ignored_count as usize;
         if !self.options.show_foreign {
             return;
         }

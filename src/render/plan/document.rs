@@ -305,6 +305,9 @@ pub struct Warning {
 pub struct Foreign {
     /// How many there are.
     pub count: usize,
+    /// How many more are left to others because `ignore` of their zone names them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignored: usize,
     /// Which, where asked for; fewer than `count` where a scope needed no listing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ForeignResource>,

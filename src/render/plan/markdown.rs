@@ -44,6 +44,9 @@ pub fn markdown(document: &Document) -> String {
     if document.foreign.count > 0 {
         let _ = writeln!(out, "{} foreign, left alone\n", document.foreign.count);
     }
+    if document.foreign.ignored > 0 {
+        let _ = writeln!(out, "{} ignored, as their zones say\n", document.foreign.ignored);
+    }
     out.truncate(out.trim_end().len());
     out.push('\n');
     out

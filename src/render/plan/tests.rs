@@ -146,6 +146,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             documents: Vec::new(),
             foreign: Vec::new(),
             foreign_count: 0,
+            ignored_count: 0,
             conditions: Vec::new(),
             spent: Vec::new(),
             tracked: 0,

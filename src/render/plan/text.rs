@@ -55,6 +55,9 @@ pub fn text(document: &Document, options: &TextOptions) -> String {
         let hint = if options.show_foreign || options.is_push { "" } else { " (--show-foreign)" };
         out.line(&format!("{} foreign, left alone{hint}", document.foreign.count));
     }
+    if document.foreign.ignored > 0 {
+        out.line(&format!("{} ignored, as their zones say", document.foreign.ignored));
+    }
     out.out
 }
 

@@ -1,6 +1,6 @@
 //! Host configuration of a `type: cloudflare` entry.
 
-use crate::http::base_url;
+use crate::{http::base_url, ownership::Ownership};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -21,6 +21,10 @@ pub struct Config {
     #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
     #[schemars(with = "String")]
     pub timeout: Duration,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 fn default_url() -> String {
@@ -37,7 +41,13 @@ fn default_timeout() -> Duration {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { url: default_url(), account: None, marks: default_marks(), timeout: default_timeout() }
+        Config {
+            url: default_url(),
+            account: None,
+            marks: default_marks(),
+            timeout: default_timeout(),
+            ownership: Ownership::default(),
+        }
     }
 }
 

@@ -21,8 +21,9 @@ mod zones;
 pub use config::Config;
 
 use crate::{
-    export, kind, lint, merge,
+    export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -31,10 +32,10 @@ use bytes::Bytes;
 use client::Api;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want,
-    diff_by_compare, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want, diff_by_compare,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -103,8 +104,10 @@ pub fn connect(
     }
     let api = Api::new(&config, token)?;
     let kinds = Arc::new(kind::kinds());
+    let ownership = config.ownership.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    Ok(Arc::new(Backend { entry, instance, config, api, zones: Zones::default(), kinds }))
+    let backend = Backend { entry, instance, config, api, zones: Zones::default(), kinds };
+    ownership::around(Arc::new(backend), ownership)
 }
 
 #[async_trait]
@@ -147,10 +150,6 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

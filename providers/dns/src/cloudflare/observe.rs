@@ -15,7 +15,6 @@ use super::{
     zones::{self, Zone},
 };
 use crate::{
-    marker::{self, Marker},
     name,
     record::{self, RrSet},
 };
@@ -149,13 +148,9 @@ fn resources(read: &ZoneRead, scope: &Scope, instance: &str, desired: &[Resource
         .filter_map(|r| Some((&*r.id.0, Extra::parse(RrSet::decode(r.spec.bytes()?)?.extra))))
         .collect();
     let apex = record::zone_name(scope);
-    let mut markers: Vec<Marker> = Vec::new();
     let mut out = vec![Observed::new(record::zone_id(scope), record::ZONE)];
     for ((name, kind), records) in &read.sets {
         let id = record::id(name, kind);
-        if kind == "TXT" {
-            markers.extend(records.iter().find_map(|record| marker::read(name, &record.value)));
-        }
         let view = set::view(records, wanted.get(&*id.0));
         let mut observed = Observed::new(id, view.bytes);
         observed.owner = match set::owner(records, instance) {
@@ -165,7 +160,6 @@ fn resources(read: &ZoneRead, scope: &Scope, instance: &str, desired: &[Resource
         out.push(observed);
     }
     out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&markers, &mut out);
     out
 }
 

@@ -80,15 +80,28 @@ impl<'a> Collected<'a> {
         false
     }
 
-    /// Adds what has room; returns its index.
-    pub(super) fn add(&mut self, declared: Declared, spec: Spec, policy: PolicyId) -> usize {
+    /// Adds what has room; returns its index, or nothing where a rule of the zone leaves it to others.
+    pub(super) fn add(
+        &mut self,
+        declared: Declared,
+        spec: Spec,
+        policy: PolicyId,
+        problems: &mut Vec<Problem>,
+    ) -> Option<usize> {
         let id = record::id(declared.name.as_str(), declared.kind.word());
+        if let Some(place) = self.cx.ignored.place_of(&id, &spec) {
+            let name = relative(declared.name.as_str(), self.cx.zone.as_str());
+            let message = format!("{name} {} is declared, and ignored by its zone", declared.kind.word());
+            let problem = declared.site.error(message).related(place.clone(), "the rule that names it");
+            problems.push(problem.hint("remove the declaration, or narrow the rule of `ignore`"));
+            return None;
+        }
         let line = declared.site.through.unwrap_or(declared.site.span.line);
         let origin = self.cx.manifest.origin(Span { line, column: 1 });
         self.seen.insert(id.clone(), self.declared.len());
         self.declared.push(declared);
         self.resources.push(Resource { id, scope: self.cx.scope.clone(), spec, origin, policy });
-        self.resources.len() - 1
+        Some(self.resources.len() - 1)
     }
 
     /// What was added as `index`.

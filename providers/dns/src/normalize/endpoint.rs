@@ -44,9 +44,9 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
     for (name, list) in by_zone {
         let Ok(zone) = Name::zone(&name) else { continue };
         let scope = Arc::new(record::scope(inputs.entry(), &zone));
-        let Inherited { ttl, has_apex } = declaration(inputs, &zone).unwrap_or_default();
+        let Inherited { ttl, has_apex, ignored } = declaration(inputs, &zone).unwrap_or_default();
         let ttl = ttl.unwrap_or(DEFAULT_TTL);
-        let cx = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex };
+        let cx = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };
         let mut collected = Collected::new(&cx, list.len());
         records::declared(&cx, &Each(list), &mut collected, &mut out);
         let refused = collected.cname_conflicts(&mut out.problems);

@@ -268,7 +268,7 @@ impl Set {
         let declared = Declared { name: self.name, kind: self.kind, site, merge };
         if collected.has_room(&declared, problems) {
             let spec = Spec::known(record::encode_with(ttl, &extra, &mut self.values));
-            let _ = collected.add(declared, spec, policy);
+            let _ = collected.add(declared, spec, policy, problems);
         }
     }
 }

@@ -65,10 +65,8 @@ pub(super) fn declared<'l>(
         }
         let Some(spec) = content(cx, at, kind, problems) else { continue };
         let policy = if at.value.has_policy() { own_policy(cx, &at.value, problems) } else { base };
-        let index = collected.add(declared, spec, policy);
-        if at.value.reverse {
-            reversed.push((index, at));
-        }
+        let added = collected.add(declared, spec, policy, problems);
+        reversed.extend(added.filter(|_| at.value.reverse).map(|index| (index, at)));
     }
     reversed
 }

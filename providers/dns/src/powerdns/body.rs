@@ -2,7 +2,7 @@
 
 use super::{Backend, zone::ACCOUNT};
 use crate::{
-    rdata,
+    ownership, rdata,
     record::{self, RrSet},
 };
 use reconciled_provider::{Action, Error, Observed, Op};
@@ -87,7 +87,8 @@ impl Encoder<'_> {
 
     /// Our mark and the comments of others. Without marks the key is left out and the server keeps them all.
     fn comments(&self, item: &Item<'_>, out: &mut Vec<u8>) {
-        if !self.backend.config.marks {
+        let is_beside = item.action.op.desired().is_some_and(ownership::is_beside);
+        if !self.backend.config.marks || is_beside {
             return;
         }
         out.extend_from_slice(b",\"comments\":[{\"account\":");

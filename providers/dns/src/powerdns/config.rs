@@ -1,6 +1,6 @@
 //! Host configuration of a `type: powerdns` entry.
 
-use crate::http;
+use crate::{http, ownership::Ownership};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -28,6 +28,10 @@ pub struct Config {
     /// Name servers of zones created here whose manifest does not manage the apex.
     #[serde(default)]
     pub nameservers: Vec<String>,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 fn default_server() -> String {
@@ -56,6 +60,7 @@ impl Config {
             marks: default_marks(),
             max_body: default_max_body(),
             nameservers: Vec::new(),
+            ownership: Ownership::default(),
         }
     }
 

@@ -17,16 +17,16 @@ mod zone;
 
 pub use config::Config;
 
-use crate::{export, kind, lint, merge, normalize, record};
+use crate::{export, kind, merge, normalize, ownership, record};
 use async_trait::async_trait;
 use bytes::Bytes;
 use client::Client;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want,
-    diff_by_compare, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want, diff_by_compare,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -90,8 +90,9 @@ pub fn connect(
     let client = Client::new(&config, api_key)?;
     let kinds = Arc::new(kind::kinds());
     let limit = AtomicUsize::new(config.max_body);
+    let ownership = config.ownership.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    Ok(Arc::new(Backend { entry, instance, config, client, kinds, limit }))
+    ownership::around(Arc::new(Backend { entry, instance, config, client, kinds, limit }), ownership)
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].
@@ -140,10 +141,6 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

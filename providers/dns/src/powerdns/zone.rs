@@ -4,7 +4,6 @@
 //! memory once. Half an answer is an error.
 
 use crate::{
-    marker::{self, Marker},
     name,
     rdata::is_signer_type,
     record::{self, Collector},
@@ -50,7 +49,6 @@ pub(crate) fn parse_zone(
         zone: record::zone_name(scope),
         instance,
         resources: vec![Observed::new(record::zone_id(scope), record::ZONE)],
-        markers: Vec::new(),
         was_seen: false,
     };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -63,7 +61,6 @@ pub(crate) fn parse_zone(
     let version = if is_sound { token(serial) } else { Version::Unknown };
     let mut resources = records.resources;
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&records.markers, &mut resources);
     Ok(ZoneRead { serial, version, resources })
 }
 
@@ -71,7 +68,6 @@ struct Records<'i> {
     zone: String,
     instance: &'i str,
     resources: Vec<Observed>,
-    markers: Vec<Marker>,
     was_seen: bool,
 }
 
@@ -116,9 +112,6 @@ impl Records<'_> {
         let name = name::observed(&set.name);
         for record in set.records {
             collector.add(&set.kind, record.content, record.disabled);
-        }
-        if set.kind == "TXT" {
-            self.markers.extend(collector.values().iter().find_map(|value| marker::read(&name, value)));
         }
         let mut observed = Observed::new(record::id(&name, &set.kind), collector.finish(set.ttl));
         let (marks, others): (Vec<_>, Vec<_>) = set.comments.into_iter().partition(|c| c.account == ACCOUNT);
@@ -234,13 +227,13 @@ mod tests {
                 (
                     "a-k.example.com./TXT",
                     "60\n\"heritage=external-dns,external-dns/owner=k8s\"",
-                    other("externaldns/k8s")
+                    Owner::Unmarked
                 ),
                 ("a.example.com./LOC", "60\n51 30 12.748 N 0 W", Owner::Unmarked),
                 ("example.com.", "zone", Owner::Unmarked),
                 ("example.com./NS", "3600\nns1.example.org.", Owner::System),
                 ("example.com./SOA", "3600\na. h. 1 2 3 4", Owner::System),
-                ("k.example.com./A", "60\n192.0.2.5", other("externaldns/k8s")),
+                ("k.example.com./A", "60\n192.0.2.5", Owner::Unmarked),
                 ("www.example.com./A", "60\n192.0.2.1\n192.0.2.2", Owner::Ours),
                 ("x.example.com./TXT", "60\n(disabled) \"a\\\"bc\"", other("dns2")),
             ]

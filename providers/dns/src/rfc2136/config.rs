@@ -1,6 +1,7 @@
 //! Host configuration of a `type: rfc2136` entry.
 
 use super::tsig::Key;
+use crate::ownership::Ownership;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::{net::IpAddr, time::Duration};
@@ -18,6 +19,10 @@ pub struct Config {
     /// Largest message in octets, at most 65535. What does not fit is sent in several.
     #[serde(default = "default_max_message")]
     pub max_message: usize,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 /// The keys that messages are signed with.
@@ -40,7 +45,12 @@ fn default_max_message() -> usize {
 impl Config {
     /// A configuration that says only where the server is.
     pub fn new(server: impl Into<String>) -> Config {
-        Config { server: server.into(), timeout: default_timeout(), max_message: default_max_message() }
+        Config {
+            server: server.into(),
+            timeout: default_timeout(),
+            max_message: default_max_message(),
+            ownership: Ownership::default(),
+        }
     }
 
     /// Host and port of the server.

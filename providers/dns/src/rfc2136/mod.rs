@@ -22,8 +22,9 @@ pub use config::{Config, Keys};
 pub use tsig::{Algorithm, FUDGE, Key};
 
 use crate::{
-    export, kind, lint, merge,
+    export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -32,10 +33,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -87,7 +87,9 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     keys.update.validate()?;
     keys.transfer.validate()?;
     let kinds = Arc::new(kind::kinds());
-    Ok(Arc::new(Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() }))
+    let ownership = config.ownership.clone();
+    let backend = Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() };
+    ownership::around(Arc::new(backend), ownership)
 }
 
 impl Backend {
@@ -164,10 +166,6 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

@@ -12,7 +12,6 @@ use super::{
     tsig::Verifier,
 };
 use crate::{
-    marker::{self, Marker},
     name,
     rdata::{is_signer_type, octets},
     record::{self, Collector},
@@ -158,7 +157,6 @@ pub(crate) fn zone_of(scope: &Scope) -> Result<(Name, String), Error> {
 struct Records<'z> {
     zone: &'z str,
     list: Vec<(ResourceId, u32, String)>,
-    markers: Vec<Marker>,
 }
 
 impl Sink for Records<'_> {
@@ -176,9 +174,6 @@ impl Sink for Records<'_> {
                 continue;
             }
             let value = octets::decode(found.number, response.octets, found.start, found.end);
-            if kind == "TXT" {
-                self.markers.extend(marker::read(&name, &value));
-            }
             self.list.push((record::id(&name, &kind), found.ttl, value));
         }
         Ok(())
@@ -190,7 +185,7 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
     let doing = format!("read zone {}", scope.name);
     let (zone, text) = zone_of(scope)?;
     let mut connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
-    let mut records = Records { zone: &text, list: Vec::new(), markers: Vec::new() };
+    let mut records = Records { zone: &text, list: Vec::new() };
     let soa = match connection.transfer(&zone, &text, &mut records, &doing).await {
         Ok(soa) => soa,
         Err(error) => {
@@ -211,7 +206,6 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
     let mut resources = resources(records.list, &text);
     resources.push(Observed { owner: Owner::System, ..Observed::new(record::zone_id(scope), record::ZONE) });
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&records.markers, &mut resources);
     Ok(Observation { covered: Focus::All, complete: true, version: soa.version(), resources })
 }
 

@@ -1,5 +1,6 @@
 //! Host configuration of a `type: route53` entry.
 
+use crate::ownership::Ownership;
 use reconciled_provider::{Error, SecretRef};
 use serde::Deserialize;
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub struct Config {
     #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
     #[schemars(with = "String")]
     pub timeout: Duration,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 fn default_url() -> String {
@@ -46,6 +51,7 @@ impl Default for Config {
             private: false,
             create_zones: false,
             timeout: default_timeout(),
+            ownership: Ownership::default(),
         }
     }
 }

@@ -17,8 +17,9 @@ mod xml;
 pub use config::{Config, Credentials};
 
 use crate::{
-    export, kind, lint, merge,
+    export, kind, merge,
     normalize::{self, Served},
+    ownership,
     rdata::Type,
     record,
 };
@@ -27,10 +28,9 @@ use bytes::Bytes;
 use client::Api;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -92,7 +92,8 @@ pub(crate) struct Backend {
 pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<Arc<dyn Provider>, Error> {
     let api = Api::new(&config, credentials)?;
     let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
-    Ok(Arc::new(Backend { entry, config, api, kinds, zones: Mutex::default() }))
+    let ownership = config.ownership.clone();
+    ownership::around(Arc::new(Backend { entry, config, api, kinds, zones: Mutex::default() }), ownership)
 }
 
 #[async_trait]
@@ -135,10 +136,6 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

@@ -9,11 +9,7 @@ use super::{
     client::{Refusal, Said},
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
-use crate::{
-    marker, name, rdata,
-    rdata::is_signer_type,
-    record::{self, RrSet},
-};
+use crate::{name, rdata, rdata::is_signer_type, record};
 use reconciled_provider::{
     Cx, Error, Focus, Found, Observation, Observed, Owner, Scope, Version, Want, address::glob,
     problem::did_you_mean,
@@ -223,13 +219,9 @@ async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeM
 
 fn resources(sets: &BTreeMap<Key, Set>, scope: &Scope) -> Vec<Observed> {
     let apex = record::zone_name(scope);
-    let (mut out, mut markers) = (vec![Observed::new(record::zone_id(scope), record::ZONE)], Vec::new());
+    let mut out = vec![Observed::new(record::zone_id(scope), record::ZONE)];
     for ((name, kind), set) in sets {
         let bytes = set.bytes();
-        if kind == "TXT" {
-            let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
-            markers.extend(values.iter().find_map(|value| marker::read(name, value)));
-        }
         let mut observed = Observed::new(record::id(name, kind), bytes);
         if is_signer_type(kind) || (*name == apex && matches!(kind.as_str(), "SOA" | "NS")) {
             observed.owner = Owner::System;
@@ -237,7 +229,6 @@ fn resources(sets: &BTreeMap<Key, Set>, scope: &Scope) -> Vec<Observed> {
         out.push(observed);
     }
     out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&markers, &mut out);
     out
 }
 

@@ -1,5 +1,6 @@
 //! Host configuration of a `type: webhook` entry.
 
+use crate::ownership::Ownership;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -32,6 +33,10 @@ pub struct Config {
     #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
     #[schemars(with = "String")]
     pub timeout: Duration,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 fn default_url() -> String {
@@ -54,6 +59,7 @@ impl Config {
             txt: TxtForm::default(),
             max_changes: default_max_changes(),
             timeout: default_timeout(),
+            ownership: Ownership::default(),
         }
     }
 

@@ -21,8 +21,9 @@ pub use config::{Config, TxtForm};
 use crate::{
     export,
     kind::{self, RecordSpec},
-    lint, merge,
+    merge,
     normalize::{self, Served},
+    ownership,
     rdata::{Refusal, Type},
     record,
 };
@@ -32,9 +33,9 @@ use client::Remote;
 use futures_core::stream::BoxStream;
 use observe::Snapshot;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -79,7 +80,8 @@ pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> 
     let remote = Remote::new(&config)?;
     let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
     let (heard, snapshot) = (Mutex::default(), Mutex::default());
-    Ok(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }))
+    let ownership = config.ownership.clone();
+    ownership::around(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }), ownership)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.
@@ -162,10 +164,6 @@ impl Observer for Backend {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

@@ -12,11 +12,7 @@ use super::{
     endpoint::{self, Key, Set},
     filter::Filter,
 };
-use crate::{
-    marker, name,
-    normalize::DEFAULT_TTL,
-    record::{self, RrSet},
-};
+use crate::{name, normalize::DEFAULT_TTL, record};
 use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Focus, Found, Hash, Observation, Observed, Scope, Version, Want, address::glob,
@@ -156,18 +152,13 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
 
 /// The sets as resources; `ttl` is that of sets of which the provider tells none.
 fn resources(sets: &BTreeMap<Key, Set>, ttl: u32) -> Vec<Observed> {
-    let (mut out, mut markers) = (Vec::with_capacity(sets.len()), Vec::new());
+    let mut out = Vec::with_capacity(sets.len());
     for ((name, kind), set) in sets {
         let id = record::id(name, kind);
         let bytes = set.bytes(ttl);
-        if kind == "TXT" {
-            let values = RrSet::decode(&bytes).map(|set| set.values).unwrap_or_default();
-            markers.extend(values.iter().find_map(|value| marker::read(name, value)));
-        }
         out.push(Observed::new(id, bytes));
     }
     out.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&markers, &mut out);
     out
 }
 

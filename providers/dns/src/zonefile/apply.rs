@@ -19,7 +19,7 @@ use super::{
     write,
 };
 use crate::{
-    merge,
+    merge, ownership,
     rdata::soa_serial,
     record::{self, RrSet},
 };
@@ -181,13 +181,14 @@ impl Draft {
             for (action, kind) in list {
                 replaced.insert((name, kind));
                 let Some(set) = set(action) else { continue };
+                let is_ours = !action.op.desired().is_some_and(ownership::is_beside);
                 added.extend(set.values.iter().map(|value| Entry {
                     name: (*name).into(),
                     ttl: set.ttl,
                     kind: (*kind).into(),
                     content: write::content(kind, value, serial).into(),
                     origin: None,
-                    mark: backend.config.marks.then(|| backend.instance.as_ref().into()),
+                    mark: (backend.config.marks && is_ours).then(|| backend.instance.as_ref().into()),
                 }));
             }
         }

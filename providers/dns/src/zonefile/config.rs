@@ -1,5 +1,6 @@
 //! Host configuration of a `type: zonefile` entry.
 
+use crate::ownership::Ownership;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
@@ -27,6 +28,10 @@ pub struct Config {
     #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
     #[schemars(with = "String")]
     pub timeout: Duration,
+    /// What the entry knows of marks in TXT records; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub ownership: Ownership,
 }
 
 fn default_marks() -> bool {
@@ -47,6 +52,7 @@ impl Config {
             marks: default_marks(),
             nameservers: Vec::new(),
             timeout: default_timeout(),
+            ownership: Ownership::default(),
         }
     }
 

@@ -15,15 +15,14 @@ mod write;
 pub use config::Config;
 pub(crate) use parse::{Entry, included};
 
-use crate::{export, kind, lint, merge, normalize, record};
+use crate::{export, kind, merge, normalize, ownership, record};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer,
-    Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
+    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,8 +62,9 @@ pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provi
     config.validate()?;
     apply::validate_instance(instance)?;
     let kinds = Arc::new(kind::kinds());
+    let ownership = config.ownership.of(instance);
     let backend = Backend { entry: entry.into(), instance: instance.into(), config, kinds };
-    Ok(Arc::new(Files(Arc::new(backend))))
+    ownership::around(Arc::new(Files(Arc::new(backend))), ownership)
 }
 
 /// The provider; what it holds is shared with the threads that read files.
@@ -126,10 +126,6 @@ impl Observer for Files {
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         Ok(export::export(&self.0.entry, found))
-    }
-
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        lint::lint(scope, declared, exclusive)
     }
 
     fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {

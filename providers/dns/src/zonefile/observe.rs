@@ -5,7 +5,6 @@ use super::{
     parse::{Entry, parse},
 };
 use crate::{
-    marker::{self, Marker},
     rdata::is_signer_type,
     record::{self, Collector},
 };
@@ -144,15 +143,7 @@ pub(crate) fn observe(backend: &Backend, scope: &Scope) -> Result<Observation, E
     let zone = if file.is_reload_pending { RELOAD_PENDING } else { record::ZONE };
     resources.push(Observed::new(record::zone_id(scope), zone));
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    marker::apply(&markers(&entries), &mut resources);
     Ok(Observation { covered: Focus::All, complete: true, version: file.version(), resources })
-}
-
-fn markers(entries: &[Entry]) -> Vec<Marker> {
-    let texts = entries.iter().filter(|entry| &*entry.kind == "TXT");
-    texts
-        .filter_map(|entry| marker::read(&entry.name, &crate::rdata::observed("TXT", &entry.content)))
-        .collect()
 }
 
 /// The RRsets of a file, unsorted.

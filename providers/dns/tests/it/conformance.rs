@@ -10,7 +10,10 @@ use crate::{
     world,
 };
 use async_trait::async_trait;
-use reconciled_dns::zonefile;
+use reconciled_dns::{
+    ownership::{Naming, TxtMarks},
+    zonefile,
+};
 use reconciled_provider::{Cx, Provider, ResourceId, Scope};
 use reconciled_testkit::conformance::{Sample, Subject, run};
 use std::{fs, path::PathBuf, sync::Arc};
@@ -115,7 +118,7 @@ impl Subject for Server {
 }
 
 /// Zone files in a scratch directory.
-struct Files(tempfile::TempDir);
+struct Files(tempfile::TempDir, Option<TxtMarks>);
 
 impl Files {
     fn path(&self, scope: &Scope) -> PathBuf {
@@ -157,6 +160,8 @@ impl Subject for Files {
         let check = format!("test ! -e {0} || (rm {0}; exit 1)", refusal.display());
         config.check = ["sh", "-c", &check].map(String::from).into();
         config.reload = vec!["true".into()];
+        config.marks = self.1.is_none();
+        config.ownership.marks = self.1.clone();
         zonefile::open("test", instance, config).unwrap()
     }
     fn cx(&self) -> Cx {
@@ -194,6 +199,7 @@ impl Subject for Files {
 struct Updated {
     server: Dnsd,
     max_message: usize,
+    marks: Option<TxtMarks>,
 }
 
 /// Scopes that a run of the suite uses at most.
@@ -202,7 +208,7 @@ const SCOPES: usize = 800;
 impl Updated {
     async fn start(kind: Kind, max_message: usize) -> Updated {
         let zones: Vec<String> = (0..SCOPES).map(|number| format!("zone-{number}.example")).collect();
-        Updated { server: Dnsd::start(kind, &zones).await, max_message }
+        Updated { server: Dnsd::start(kind, &zones).await, max_message, marks: None }
     }
 }
 
@@ -215,8 +221,11 @@ impl Subject for Updated {
     fn has_scopes(&self) -> bool {
         true
     }
-    async fn connect(&self, _: &Scope, _: &str) -> Arc<dyn Provider> {
-        dnsd::provider_with(&self.server.address(), |config, _| config.max_message = self.max_message)
+    async fn connect(&self, _: &Scope, instance: &str) -> Arc<dyn Provider> {
+        dnsd::provider_with(&self.server.address(), |config, _| {
+            config.max_message = self.max_message;
+            (config.ownership.instance, config.ownership.marks) = (instance.into(), self.marks.clone());
+        })
     }
     fn cx(&self) -> Cx {
         self.server.cx()
@@ -241,6 +250,31 @@ impl Subject for Updated {
     fn secrets(&self) -> Vec<String> {
         vec![dnsd::SECRET.into()]
     }
+}
+
+/// Marks in TXT records, with a place for those of the zone itself.
+fn txt_marks() -> Option<TxtMarks> {
+    Some(TxtMarks { naming: Naming::new("%{record_type}-own.", "", "").unwrap(), key: None })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zone_files_with_marks_in_txt_records_keep_every_law() {
+    let report = run(&Files(tempfile::tempdir().unwrap(), txt_marks())).await;
+    report.assert_holds_but_skips(&["no_secret_is_printed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_bind_with_marks_in_txt_records_keep_every_law() {
+    let mut updated = Updated::start(Kind::Bind, 65_535).await;
+    updated.marks = txt_marks();
+    run(&updated).await.assert_holds_but_skips(&["a_refused_write_had_no_effect_and_says_so"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updates_of_bind_with_marks_and_little_room_keep_every_law() {
+    let mut updated = Updated::start(Kind::Bind, 1_000).await;
+    updated.marks = txt_marks();
+    run(&updated).await.assert_holds_but_skips(&["a_refused_write_had_no_effect_and_says_so"]);
 }
 
 /// No marks over DNS, and a server refuses no write on request.
@@ -427,6 +461,6 @@ async fn powerdns_keeps_every_law_when_each_name_takes_a_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zone_files_keep_every_law() {
-    let report = run(&Files(tempfile::tempdir().unwrap())).await;
+    let report = run(&Files(tempfile::tempdir().unwrap(), None)).await;
     report.assert_holds_but_skips(&["no_secret_is_printed"]);
 }

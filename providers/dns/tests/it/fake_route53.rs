@@ -46,7 +46,13 @@ pub(crate) fn start() -> Fake<Route53> {
 
 /// A provider of the fake.
 pub(crate) fn provider(fake: &Fake<Route53>) -> Arc<dyn Provider> {
-    let config = Config { url: fake.url.clone(), create_zones: true, ..Config::default() };
+    provider_with(fake, |_| {})
+}
+
+/// A provider whose configuration `change` changes.
+pub(crate) fn provider_with(fake: &Fake<Route53>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
+    let mut config = Config { url: fake.url.clone(), create_zones: true, ..Config::default() };
+    change(&mut config);
     let key = || SecretRef::Named("key".into());
     let credentials = Credentials { access_key_id: key(), secret_access_key: key(), session_token: None };
     connect("test", config, credentials).unwrap()

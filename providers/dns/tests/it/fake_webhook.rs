@@ -46,7 +46,14 @@ pub(crate) fn start() -> Fake<Webhook> {
 
 /// A provider of the fake.
 pub(crate) fn provider(fake: &Fake<Webhook>) -> Arc<dyn Provider> {
-    connect("test", Config::new(&fake.url)).unwrap()
+    provider_with(fake, |_| {})
+}
+
+/// A provider whose configuration `change` changes.
+pub(crate) fn provider_with(fake: &Fake<Webhook>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
+    let mut config = Config::new(&fake.url);
+    change(&mut config);
+    connect("test", config).unwrap()
 }
 
 fn key(endpoint: &Value) -> Key {

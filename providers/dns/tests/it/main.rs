@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod broken;
+mod claims;
 mod cloudflare;
 mod conformance;
 mod dnsd;
@@ -10,6 +11,7 @@ mod fake;
 mod fake_cloudflare;
 mod fake_route53;
 mod fake_webhook;
+mod ownership;
 mod pdns;
 mod powerdns;
 mod relay;

@@ -132,6 +132,8 @@ pub struct ScopePlan {
     pub foreign: Vec<(ResourceId, Option<Arc<str>>)>,
     /// How many foreign resources there are, also when they were not listed.
     pub foreign_count: u32,
+    /// How many resources are left to others because a rule says so.
+    pub ignored_count: u32,
     /// What keeps resources from being in sync.
     pub conditions: Vec<Condition>,
     /// Consents that the steps use up.
@@ -180,6 +182,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         documents: Vec::new(),
         foreign: Vec::new(),
         foreign_count: 0,
+        ignored_count: 0,
         conditions: Vec::new(),
         spent: Vec::new(),
         tracked: input.memory.rows.len(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
-    Address, Deletion, Focus, Identity, Marking, Observed, Owner, Resource, ResourceId,
+    Address, Deletion, Focus, Identity, LeftAlone, Marking, Observed, Owner, Resource, ResourceId,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -33,6 +33,10 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
             None if whole => gone(planner, row, out),
             None => {}
             Some(_) if row.deletion == Deletion::Abandon && !is_claim => {
+                out.steps.push(step(planner, Change::Forget, row, None))
+            }
+            // It is left to others from now on.
+            Some(observed) if !is_claim && left_alone(planner, observed) == Some(LeftAlone::Ignored) => {
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
             Some(observed) if whole => delete(planner, row, observed, out),
@@ -208,13 +212,25 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
             Owner::Other(other) => Some(other.clone()),
             _ => None,
         };
-        if exclusive && whole && marked.is_none() && input.policy == EntryPolicy::Sync {
+        let left = left_alone(planner, observed);
+        if left == Some(LeftAlone::Ignored) {
+            out.ignored_count += 1;
+            continue;
+        }
+        let may_go = marked.is_none() && left.is_none();
+        if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
             out.steps.push(foreign_delete(planner, observed));
             continue;
         }
         out.foreign.push((observed.id.clone(), marked));
     }
     out.foreign_count = out.foreign.len() as u32;
+}
+
+/// Whether what nobody declares is left to others, and why.
+fn left_alone(planner: &Planner<'_>, observed: &Observed) -> Option<LeftAlone> {
+    let rules = planner.input.desired.ignored.get(planner.input.scope).map_or(&[][..], Vec::as_slice);
+    planner.input.provider.left_alone(rules, observed)
 }
 
 fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{ConditionKind, Consent, Row, RowState};
 use reconciled_provider::{
-    Address, Adopt, Delta, FieldChange, Marking, Observed, Owner, Resource, ResourceId, Spec,
+    Address, Adopt, Delta, FieldChange, OWNER_FIELD, Observed, Owner, Resource, ResourceId, Spec,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ impl Planner<'_> {
         }
         let row = self.row(&desired.id);
         let observed = self.seen.get(&desired.id);
-        if let Some(other) = observed.and_then(|o| self.kept_by(desired, o)) {
+        if let Some(other) = observed.and_then(|o| self.kept_by(desired, row, o)) {
             out.conditions.push(management_conflict(desired, address, other));
             return;
         }
@@ -87,7 +87,7 @@ impl Planner<'_> {
             } else if self.has_drifted(&desired.id) {
                 out.as_declared.push(desired.id.clone());
             }
-            match taken && self.marks() {
+            match taken {
                 true => self.write_mark(desired, Some(row), observed, address, out),
                 false => self.in_sync(desired, row, observed, address, out),
             }
@@ -104,6 +104,7 @@ impl Planner<'_> {
                 let mut step = self.change(desired, Some(row), observed, delta, address);
                 if taken {
                     step.reason = Reason::Adopt;
+                    self.change_owner(&mut step, observed);
                 }
                 self.push(step, desired, out);
             }
@@ -221,7 +222,7 @@ impl Planner<'_> {
             return;
         }
         if matches!(difference, Difference::Same | Difference::Ignored) {
-            if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) && self.marks() {
+            if matches!(observed.owner, Owner::Other(_)) && !self.is_shared(desired) {
                 return self.write_mark(desired, None, observed, address, out);
             }
             let mut step = self.step(Change::Adopt, desired, None, Some(observed), address);
@@ -254,6 +255,9 @@ impl Planner<'_> {
         };
         if agreed || always {
             step.reason = Reason::Adopt;
+            if !self.is_shared(desired) {
+                self.change_owner(&mut step, observed);
+            }
         }
         self.push(step, desired, out);
     }
@@ -269,11 +273,16 @@ impl Planner<'_> {
     ) {
         let mut step = self.step(Change::Update, desired, row, Some(observed), address);
         step.reason = Reason::Adopt;
-        if let Owner::Other(other) = &observed.owner {
-            let ours = Some("this instance".to_string());
-            step.fields = vec![FieldChange::text("owner", Some(other.to_string()), ours)];
-        }
+        self.change_owner(&mut step, observed);
         self.push(step, desired, out);
+    }
+
+    /// Says in the step that another owner's mark goes: to the person who reads the plan, and to the provider.
+    fn change_owner(&self, step: &mut Step, observed: &Observed) {
+        let Owner::Other(other) = &observed.owner else { return };
+        let field = FieldChange::text(OWNER_FIELD, Some(other.to_string()), Some("this instance".into()));
+        step.fields.push(field.clone());
+        step.work.delta.fields.push(field);
     }
 
     fn tracked_but_missing(&self, desired: &Resource, row: &Row, address: Address, out: &mut ScopePlan) {
@@ -330,11 +339,6 @@ impl Planner<'_> {
         policy.ignore.iter().any(|path| &**path == "*")
     }
 
-    /// True when a write puts our mark in place of another.
-    fn marks(&self) -> bool {
-        self.input.provider.info().marking == Marking::Native
-    }
-
     /// True when values of others stay beside ours: nobody's mark says whose the whole is.
     fn is_shared(&self, desired: &Resource) -> bool {
         let input = self.input;
@@ -349,10 +353,17 @@ impl Planner<'_> {
     }
 
     /// Whose mark keeps us from changing what was seen, if any does.
-    fn kept_by<'o>(&self, desired: &Resource, observed: &'o Observed) -> Option<&'o Arc<str>> {
+    ///
+    /// What a manifest says counts once: what was ours and got somebody else's mark since needs a new consent.
+    fn kept_by<'o>(
+        &self,
+        desired: &Resource,
+        row: Option<&Row>,
+        observed: &'o Observed,
+    ) -> Option<&'o Arc<str>> {
         let Owner::Other(other) = &observed.owner else { return None };
         let policy = self.input.desired.policies.get(desired.policy);
-        let declared = matches!(&policy.adopt, Adopt::From(from) if from == other);
+        let declared = row.is_none() && matches!(&policy.adopt, Adopt::From(from) if from == other);
         let named = matches!(self.consent(&desired.id), Some(Consent::Adopt { from: Some(from), .. }) if from == other);
         let agreed = named && self.is_agreed(desired, observed);
         (!declared && !agreed && !self.is_shared(desired)).then_some(other)

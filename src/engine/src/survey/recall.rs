@@ -12,12 +12,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// What was seen of a scope.
+type Seen = (Scope, Arc<Observation>);
+
 /// Whole observations by scope; clones share them. The default keeps none.
 #[derive(Clone, Debug, Default)]
 pub struct Recall {
     most: usize,
     /// The one used last comes last.
-    kept: Arc<Mutex<VecDeque<(Scope, Arc<Observation>)>>>,
+    kept: Arc<Mutex<VecDeque<Seen>>>,
 }
 
 impl Recall {

@@ -15,7 +15,7 @@
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
-//! exclusive      target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
+//! exclusive      rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! word ID WORD                                          (a guard word of the provider)
@@ -308,6 +308,9 @@ impl Case {
                     None => Consent::Barred,
                 };
                 self.place(scope).memory.consents.push((line.at(1).into(), word));
+            }
+            "rule" => {
+                self.desired.ignored.entry(scope.clone()).or_default().push(line.at(1).into());
             }
             "exclusive" => {
                 self.desired.exclusive.insert(scope.clone());

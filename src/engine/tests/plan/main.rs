@@ -61,6 +61,7 @@ scenarios! {
         consent_to_another_instance_is_void_once_the_resource_moved,
         consent_names_one_other_instance_and_no_third,
         adopt_from_in_the_manifest_takes_over_what_that_tool_marked,
+        adopt_from_in_the_manifest_counts_once,
         consent_adopts_what_was_shown,
         consent_is_void_once_the_resource_moved,
         consent_is_spent_once_the_resource_is_tracked_not_before,
@@ -73,6 +74,8 @@ scenarios! {
         our_own_mark_without_a_row_needs_no_consent,
         shared_values_are_changed_beside_the_mark_of_another,
         foreign_resources_are_counted_and_left_alone,
+        what_was_ours_and_a_rule_names_now_is_let_go,
+        what_a_rule_names_is_neither_pruned_nor_listed,
     }
     deletion {
         last_applied_abandon_forgets,

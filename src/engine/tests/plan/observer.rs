@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use reconciled_provider::{
-    Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, Manifest, Merged,
-    Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked,
-    Version, Want, diff_by_compare,
+    Claim, Cx, Delta, Deltas, Error, FieldChange, Found, Health, Hint, Inputs, Kinds, LeftAlone, Manifest,
+    Merged, Normalized, Observation, Observed, Observer, ProviderInfo, Resource, ResourceId, Scope, Slot,
+    Tracked, Version, Want, diff_by_compare,
 };
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{
@@ -56,6 +56,14 @@ impl Observer for Spoken {
     }
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         self.reference.observe(cx, want).await
+    }
+    /// A rule is a pattern of ids; what begins with `_acme` is left alone by custom.
+    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+        let fits = |rule: &Arc<str>| reconciled_provider::address::glob(rule, &observed.id.0);
+        if rules.iter().any(fits) {
+            return Some(LeftAlone::Ignored);
+        }
+        observed.id.0.starts_with("_acme").then_some(LeftAlone::Custom)
     }
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         let mut delta = self.reference.compare(desired, observed)?;

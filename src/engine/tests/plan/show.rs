@@ -56,6 +56,9 @@ fn scope(out: &mut String, plan: &ScopePlan, known: bool) {
         ("spent", plan.spent.iter().map(ToString::to_string).collect()),
         ("looked at since", plan.looked.iter().map(ToString::to_string).collect()),
     ];
+    if plan.ignored_count > 0 {
+        writeln!(out, "  ignored: {}", plan.ignored_count).unwrap();
+    }
     for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
         writeln!(out, "  {name}: {}", ids(list)).unwrap();
     }

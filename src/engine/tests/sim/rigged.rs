@@ -94,6 +94,9 @@ impl Observer for Rigged {
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         self.inner.diff(cx, want, seen).await
     }
+    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+        self.inner.left_alone(rules, observed)
+    }
     fn tells_health(&self) -> bool {
         self.inner.tells_health()
     }

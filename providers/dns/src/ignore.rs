@@ -1,0 +1,151 @@
+//! `ignore` of a zone: records that others manage, by name, type and data.
+//!
+//! Guarantees: what a rule names is neither changed nor pruned; declaring it is an error with both places. An ACME
+//! challenge that nobody declares is never pruned either, rule or not: somebody waits for a certificate.
+//! Deliberately not done: ignoring single values. A rule on data leaves the whole RRset alone.
+
+use crate::{
+    kind::IgnoreSpec,
+    name::Name,
+    rdata::{self, Type},
+    record::{self, RrSet},
+};
+use reconciled_provider::{At, Each, LeftAlone, Manifest, Place, Problem, ResourceId, Spec, address::glob};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A rule with patterns of canonical text; what is left out fits everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Rule {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl Rule {
+    fn of(spec: &IgnoreSpec, zone: &Name) -> Rule {
+        let absolute = |name: &String| {
+            let name = name.to_ascii_lowercase();
+            match name.as_str() {
+                "@" => zone.as_str().to_owned(),
+                name if name.ends_with('.') => name.to_owned(),
+                name => format!("{name}.{zone}"),
+            }
+        };
+        Rule {
+            name: spec.name.as_ref().map(absolute),
+            kind: spec.kind.as_ref().map(|kind| kind.to_ascii_uppercase()),
+            target: spec.target.clone(),
+        }
+    }
+
+    fn fits(&self, id: &ResourceId, bytes: Option<&[u8]>) -> bool {
+        let Some((name, kind)) = record::parts(id) else { return false };
+        self.name.as_ref().is_none_or(|pattern| glob(pattern, name))
+            && self.kind.as_ref().is_none_or(|pattern| glob(pattern, kind))
+            && self.target.as_ref().is_none_or(|pattern| {
+                let set = bytes.and_then(RrSet::decode);
+                set.is_some_and(|set| set.values.iter().any(|value| fits_data(pattern, kind, value)))
+            })
+    }
+}
+
+/// Data as manifests write them, so TXT without quotes; names with or without the dot at the end.
+fn fits_data(pattern: &str, kind: &str, value: &str) -> bool {
+    let value = record::without_ttl(value);
+    let written = Type::of(kind).and_then(|kind| rdata::for_manifest(kind, value));
+    let text = written.as_deref().unwrap_or(value);
+    glob(pattern, text) || text.strip_suffix('.').is_some_and(|text| glob(pattern, text))
+}
+
+/// The rules of a zone, for its own normalization.
+#[derive(Default)]
+pub(crate) struct Ignored {
+    rules: Vec<(Rule, Place)>,
+}
+
+impl Ignored {
+    /// The rules that `manifest` writes for `zone`; what is wrong with them is a problem of that manifest.
+    pub(crate) fn of(
+        manifest: &Manifest,
+        specs: &Each<IgnoreSpec>,
+        zone: &Name,
+        problems: &mut Vec<Problem>,
+    ) -> Ignored {
+        let mut rules = Vec::new();
+        for At { value, span, .. } in specs.iter() {
+            if value.name.is_none() && value.kind.is_none() && value.target.is_none() {
+                let problem = manifest.error(*span, "a rule of `ignore` names nothing");
+                problems.push(problem.hint("write at least one of `name`, `type` and `target`"));
+                continue;
+            }
+            let place = Place { file: manifest.file.path.clone(), line: span.line, column: span.column };
+            rules.push((Rule::of(value, zone), place));
+        }
+        Ignored { rules }
+    }
+
+    /// The rules as text, for the engine to hand back.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = Arc<str>> {
+        self.rules.iter().filter_map(|(rule, _)| serde_json::to_string(rule).ok()).map(Arc::from)
+    }
+
+    /// Where a rule stands that names this declared record.
+    pub(crate) fn place_of(&self, id: &ResourceId, spec: &Spec) -> Option<&Place> {
+        self.rules.iter().find(|(rule, _)| rule.fits(id, spec.bytes())).map(|(_, place)| place)
+    }
+}
+
+/// Whether a record that nobody declares is left to others, and why.
+pub fn left_alone(rules: &[Arc<str>], id: &ResourceId, bytes: &[u8]) -> Option<LeftAlone> {
+    let fits =
+        |text: &Arc<str>| serde_json::from_str::<Rule>(text).is_ok_and(|rule| rule.fits(id, Some(bytes)));
+    if rules.iter().any(fits) {
+        return Some(LeftAlone::Ignored);
+    }
+    let (name, kind) = record::parts(id)?;
+    let is_challenge = name.starts_with("_acme-challenge.") && matches!(kind, "TXT" | "CNAME" | "NS");
+    is_challenge.then_some(LeftAlone::Custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: (&str, &str, &str), id: &str, value: &str, fits: bool) {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let spec = IgnoreSpec { name: some(rule.0), kind: some(rule.1), target: some(rule.2) };
+        let rule = Rule::of(&spec, &Name::zone("example.com").unwrap());
+        let text: Arc<str> = serde_json::to_string(&rule).unwrap().into();
+        let found = left_alone(&[text], &id.into(), format!("300\n{value}").as_bytes());
+        assert_eq!(found == Some(LeftAlone::Ignored), fits, "{rule:?} {id} {value}");
+    }
+
+    #[test]
+    fn a_rule_is_by_name_type_and_data_and_all_of_it_has_to_fit() {
+        let (www, apex) = ("www.example.com./A", "example.com./TXT");
+        check(("www", "", ""), www, "192.0.2.1", true);
+        check(("WWW.Example.com.", "a", ""), www, "192.0.2.1", true);
+        check(("*", "", ""), www, "192.0.2.1", true);
+        check(("*", "", ""), apex, "\"x\"", false);
+        check(("@", "TXT", ""), apex, "\"x\"", true);
+        check(("w*", "AAAA", ""), www, "192.0.2.1", false);
+        check(("", "", "192.0.2.*"), www, "198.51.100.1\n192.0.2.1", true);
+        check(("", "TXT", "v=spf1*"), apex, "\"v=spf1 -all\"", true);
+        check(("", "", "*.elb.example.net"), "a.example.com./CNAME", "lb.elb.example.net.", true);
+        check(("", "MX", "10 *"), "example.com./MX", "20 a.example.net.", false);
+        check(("www", "", ""), "example.com.", "zone", false);
+    }
+
+    #[test]
+    fn a_challenge_is_left_alone_without_a_rule() {
+        let of = |id: &str| left_alone(&[], &id.into(), b"60\n\"token\"");
+        assert_eq!(of("_acme-challenge.example.com./TXT"), Some(LeftAlone::Custom));
+        assert_eq!(of("_acme-challenge.www.example.com./CNAME"), Some(LeftAlone::Custom));
+        assert_eq!(of("acme-challenge.example.com./TXT"), None);
+        assert_eq!(of("_acme-challenge.example.com./A"), None);
+    }
+}

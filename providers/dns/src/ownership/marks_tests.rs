@@ -1,0 +1,173 @@
+use super::*;
+
+const EXTERNAL: &str = "\"heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/a/b\"";
+
+fn zone(sets: &[(&str, &str)]) -> Vec<Observed> {
+    let mut resources: Vec<Observed> = sets
+        .iter()
+        .map(|(id, value)| Observed::new((*id).into(), format!("300\n{value}").into_bytes()))
+        .collect();
+    resources.sort_by(|a, b| a.id.cmp(&b.id));
+    resources
+}
+
+fn reader<'a>(own: Option<&'a Naming>, foreign: Option<&'a Naming>) -> Reader<'a> {
+    Reader { instance: "dns1", own, foreign, keys: Vec::new() }
+}
+
+/// Who owns what: `NAME/TYPE` to owner, for what has one.
+fn owners(reader: &Reader<'_>, sets: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let mut resources = zone(sets);
+    reader.read(&resources).assign(&mut resources);
+    let owner = |o: &Observed| match &o.owner {
+        Owner::Other(owner) => Some(owner.to_string()),
+        Owner::Ours => Some("ours".into()),
+        Owner::System => Some("bookkeeping".into()),
+        Owner::Unmarked => None,
+    };
+    resources.iter().filter_map(|o| Some((o.id.to_string(), owner(o)?))).collect()
+}
+
+fn check_with(foreign: Option<&Naming>, mark: &str, target: &str, is_marked: bool) {
+    let beside = ("other.ex.com./A", "y");
+    let found = owners(&reader(None, foreign), &[(mark, EXTERNAL), (target, "x"), beside]);
+    assert_eq!(
+        found.get(target).map(String::as_str),
+        is_marked.then_some("externaldns/k8s"),
+        "{mark} {target}"
+    );
+    assert_eq!(found.get(mark).map(String::as_str), Some("externaldns/k8s"), "{mark}");
+    assert_eq!(found.get("other.ex.com./A"), None, "{mark}");
+}
+
+fn check(mark: &str, target: &str) {
+    check_with(None, mark, target, true);
+}
+
+#[test]
+fn marks_are_understood_though_nobody_said_how_they_are_named() {
+    check("a-www.ex.com./TXT", "www.ex.com./A");
+    check("aaaa-www.ex.com./TXT", "www.ex.com./AAAA");
+    check("foo.cname-www.ex.com./TXT", "www.ex.com./CNAME");
+    check("extdns-a-www.ex.com./TXT", "www.ex.com./A");
+    check("extdns-www.ex.com./TXT", "www.ex.com./A");
+    check("cname-abc-.www.ex.com./TXT", "www.ex.com./CNAME");
+    check("a-abc-.ex.com./TXT", "ex.com./A");
+    check("a-www-sfx.ex.com./TXT", "www.ex.com./A");
+    check("www-a-sfx.ex.com./TXT", "www.ex.com./A");
+    check("a-my-www-sfx.ex.com./TXT", "my-www.ex.com./A");
+    check("www.ex.com./TXT", "www.ex.com./A");
+    check("www.ex.com./TXT", "www.ex.com./MX");
+    check("ex.com./TXT", "ex.com./A");
+    check("cname-www.ex.com./TXT", "www.ex.com./A");
+    check("a-a-www.ex.com./TXT", "a-www.ex.com./A");
+    check("a-any.b.ex.com./TXT", "any.b.ex.com./A");
+}
+
+#[test]
+fn what_a_mark_is_not_of_is_left_as_it_is() {
+    let no = |mark: &str, target: &str| check_with(None, mark, target, false);
+    no("a-www.ex.com./TXT", "www.ex.com./AAAA");
+    no("a-www.ex.com./TXT", "a-www.ex.com./A");
+    no("www.ex.com./TXT", "www.ex.com./AAAA");
+    no("a-www.ex.com./TXT", "a.ex.com./A");
+    no("a-www.ex.com./TXT", "ww.ex.com./A");
+}
+
+#[test]
+fn what_the_host_says_of_their_names_is_exact() {
+    let of = |prefix: &str, suffix: &str, wildcard: &str| Naming::new(prefix, suffix, wildcard).unwrap();
+    let check = |naming: &Naming, mark: &str, target: &str, is_marked| {
+        check_with(Some(naming), mark, target, is_marked);
+    };
+    let prefixed = of("extdns-", "", "any");
+    check(&prefixed, "extdns-a-www.ex.com./TXT", "www.ex.com./A", true);
+    check(&prefixed, "extdns-www.ex.com./TXT", "www.ex.com./CNAME", true);
+    check(&prefixed, "extdns-a-any.ex.com./TXT", "*.ex.com./A", true);
+    check(&prefixed, "a-www.ex.com./TXT", "www.ex.com./A", false);
+    let suffixed = of("", "-%{record_type}.owner", "");
+    check(&suffixed, "www-a.owner.ex.com./TXT", "www.ex.com./A", true);
+    check(&suffixed, "www-cname.owner.ex.com./TXT", "www.ex.com./A", true);
+    check(&suffixed, "www-a.owner.ex.com./TXT", "www.ex.com./MX", false);
+}
+
+#[test]
+fn octodns_marks_name_and_type() {
+    let mark = "\"*octodns*\"";
+    let found = owners(
+        &reader(None, None),
+        &[
+            ("_owner.a.www.ex.com./TXT", mark),
+            ("_owner.mx.ex.com./TXT", mark),
+            ("_owner.a._wildcard.ex.com./TXT", mark),
+            ("www.ex.com./A", "x"),
+            ("*.ex.com./A", "x"),
+            ("ex.com./MX", "x"),
+            ("www.ex.com./AAAA", "x"),
+            ("octo.ex.com./TXT", mark),
+        ],
+    );
+    assert!(found.values().all(|owner| owner == "octodns") && found.len() == 6, "{found:?}");
+    for (name, kind) in [("www.ex.com.", "A"), ("*.ex.com.", "MX")] {
+        assert_eq!(octodns_target(&octodns_place(name, kind)), Some(record::id(name, kind)));
+    }
+}
+
+#[test]
+fn a_sealed_mark_is_somebodys_with_or_without_its_key() {
+    let key = || SealKey::of([9; 32]);
+    let text = "heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/a/b";
+    let sealed = format!("\"{}\"", key().seal("a-www.ex.com.", text).unwrap());
+    let sets = [
+        ("a-www.ex.com./TXT", sealed.as_str()),
+        ("www.ex.com./A", "x"),
+        ("token.ex.com./TXT", sealed.as_str()),
+    ];
+    let blind = owners(&reader(None, None), &sets);
+    assert_eq!(blind["www.ex.com./A"], "externaldns/encrypted");
+    assert_eq!(blind["a-www.ex.com./TXT"], "externaldns/encrypted");
+    assert_eq!(blind.get("token.ex.com./TXT"), None, "a text that looks sealed elsewhere is a text");
+    let keyed = owners(&Reader { keys: vec![key()], ..reader(None, None) }, &sets);
+    assert_eq!(keyed["www.ex.com./A"], "externaldns/k8s");
+    assert_eq!(keyed["token.ex.com./TXT"], "externaldns/k8s");
+}
+
+#[test]
+fn our_marks_make_records_ours_and_are_bookkeeping_themselves() {
+    let own = Naming::new("", "", "any").unwrap();
+    let ours = format!("\"{}\"", label::write("dns1", "ex.com."));
+    let theirs = format!("\"{}\"", label::write("dns2", "ex.com."));
+    let sets = [
+        ("caa-www.ex.com./TXT", ours.as_str()),
+        ("www.ex.com./CAA", "x"),
+        ("a-any.ex.com./TXT", &ours),
+        ("*.ex.com./A", "x"),
+        ("a-api.ex.com./TXT", &theirs),
+        ("api.ex.com./A", "x"),
+        ("a-gone.ex.com./TXT", &ours),
+        ("a-both.ex.com./TXT", &format!("{ours}\n{EXTERNAL}")),
+        ("both.ex.com./A", "x"),
+    ];
+    let found = owners(&reader(Some(&own), None), &sets);
+    let of = |id: &str| found.get(id).map(String::as_str);
+    assert_eq!(of("www.ex.com./CAA"), Some("ours"));
+    assert_eq!(of("*.ex.com./A"), Some("ours"));
+    assert_eq!(of("caa-www.ex.com./TXT"), Some("bookkeeping"));
+    assert_eq!(of("a-gone.ex.com./TXT"), Some("bookkeeping"));
+    assert_eq!((of("api.ex.com./A"), of("a-api.ex.com./TXT")), (Some("dns2"), Some("dns2")));
+    assert_eq!(of("both.ex.com./A"), Some("externaldns/k8s"), "another's mark outweighs ours");
+}
+
+#[test]
+fn other_texts_and_disabled_marks_mark_nothing() {
+    let found = owners(
+        &reader(None, None),
+        &[
+            ("a-www.ex.com./TXT", "\"v=spf1 -all\""),
+            ("aaaa-www.ex.com./TXT", &format!("{DISABLED}{EXTERNAL}")),
+            ("www.ex.com./A", "x"),
+            ("www.ex.com./AAAA", "x"),
+        ],
+    );
+    assert_eq!(found, BTreeMap::new());
+}

@@ -1,0 +1,128 @@
+//! Whose records are whose: what an operator sees of ExternalDNS, takes over from it, and gets back after a loss.
+
+use crate::env::{Env, WIDE_GUARD, zone};
+use std::fs;
+
+/// A zone file in which an ExternalDNS and nobody in particular have records.
+const SHARED: &str = "\
+$ORIGIN a.example.
+$TTL 300
+@ IN SOA ns1.example.net. hostmaster.example.net. 7 3h 1h 1w 5m
+@ IN NS ns1.example.net.
+www IN A 192.0.2.1
+a-www IN TXT \"heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/a/www\"
+api IN A 192.0.2.2
+extdns-a-api IN TXT \"heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/a/api\"
+octo IN A 192.0.2.3
+_owner.a.octo IN TXT \"*octodns*\"
+_acme-challenge IN TXT \"somebody waits for this\"
+free IN A 192.0.2.4
+";
+
+fn env(keys: &str) -> Env {
+    let env = Env::new();
+    fs::create_dir(env.path("zones")).unwrap();
+    let directory = env.path("zones").display().to_string();
+    env.config(&format!(
+        "  - {{name: zones, type: zonefile, directory: {directory}, nameservers: [ns1.example.net.], {WIDE_GUARD}{keys}}}"
+    ));
+    env
+}
+
+fn text(env: &Env) -> String {
+    fs::read_to_string(env.path("zones/a.example.zone")).unwrap()
+}
+
+#[test]
+fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_marks() {
+    let env = env("");
+    env.write("zones/a.example.zone", SHARED);
+    let www = "{name: www, type: A, values: [192.0.2.1]}";
+    let exclusive =
+        |records: &[&str]| zone("a.example", "zones", records).replace("  ttl:", "  exclusive: true\n  ttl:");
+    env.push("zone.yaml", &exclusive(&[www]));
+    env.run(&["plan", "--show-foreign"])
+        .exits(3)
+        .says(&["externaldns/k8s", "octodns", "ManagementConflict", "--from-instance externaldns/k8s"])
+        .says(&["free", "foreign-delete"]);
+    env.run(&["apply", "--yes"]).exits(3);
+    assert_eq!(text(&env), SHARED, "held and stalled: nothing is written");
+
+    let taken = www.replace('}', ", adopt: externaldns/k8s}");
+    let octo = "{name: octo, type: A, values: [192.0.2.3], adopt: octodns}";
+    env.push("zone.yaml", &zone("a.example", "zones", &[&taken, octo]));
+    env.run(&["plan"]).exits(0).says(&["externaldns/k8s → this instance", "octodns → this instance"]);
+    env.apply();
+    let after = text(&env);
+    assert!(!after.contains("ingress/a/www") && !after.contains("_owner.a.octo"), "{after}");
+    assert!(after.contains("ingress/a/api") && after.contains("192.0.2.4"), "{after}");
+    env.in_sync();
+}
+
+#[test]
+fn marks_in_txt_records_bring_a_lost_state_back_and_delete_nothing() {
+    let env = env(", marks: {type: txt, prefix: 'own-%{record_type}.', wildcard: any}");
+    let (www, gone) =
+        ("{name: www, type: A, values: [192.0.2.1]}", "{name: gone, type: A, values: [192.0.2.9]}");
+    env.push("zone.yaml", &zone("a.example", "zones", &[www, gone]));
+    env.apply();
+    let marked = text(&env);
+    for mark in ["own-a.www", "own-a.gone"] {
+        assert!(marked.contains(mark), "{marked}");
+    }
+    let labels =
+        "heritage=external-dns,external-dns/owner=it,external-dns/resource=reconciled/zone/a.example";
+    assert_eq!(marked.matches(labels).count(), 2, "{marked}");
+    env.in_sync();
+    env.run(&["plan", "--show-foreign"]).exits(0).hides(&["foreign, left alone"]);
+
+    // The database is lost while one record is declared otherwise and another no longer.
+    fs::remove_dir_all(env.path("state")).unwrap();
+    let changed = www.replace("192.0.2.1", "192.0.2.7");
+    env.push("zone.yaml", &zone("a.example", "zones", &[&changed]));
+    env.run(&["state", "init", "--recover"]).exits(0);
+    env.apply();
+    let after = text(&env);
+    assert!(
+        after.contains("192.0.2.7") && after.contains("192.0.2.9") && after.contains("own-a.gone"),
+        "{after}"
+    );
+    env.in_sync();
+
+    // What is tracked again goes with its mark.
+    env.push("zone.yaml", &zone("a.example", "zones", &["{name: other, type: A, values: [192.0.2.8]}"]));
+    env.apply();
+    let after = text(&env);
+    assert!(
+        !after.contains("own-a.www") && after.contains("own-a.other") && after.contains("own-a.gone"),
+        "{after}"
+    );
+}
+
+#[test]
+fn what_a_zone_ignores_is_neither_pruned_nor_listed_and_challenges_stay() {
+    let env = env("");
+    env.write("zones/a.example.zone", SHARED);
+    let www = "{name: www, type: A, values: [192.0.2.1], adopt: externaldns/k8s}";
+    let text_of = |rules: &str| {
+        zone("a.example", "zones", &[www])
+            .replace("  ttl:", &format!("  exclusive: true\n  ignore: {rules}\n  ttl:"))
+    };
+    env.push("zone.yaml", &text_of("[{name: fr*, type: A}, {target: '192.0.2.3'}]"));
+    env.run(&["plan", "--show-foreign"]).exits(0).says(&["2 ignored", "_acme-challenge"]).hides(&[
+        "foreign-delete",
+        "free.a.example",
+        "octo.a.example./A",
+    ]);
+    env.apply();
+    let after = text(&env);
+    for kept in ["192.0.2.3", "192.0.2.4", "somebody waits for this"] {
+        assert!(after.contains(kept), "{kept}: {after}");
+    }
+    env.in_sync();
+
+    env.push("zone.yaml", &text_of("[{name: www}]"));
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["www A is declared, and ignored by its zone", "the rule that names it"]);
+}
