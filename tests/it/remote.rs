@@ -100,7 +100,8 @@ fn while_reading_fails_nothing_is_written() {
 
 #[test]
 fn a_rate_limit_is_waited_for_as_told() {
-    spoilt("GET", Damage::Instead("429 Too Many Requests\r\nRetry-After: 3600\r\n"), 1, &["answered 429"]);
+    let refusal = "429 Too Many Requests\r\nRetry-After: 3600\r\n";
+    spoilt("GET", Damage::Instead(refusal), 1, &["rate-limited", "wants no calls for another 3"]);
 }
 
 #[test]
