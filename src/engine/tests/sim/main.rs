@@ -55,6 +55,7 @@ scenarios!(
     cloud_rename_that_finds_nothing_leaves_nothing_behind,
     chain_across_zone_host_and_cloud,
     issuer_with_claims,
+    claims_that_end_are_never_held,
 );
 
 #[test]

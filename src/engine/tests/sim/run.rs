@@ -19,7 +19,7 @@ use reconciled_engine::{
     survey::{Recall, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Hash, Provider, ResourceId, Scope, Stop};
-use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
+use reconciled_testkit::{Fault, Point, Reference, Role, World, context::TableSecrets, world::Change};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
@@ -412,7 +412,8 @@ fn note_faults(stage: &Stage) {
         };
     }
     let disk = stage.disk.lock().unwrap();
-    if stage.scenario.name.starts_with("issuer") && disk.scopes.values().any(|m| !m.rows.is_empty()) {
+    let has_issuer = stage.scenario.roles.iter().any(|(_, role)| matches!(role, Role::Issuer));
+    if has_issuer && disk.scopes.values().any(|m| !m.rows.is_empty()) {
         hits.insert("claim synced");
     }
     if stage.scenario.name.starts_with("chain") {

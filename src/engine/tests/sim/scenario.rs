@@ -171,6 +171,7 @@ const NAMES: &[&str] = &[
     "cloud_rename_that_finds_nothing_leaves_nothing_behind",
     "chain_across_zone_host_and_cloud",
     "issuer_with_claims",
+    "claims_that_end_are_never_held",
 ];
 
 impl Scenario {
@@ -422,6 +423,19 @@ impl Scenario {
                     (scope("zone/claims"), contents(&[])),
                 ]
                 .into(),
+                must_hit: &["crash with an open intent", "claim synced"],
+                ..base
+            },
+            "claims_that_end_are_never_held" => Scenario {
+                roles: vec![("zone", Role::Zone), ("issuer", Role::Issuer)],
+                script: vec![(AtRest, commit(desired("r1", &["issuer/ca|web|cert", "issuer/cb|api|cert"])))],
+                expect: [
+                    (scope("issuer/ca"), contents(&[("web", "cert")])),
+                    (scope("issuer/cb"), contents(&[("api", "cert")])),
+                    (scope("zone/claims"), contents(&[])),
+                ]
+                .into(),
+                guard: GuardLimits { max_deletes: 0, max_updates: 0, ..GuardLimits::default() },
                 must_hit: &["crash with an open intent", "claim synced"],
                 ..base
             },
