@@ -5,7 +5,7 @@
 
 use crate::{
     desired::Desired,
-    store::{ClaimRow, Row},
+    store::{ClaimRow, OpenIntent, Row},
 };
 use reconciled_provider::{
     Claim, Error, Merged, Observation, Observer, Origin, PolicyId, Resource, ResourceId, Scope, Sealed, Spec,
@@ -22,6 +22,8 @@ pub(super) struct Merger<'a> {
     pub(super) declared: &'a [Resource],
     pub(super) scope: &'a Arc<Scope>,
     pub(super) claims: &'a [ClaimRow],
+    /// Intents without an outcome: what they may have written is ours.
+    pub(super) open: &'a [OpenIntent],
 }
 
 impl Merger<'_> {
@@ -81,7 +83,12 @@ impl Merger<'_> {
     ) -> Result<Option<Merged>, Error> {
         let declared: Vec<&Resource> = group.iter().collect();
         let tracked = rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|i| &rows[i].tracked);
-        self.observer.merge(&declared, seen.and_then(|s| s.get(id)), tracked, claims)
+        let seen = seen.and_then(|seen| seen.get(id));
+        let wrote = self.open.iter().rev().map(|open| &open.intent).find(|intent| {
+            intent.row.tracked.id == *id && seen.is_some_and(|seen| intent.after == Some(seen.hash))
+        });
+        let tracked = wrote.map(|intent| &intent.row.tracked).or(tracked);
+        self.observer.merge(&declared, seen, tracked, claims)
     }
 }
 

@@ -56,7 +56,14 @@ impl Surveyor {
         let observer = &*entry.observer;
         let declared = desired.in_scope(scope);
         let arc = Arc::new(scope.clone());
-        let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
+        let merger = Merger {
+            observer,
+            desired,
+            declared,
+            scope: &arc,
+            claims: &memory.claims_here,
+            open: &memory.open,
+        };
         let mut effective = merger.merge(&memory.rows, None)?;
         let needs_merge = merger.is_needed();
         let claims: Vec<ClaimState> = memory.claims_made.iter().map(claim_state).collect();
@@ -107,7 +114,14 @@ impl Surveyor {
             tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         }
         if needs_merge {
-            let merger = Merger { observer, desired, declared, scope: &arc, claims: &memory.claims_here };
+            let merger = Merger {
+                observer,
+                desired,
+                declared,
+                scope: &arc,
+                claims: &memory.claims_here,
+                open: &memory.open,
+            };
             effective = merger.merge(&memory.rows, Some(&seen))?;
         }
         let want =

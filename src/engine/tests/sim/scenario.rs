@@ -172,6 +172,7 @@ const NAMES: &[&str] = &[
     "chain_across_zone_host_and_cloud",
     "issuer_with_claims",
     "claims_that_end_are_never_held",
+    "two_claims_at_one_name_beside_a_foreign_value",
 ];
 
 impl Scenario {
@@ -421,6 +422,21 @@ impl Scenario {
                 expect: [
                     (scope("issuer/ca"), contents(&[("web", "cert")])),
                     (scope("zone/claims"), contents(&[])),
+                ]
+                .into(),
+                must_hit: &["crash with an open intent", "claim synced"],
+                ..base
+            },
+            "two_claims_at_one_name_beside_a_foreign_value" => Scenario {
+                roles: vec![("zone", Role::Zone), ("issuer", Role::Issuer)],
+                before: vec![(scope("zone/claims"), "challenge.ca", "theirs")],
+                script: vec![
+                    (AtRest, commit(desired("r1", &["issuer/ca|web|cert"]))),
+                    (AtRest, commit(desired("r2", &["issuer/ca|api|cert", "issuer/ca|web|again"]))),
+                ],
+                expect: [
+                    (scope("issuer/ca"), contents(&[("api", "cert"), ("web", "again")])),
+                    (scope("zone/claims"), contents(&[("challenge.ca", "theirs")])),
                 ]
                 .into(),
                 must_hit: &["crash with an open intent", "claim synced"],
