@@ -1,18 +1,19 @@
 //! DNS: the kinds `Zone` and `RecordSet`, and the backends that serve them.
 //!
 //! One canonical form of names and data stands in the middle: what a person writes and what a server reports
-//! meet there as bytes, so that a second run finds nothing to do. Each backend has the same files: `config`,
-//! `observe`, `apply`, and what its protocol needs.
+//! meet there as bytes, so that a second run finds nothing to do. `family` makes a provider of each backend, which has
+//! the same files: `config`, `observe`, `apply`, and what its protocol needs.
 //!
 //! Code map: [`name`] and [`text`] know DNS names and character strings, [`rdata`] the record types,
 //! [`record`] ids and canonical bytes, [`mod@normalize`] and [`mod@export`] manifests, [`lint`] what is bad practice,
 //! [`foreign`] files of other programs, [`mod@merge`] values of several owners, [`ownership`] whose records are,
-//! [`ignore`] what others manage, `http` calls to HTTP APIs; [`powerdns`], [`rfc2136`], [`cloudflare`], [`route53`],
-//! [`webhook`] and [`zonefile`] are the backends.
+//! [`ignore`] what others manage, `http` calls HTTP APIs; [`powerdns`],
+//! [`rfc2136`], [`cloudflare`], [`route53`], [`webhook`] and [`zonefile`] are the backends.
 
 pub mod cloudflare;
 mod duration;
 pub mod export;
+mod family;
 pub mod foreign;
 mod http;
 pub mod ignore;

@@ -49,9 +49,14 @@ pub struct Served {
     pub dialect: Dialect,
 }
 
+impl Served {
+    /// Every type, and nothing else.
+    pub(crate) const ALL: Served = Served { by: "", refused: &[], dialect: plain };
+}
+
 /// The canonical resources of a `Zone`, `RecordSet` or `DNSEndpoint` at this entry; nothing for what is not its own.
 pub fn normalize(manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-    normalize_for(manifest, inputs, &Served { by: "", refused: &[], dialect: plain })
+    normalize_for(manifest, inputs, &Served::ALL)
 }
 
 /// As [`fn@normalize`], for a backend that serves fewer types or knows more of a record.

@@ -20,46 +20,24 @@ mod zones;
 
 pub use config::Config;
 
-use crate::{
-    export, kind, merge,
-    normalize::{self, Served},
-    ownership,
-    rdata::Type,
-    record,
-};
+use crate::{family, normalize::Served, rdata::Type};
 use async_trait::async_trait;
-use bytes::Bytes;
 use client::Api;
-use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, SecretRef, Slot, Tracked, Version, Want, diff_by_compare,
-    no_hints,
+    Batch, Cx, Error, Fencing, Found, Journal, Marking, Observation, Provider, ProviderInfo, Scope,
+    SecretRef, Version, Want,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use zones::Zones;
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "cloudflare",
-    static_kinds: &[kind::ZONE, kind::RECORD_SET],
-    guard: GuardDomain::Scope,
     // There is no change token; `apply` compares what it touches itself.
     fencing: Fencing::None,
-    identity: Identity::Deterministic,
     marking: Marking::Native,
-    lists: true,
-    // Each request is one transaction; a batch above the limit of the plan needs several.
-    atomic_batch: true,
-    concurrency: 4,
-    consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
-    normalizer: 1,
+    ..family::INFO
 };
 
 /// Cloudflare has the type; how it reports one is not known well enough to compare.
@@ -86,7 +64,6 @@ pub(crate) struct Backend {
     config: Config,
     api: Api,
     zones: Zones,
-    kinds: Arc<Kinds>,
 }
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Sends nothing.
@@ -103,25 +80,23 @@ pub fn connect(
         mark::validate_instance(instance)?;
     }
     let api = Api::new(&config, token)?;
-    let kinds = Arc::new(kind::kinds());
     let ownership = config.ownership.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    let backend = Backend { entry, instance, config, api, zones: Zones::default(), kinds };
-    ownership::around(Arc::new(backend), ownership)
+    family::serve(Backend { entry, instance, config, api, zones: Zones::default() }, ownership)
 }
 
 #[async_trait]
-impl Observer for Backend {
-    fn info(&self) -> &ProviderInfo {
+impl family::Backend for Backend {
+    fn info(&self) -> &'static ProviderInfo {
         &INFO
     }
 
-    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
-        Ok(self.kinds.clone())
+    fn entry(&self) -> &str {
+        &self.entry
     }
 
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize_for(manifest, inputs, &SERVED)
+    fn served(&self) -> &'static Served {
+        &SERVED
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
@@ -132,63 +107,10 @@ impl Observer for Backend {
         observe::observe(self, cx, want).await
     }
 
-    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
-    }
-
-    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen))
-    }
-
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         observe::discover(self, cx, query).await
     }
 
-    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(&self.entry, found))
-    }
-
-    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
-        record::part(scope, id)
-    }
-
-    fn slot(&self, id: &ResourceId) -> Option<Slot> {
-        record::slot(id)
-    }
-
-    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
-        record::guard_word(scope, id)
-    }
-
-    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        record::show(bytes)
-    }
-
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(&self.entry, claim, scopes)
-    }
-
-    fn merge(
-        &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        merge::merge(declared, seen, tracked, claims)
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
-    }
-}
-
-#[async_trait]
-impl Provider for Backend {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(self, cx, batch, journal).await
     }

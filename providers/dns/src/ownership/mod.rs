@@ -11,14 +11,15 @@ mod beside;
 mod guess;
 mod journal;
 mod label;
-mod layer;
+mod marker;
 mod marks;
 mod naming;
 mod seal;
 
+pub(crate) use marker::Marker;
 pub use naming::Naming;
 
-use reconciled_provider::{Error, Origin, Provider, Resource, SecretRef};
+use reconciled_provider::{Origin, Resource, SecretRef};
 use std::sync::Arc;
 
 /// Field of a delta by which the planner says that a record changes its owner.
@@ -57,11 +58,4 @@ const BESIDE: Origin = Origin { manifest: u32::MAX, line: u32::MAX };
 /// True for a RRset that is written because a mark in it comes or goes: what else is in it stays whose it is.
 pub(crate) fn is_beside(resource: &Resource) -> bool {
     resource.origin == BESIDE
-}
-
-/// `inner` with marks in TXT records read and written.
-///
-/// Errors: `Invalid` when the instance has no form in a mark.
-pub(crate) fn around(inner: Arc<dyn Provider>, ownership: Ownership) -> Result<Arc<dyn Provider>, Error> {
-    Ok(Arc::new(layer::Layer::new(inner, ownership)?))
 }

@@ -22,43 +22,24 @@ pub use config::{Config, Keys};
 pub use tsig::{Algorithm, FUDGE, Key};
 
 use crate::{
-    export, kind, merge,
+    family,
     normalize::{self, Served},
-    ownership,
     rdata::Type,
-    record,
 };
 use apply::Written;
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+    Batch, Cx, Deltas, Error, Fencing, Found, Journal, Observation, Provider, ProviderInfo, ResourceId,
+    Scope, Version, Want, diff_by_compare,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 /// Static facts.
-pub const INFO: ProviderInfo = ProviderInfo {
-    type_name: "rfc2136",
-    static_kinds: &[kind::ZONE, kind::RECORD_SET],
-    guard: GuardDomain::Scope,
-    fencing: Fencing::Native,
-    identity: Identity::Deterministic,
-    marking: Marking::InventoryOnly,
-    lists: true,
-    // Each message is one step; a batch above 64 KiB needs several.
-    atomic_batch: true,
-    concurrency: 4,
-    consistency_window: Duration::ZERO,
-    apply_limit: Duration::from_secs(120),
-    normalizer: 1,
-};
+pub const INFO: ProviderInfo =
+    ProviderInfo { type_name: "rfc2136", fencing: Fencing::Native, ..family::INFO };
 
 /// What cannot be declared here.
 const SERVED: Served = Served {
@@ -73,7 +54,6 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     config: Config,
     keys: Keys,
-    kinds: Arc<Kinds>,
     /// What the server said it wrote, last, by zone.
     written: Mutex<HashMap<Scope, Written>>,
 }
@@ -86,10 +66,8 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     config.address()?;
     keys.update.validate()?;
     keys.transfer.validate()?;
-    let kinds = Arc::new(kind::kinds());
     let ownership = config.ownership.clone();
-    let backend = Backend { entry: entry.into(), config, keys, kinds, written: Mutex::default() };
-    ownership::around(Arc::new(backend), ownership)
+    family::serve(Backend { entry: entry.into(), config, keys, written: Mutex::default() }, ownership)
 }
 
 impl Backend {
@@ -125,17 +103,17 @@ impl Backend {
 }
 
 #[async_trait]
-impl Observer for Backend {
-    fn info(&self) -> &ProviderInfo {
+impl family::Backend for Backend {
+    fn info(&self) -> &'static ProviderInfo {
         &INFO
     }
 
-    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
-        Ok(self.kinds.clone())
+    fn entry(&self) -> &str {
+        &self.entry
     }
 
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize_for(manifest, inputs, &SERVED)
+    fn served(&self) -> &'static Served {
+        &SERVED
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
@@ -146,65 +124,16 @@ impl Observer for Backend {
         observe::observe(self, cx, want.scope).await
     }
 
-    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
-    }
-
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen);
         self.accuse(want, seen, &mut deltas);
         Ok(deltas)
     }
 
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         observe::discover(self, cx, query).await
     }
 
-    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(&self.entry, found))
-    }
-
-    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
-        record::part(scope, id)
-    }
-
-    fn slot(&self, id: &ResourceId) -> Option<Slot> {
-        record::slot(id)
-    }
-
-    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
-        record::guard_word(scope, id)
-    }
-
-    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        record::show(bytes)
-    }
-
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(&self.entry, claim, scopes)
-    }
-
-    fn merge(
-        &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        merge::merge(declared, seen, tracked, claims)
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
-    }
-}
-
-#[async_trait]
-impl Provider for Backend {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(self, cx, batch, journal).await
     }

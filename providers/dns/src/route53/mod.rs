@@ -17,23 +17,17 @@ mod xml;
 pub use config::{Config, Credentials};
 
 use crate::{
-    export, kind, merge,
+    family,
     normalize::{self, Served},
-    ownership,
     rdata::Type,
-    record,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use client::Api;
-use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+    Batch, Cx, Error, Fencing, Found, Journal, Observation, Provider, ProviderInfo, Scope, Version, Want,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,20 +35,12 @@ use std::{
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "route53",
-    static_kinds: &[kind::ZONE, kind::RECORD_SET],
-    guard: GuardDomain::Scope,
     // Each set fences itself; there is no token of a zone.
     fencing: Fencing::None,
-    identity: Identity::Deterministic,
-    marking: Marking::InventoryOnly,
-    lists: true,
-    // Each request is one transaction; a batch above the limits needs several.
-    atomic_batch: true,
     // Five calls a second are for all zones of an account.
     concurrency: 2,
-    consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(600),
-    normalizer: 1,
+    ..family::INFO
 };
 
 /// What it does not know.
@@ -80,7 +66,6 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     config: Config,
     api: Api,
-    kinds: Arc<Kinds>,
     /// Ids of zones that were seen.
     zones: Mutex<HashMap<String, String>>,
 }
@@ -91,23 +76,23 @@ pub(crate) struct Backend {
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<Arc<dyn Provider>, Error> {
     let api = Api::new(&config, credentials)?;
-    let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
+    let entry = entry.into();
     let ownership = config.ownership.clone();
-    ownership::around(Arc::new(Backend { entry, config, api, kinds, zones: Mutex::default() }), ownership)
+    family::serve(Backend { entry, config, api, zones: Mutex::default() }, ownership)
 }
 
 #[async_trait]
-impl Observer for Backend {
-    fn info(&self) -> &ProviderInfo {
+impl family::Backend for Backend {
+    fn info(&self) -> &'static ProviderInfo {
         &INFO
     }
 
-    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
-        Ok(self.kinds.clone())
+    fn entry(&self) -> &str {
+        &self.entry
     }
 
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize_for(manifest, inputs, &SERVED)
+    fn served(&self) -> &'static Served {
+        &SERVED
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
@@ -118,63 +103,10 @@ impl Observer for Backend {
         observe::observe(self, cx, want).await
     }
 
-    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
-    }
-
-    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen))
-    }
-
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         observe::discover(self, cx, query).await
     }
 
-    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(&self.entry, found))
-    }
-
-    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
-        record::part(scope, id)
-    }
-
-    fn slot(&self, id: &ResourceId) -> Option<Slot> {
-        record::slot(id)
-    }
-
-    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
-        record::guard_word(scope, id)
-    }
-
-    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        record::show(bytes)
-    }
-
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(&self.entry, claim, scopes)
-    }
-
-    fn merge(
-        &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        merge::merge(declared, seen, tracked, claims)
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
-    }
-}
-
-#[async_trait]
-impl Provider for Backend {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(self, cx, batch, journal).await
     }

@@ -2,7 +2,7 @@
 //!
 //! The protocol has RRsets (endpoints) and four calls; it has no zones, no transactions, no change tokens and no
 //! result for a single record. Guarantees, in spite of it: one list of records per look at all zones; nothing is
-//! written over what changed since it was planned, up to one call in flight ([`Fencing::Probe`]); a refused
+//! written over what changed since it was planned, up to one call in flight ([`reconciled_provider::Fencing::Probe`]); a refused
 //! write is looked at before anything is said about it; properties and labels of others are kept.
 //! Deliberately not done: writing endpoints with a set identifier.
 //!
@@ -19,26 +19,21 @@ mod observe;
 pub use config::{Config, TxtForm};
 
 use crate::{
-    export,
-    kind::{self, RecordSpec},
-    merge,
+    family,
+    kind::RecordSpec,
     normalize::{self, Served},
-    ownership,
     rdata::{Refusal, Type},
     record,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use client::Remote;
-use futures_core::stream::BoxStream;
 use observe::Snapshot;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Span, Tracked, Version, Want, no_hints,
+    Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
+    Observed, Provider, ProviderInfo, Resource, Scope, Span, Version, Want,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -46,19 +41,13 @@ use std::{
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "webhook",
-    static_kinds: &[kind::ZONE, kind::RECORD_SET],
-    guard: GuardDomain::Scope,
-    fencing: Fencing::Probe,
-    identity: Identity::Deterministic,
     // Labels of endpoints are ExternalDNS's own; most providers forget them.
     marking: Marking::InventoryOnly,
-    lists: true,
     atomic_batch: false,
     // Every call is about all zones.
     concurrency: 1,
-    consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(600),
-    normalizer: 1,
+    ..family::INFO
 };
 
 /// One provider.
@@ -67,7 +56,6 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     config: Config,
     remote: Remote,
-    kinds: Arc<Kinds>,
     /// Zones of this entry, so that zones within zones can be told apart.
     heard: Mutex<HashSet<String>>,
     snapshot: Mutex<Snapshot>,
@@ -78,10 +66,9 @@ pub(crate) struct Backend {
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let remote = Remote::new(&config)?;
-    let (entry, kinds) = (entry.into(), Arc::new(kind::kinds()));
-    let (heard, snapshot) = (Mutex::default(), Mutex::default());
+    let (entry, heard, snapshot) = (entry.into(), Mutex::default(), Mutex::default());
     let ownership = config.ownership.clone();
-    ownership::around(Arc::new(Backend { entry, config, remote, kinds, heard, snapshot }), ownership)
+    family::serve(Backend { entry, config, remote, heard, snapshot }, ownership)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.
@@ -121,17 +108,21 @@ fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, String), (S
 }
 
 #[async_trait]
-impl Observer for Backend {
-    fn info(&self) -> &ProviderInfo {
+impl family::Backend for Backend {
+    fn info(&self) -> &'static ProviderInfo {
         &INFO
     }
 
-    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
-        Ok(self.kinds.clone())
+    fn entry(&self) -> &str {
+        &self.entry
     }
 
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        let mut out = normalize::normalize_for(manifest, inputs, &SERVED);
+    fn served(&self) -> &'static Served {
+        &SERVED
+    }
+
+    fn normalize(&self, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        let mut out = normalize::normalize_for(manifest, inputs, self.served());
         // The protocol has no zones: what stands for one can be neither seen nor made.
         out.resources.retain(|resource| record::parts(&resource.id).is_some());
         out.resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
@@ -154,31 +145,11 @@ impl Observer for Backend {
         adjust::diff(self, cx, want, seen).await
     }
 
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         observe::discover(self, cx, query).await
     }
 
-    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(&self.entry, found))
-    }
-
-    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
-        record::part(scope, id)
-    }
-
-    fn slot(&self, id: &ResourceId) -> Option<Slot> {
-        record::slot(id)
-    }
-
-    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
-        record::guard_word(scope, id)
-    }
-
-    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+    fn show(&self, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         let mut fields = record::show(bytes);
         for (path, value) in &mut fields {
             if &**path == "ttl" && value == "0" {
@@ -188,27 +159,6 @@ impl Observer for Backend {
         fields
     }
 
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(&self.entry, claim, scopes)
-    }
-
-    fn merge(
-        &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        merge::merge(declared, seen, tracked, claims)
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
-    }
-}
-
-#[async_trait]
-impl Provider for Backend {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(self, cx, batch, journal).await
     }

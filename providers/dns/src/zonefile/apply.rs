@@ -23,7 +23,7 @@ use crate::{
     rdata::soa_serial,
     record::{self, RrSet},
 };
-use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Version};
+use reconciled_provider::{Action, ActionId, Batch, Error, ErrorKind, Journal, Op, Outcome, Version};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs,
@@ -33,15 +33,7 @@ use std::{
 };
 
 /// Carries out a batch.
-pub(crate) async fn apply(
-    backend: &Arc<Backend>,
-    cx: &Cx,
-    batch: &Batch,
-    journal: &dyn Journal,
-) -> Result<(), Error> {
-    if batch.actions.is_empty() || cx.stop.is_set() {
-        return Ok(());
-    }
+pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
     let _lock = lock(backend).await?;
     let zone = &*batch.scope.name;
     let path = observe::path(backend, zone);

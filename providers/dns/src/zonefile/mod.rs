@@ -15,36 +15,16 @@ mod write;
 pub use config::Config;
 pub(crate) use parse::{Entry, included};
 
-use crate::{export, kind, merge, normalize, ownership, record};
+use crate::family;
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Health, Hint, Identity, Inputs,
-    Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+    Batch, Cx, Error, Found, Journal, Marking, Observation, Provider, ProviderInfo, Scope, Version, Want,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Static facts.
-pub const INFO: ProviderInfo = ProviderInfo {
-    type_name: "zonefile",
-    static_kinds: &[kind::ZONE, kind::RECORD_SET],
-    guard: GuardDomain::Scope,
-    fencing: Fencing::Probe,
-    identity: Identity::Deterministic,
-    marking: Marking::Native,
-    lists: true,
-    atomic_batch: true,
-    concurrency: 4,
-    consistency_window: Duration::ZERO,
-    apply_limit: Duration::from_secs(120),
-    normalizer: 1,
-};
+pub const INFO: ProviderInfo =
+    ProviderInfo { type_name: "zonefile", marking: Marking::Native, ..family::INFO };
 
 /// One directory.
 #[derive(Debug)]
@@ -52,7 +32,6 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     instance: Arc<str>,
     config: Config,
-    kinds: Arc<Kinds>,
 }
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Touches no file.
@@ -61,10 +40,9 @@ pub(crate) struct Backend {
 pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     config.validate()?;
     apply::validate_instance(instance)?;
-    let kinds = Arc::new(kind::kinds());
     let ownership = config.ownership.of(instance);
-    let backend = Backend { entry: entry.into(), instance: instance.into(), config, kinds };
-    ownership::around(Arc::new(Files(Arc::new(backend))), ownership)
+    let backend = Backend { entry: entry.into(), instance: instance.into(), config };
+    family::serve(Files(Arc::new(backend)), ownership)
 }
 
 /// The provider; what it holds is shared with the threads that read files.
@@ -84,17 +62,13 @@ impl Files {
 }
 
 #[async_trait]
-impl Observer for Files {
-    fn info(&self) -> &ProviderInfo {
+impl family::Backend for Files {
+    fn info(&self) -> &'static ProviderInfo {
         &INFO
     }
 
-    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
-        Ok(self.0.kinds.clone())
-    }
-
-    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize(manifest, inputs)
+    fn entry(&self) -> &str {
+        &self.0.entry
     }
 
     async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
@@ -107,65 +81,12 @@ impl Observer for Files {
         self.blocking(move |backend| observe::observe(backend, &scope)).await
     }
 
-    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        record::compare(desired.spec.bytes()?, &observed.bytes)
-    }
-
-    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        Ok(diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen))
-    }
-
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn discover(&self, _: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let query = query.to_owned();
         self.blocking(move |backend| observe::discover(backend, &query)).await
     }
 
-    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
-        Ok(export::export(&self.0.entry, found))
-    }
-
-    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
-        record::part(scope, id)
-    }
-
-    fn slot(&self, id: &ResourceId) -> Option<Slot> {
-        record::slot(id)
-    }
-
-    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
-        record::guard_word(scope, id)
-    }
-
-    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        record::show(bytes)
-    }
-
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        merge::place(&self.0.entry, claim, scopes)
-    }
-
-    fn merge(
-        &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        merge::merge(declared, seen, tracked, claims)
-    }
-
-    fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
-    }
-}
-
-#[async_trait]
-impl Provider for Files {
-    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-        apply::apply(&self.0, cx, batch, journal).await
+    async fn apply(&self, _: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        apply::apply(&self.0, batch, journal).await
     }
 }

@@ -1,0 +1,102 @@
+//! What is the same for every DNS backend, once: kinds, manifests, names, claims, marks, lint, health.
+//!
+//! A backend is a [`Backend`]: it says what it serves, reads, and writes. [`serve`] makes a provider of it.
+
+mod health;
+mod provider;
+
+use crate::{
+    kind,
+    normalize::{self, Served},
+    ownership::{Marker, Ownership},
+    record,
+};
+use async_trait::async_trait;
+use provider::Family;
+use reconciled_provider::{
+    Batch, Cx, Delta, Deltas, Error, Fencing, Found, GuardDomain, Identity, Inputs, Journal, Manifest,
+    Marking, Normalized, Observation, Observed, Provider, ProviderInfo, Resource, Scope, Version, Want,
+    diff_by_compare,
+};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+/// Facts that most backends share; each says of itself what is otherwise.
+pub(crate) const INFO: ProviderInfo = ProviderInfo {
+    type_name: "",
+    static_kinds: &[kind::ZONE, kind::RECORD_SET],
+    guard: GuardDomain::Scope,
+    fencing: Fencing::Probe,
+    identity: Identity::Deterministic,
+    marking: Marking::InventoryOnly,
+    lists: true,
+    // Each request is one step; a batch above the limit of a request needs several.
+    atomic_batch: true,
+    concurrency: 4,
+    consistency_window: Duration::ZERO,
+    apply_limit: Duration::from_secs(120),
+    normalizer: 1,
+};
+
+/// One entry with its server or service: what differs from one backend to the other.
+///
+/// The laws are those of [`reconciled_provider::Observer`] and [`Provider`].
+#[async_trait]
+pub(crate) trait Backend: Send + Sync + fmt::Debug {
+    /// Static facts.
+    fn info(&self) -> &'static ProviderInfo;
+
+    /// Name of the entry.
+    fn entry(&self) -> &str;
+
+    /// What cannot be declared here, and what only this backend knows.
+    fn served(&self) -> &'static Served {
+        &Served::ALL
+    }
+
+    /// Manifests → canonical resources. Pure.
+    fn normalize(&self, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        normalize::normalize_for(manifest, inputs, self.served())
+    }
+
+    /// Change tokens of many zones in as few calls as possible.
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error>;
+
+    /// Reads a zone.
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error>;
+
+    /// How `observed` differs from `desired`. Pure.
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        record::compare(desired.spec.bytes()?, &observed.bytes)
+    }
+
+    /// Differences of all desired resources that exist.
+    async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        Ok(diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen))
+    }
+
+    /// Zones that exist, for import.
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
+
+    /// Canonical bytes as a person reads them.
+    fn show(&self, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        record::show(bytes)
+    }
+
+    /// Carries out a batch that is not empty, which nobody asked to stop yet.
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error>;
+}
+
+/// A provider of `backend`, whose records are marked as `ownership` says.
+///
+/// Errors: `Invalid` when the instance has no form in a mark.
+pub(crate) fn serve(
+    backend: impl Backend + 'static,
+    ownership: Ownership,
+) -> Result<Arc<dyn Provider>, Error> {
+    let mut info = backend.info().clone();
+    if ownership.marks.is_some() {
+        info.marking = Marking::Companion;
+    }
+    let (marker, kinds) = (Marker::new(ownership)?, Arc::new(kind::kinds()));
+    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker }))
+}

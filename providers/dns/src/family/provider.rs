@@ -1,0 +1,132 @@
+//! A backend as a provider of the contract.
+
+use super::{Backend, health};
+use crate::{export, merge, ownership::Marker, record};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use reconciled_provider::{
+    Batch, Claim, Cx, Delta, Deltas, Error, Finding, Found, Health, Hint, Inputs, Journal, Kinds, LeftAlone,
+    Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider, ProviderInfo, Resource,
+    ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A backend with all that backends have in common.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) backend: Box<dyn Backend>,
+    pub(super) info: ProviderInfo,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) marker: Marker,
+}
+
+#[async_trait]
+impl Observer for Family {
+    fn info(&self) -> &ProviderInfo {
+        &self.info
+    }
+
+    async fn kinds(&self, _: &Cx) -> Result<Arc<Kinds>, Error> {
+        Ok(self.kinds.clone())
+    }
+
+    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        self.backend.normalize(manifest, inputs)
+    }
+
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
+        crate::lint::lint(scope, declared, exclusive)
+    }
+
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        self.backend.versions(cx, scopes).await
+    }
+
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        let mut seen = self.backend.observe(cx, want).await?;
+        self.marker.read(cx, want.scope, &mut seen)?;
+        Ok(seen)
+    }
+
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        self.backend.compare(desired, observed)
+    }
+
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        let mut deltas = self.backend.diff(cx, want, seen).await?;
+        self.marker.refuse(want, seen, &mut deltas);
+        Ok(deltas)
+    }
+
+    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+        crate::ignore::left_alone(rules, &observed.id, &observed.bytes)
+    }
+
+    fn tells_health(&self) -> bool {
+        health::is_told(&*self.backend)
+    }
+
+    async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        health::health(&*self.backend, cx, want).await
+    }
+
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        let mut found = self.backend.discover(cx, query).await?;
+        for found in &mut found {
+            self.marker.assign(cx, &mut found.resources)?;
+        }
+        Ok(found)
+    }
+
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        Ok(export::export(self.backend.entry(), found))
+    }
+
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        record::part(scope, id)
+    }
+
+    fn slot(&self, id: &ResourceId) -> Option<Slot> {
+        record::slot(id)
+    }
+
+    fn guard_word(&self, scope: &Scope, id: &ResourceId) -> Option<&'static str> {
+        record::guard_word(scope, id)
+    }
+
+    fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        self.backend.show(bytes)
+    }
+
+    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        merge::place(self.backend.entry(), claim, scopes)
+    }
+
+    fn merge(
+        &self,
+        declared: &[&Resource],
+        seen: Option<&Observed>,
+        tracked: Option<&Tracked>,
+        claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        merge::merge(declared, seen, tracked, claims)
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        no_hints()
+    }
+}
+
+#[async_trait]
+impl Provider for Family {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        if batch.actions.is_empty() || cx.stop.is_set() {
+            return Ok(());
+        }
+        self.marker.apply(&*self.backend, cx, batch, journal).await
+    }
+}
