@@ -81,6 +81,10 @@ pub(crate) enum Failure<D = ()> {
 }
 
 impl<D> Failure<D> {
+    /// True when nobody knows whether the request took effect.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Failure::Lost(_))
+    }
     /// What it means to the engine.
     pub(crate) fn into_error(self) -> Error {
         match self {

@@ -1,13 +1,11 @@
 //! Writing: a batch of actions becomes as few batches of the API as the zone's plan allows.
 //!
-//! Guarantees:
+//! Guarantees, besides those of [`crate::batch`]:
 //! - nothing is written when what the batch touches moved since the plan: the zone is read again right before
 //!   the first write, and what others change beside it does not stop us;
-//! - a name is never split over two requests, so CNAME ↔ A is one transaction;
 //! - within a request Cloudflare deletes, changes and creates in this order;
-//! - each request is `started` before and `finished` after it, with exactly its actions;
-//! - what is refused fails alone and the rest is sent again: by the place the answer points to, else by halves.
-//!   After [`CULPRITS`] of these the rest is given up, so that a plan that cannot work costs few calls;
+//! - what is refused is found by the place the answer points to, else by halves; after twenty of these the rest is
+//!   given up;
 //! - what is refused because it is there, or gone, although it was just looked at ends as `Conflict`, and so does
 //!   the batch, after the rest of it: the engine looks again;
 //! - a refusal that a smaller batch cannot mend (credentials, a full zone, too many calls) ends the batch.
@@ -23,18 +21,17 @@ use super::{
     zones::{Zone, ZoneBody},
 };
 use crate::{
-    merge,
+    batch::{
+        self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, about, give_up, items,
+        zone_done,
+    },
     record::{self, RrSet},
 };
-use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Op, Outcome, Tracked, Version,
-};
+use async_trait::async_trait;
+use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Outcome, Version};
 use reqwest::Method;
 use serde::de::IgnoredAny;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-
-/// Most actions of one `apply` that are found to be refused one by one.
-const CULPRITS: usize = 20;
+use std::collections::{HashMap, VecDeque};
 
 /// What every plan takes in one batch.
 const LEAST_BATCH: usize = 200;
@@ -45,33 +42,6 @@ const NO_SUCH_ZONE: u64 = 7003;
 /// What no smaller batch helps against: the zone's quota of records is used up, the zone is not there.
 const FINAL: [u64; 2] = [81_045, NO_SUCH_ZONE];
 
-/// One action on a set with what it takes.
-#[derive(Debug)]
-struct Item<'b> {
-    action: &'b Action,
-    changes: Changes,
-}
-
-/// All actions at one name, in the planner's order: the least that is sent together.
-type Unit<'b> = Vec<Item<'b>>;
-
-/// What was refused so far.
-#[derive(Debug, Default)]
-struct Culprits {
-    count: usize,
-    /// A refusal that says that the zone is not as it was just seen.
-    conflict: Option<Error>,
-}
-
-impl Culprits {
-    fn add(&mut self, error: &Error) {
-        self.count += 1;
-        if error.kind == ErrorKind::Conflict {
-            self.conflict.get_or_insert_with(|| error.clone());
-        }
-    }
-}
-
 /// Carries out a batch.
 pub(crate) async fn apply(
     backend: &Backend,
@@ -79,45 +49,30 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
-    if batch.actions.is_empty() || cx.stop.is_set() {
-        return Ok(());
-    }
     let run = Run { backend, cx, journal, batch };
-    let is_zone = |action: &&Action| record::parts(action.op.id()).is_none();
-    let of_zone = || batch.actions.iter().filter(is_zone);
-    let create = of_zone().find(|action| matches!(action.op, Op::Create { .. }));
-    let mut created = None;
-    let now = match (fence(backend, cx, batch, create.is_some()).await?, create) {
-        (Some(now), _) => now,
-        (None, Some(create)) => {
-            created = Some(create.id);
-            match run.create_zone(create).await? {
-                Some(now) => now,
-                None => return Ok(()),
-            }
+    let mut of_zone = OfZone::of(batch);
+    let now = match (fence(backend, cx, batch, of_zone.create.is_some()).await?, of_zone.create) {
+        (Some(now), create) => {
+            of_zone.kept.extend(create);
+            now
         }
+        (None, Some(create)) => match run.create_zone(create).await? {
+            Some(now) => now,
+            None => return Ok(()),
+        },
         (None, None) => return Err(moved(batch)),
     };
-    let is_kept = |a: &&Action| created != Some(a.id) && !matches!(a.op, Op::Delete { .. });
-    let kept = of_zone().filter(is_kept);
-    let mut settled: Vec<_> = kept.map(|action| (action.id, Outcome::Done(zone_tracked(action)))).collect();
-    let mut queue = run.units(&now, &mut settled);
-    run.settle(settled).await?;
-    let mut culprits = Culprits::default();
-    while !queue.is_empty() {
-        if cx.stop.is_set() {
-            return Ok(());
-        }
-        // Looked up again each time: an answer may have told that the zone takes less.
-        let limit = backend.zones.remembered(&batch.scope.name).map_or(now.zone.plan.batch, |z| z.plan.batch);
-        let chunk = run.chunk(&mut queue, limit);
-        journal.started(&ids_of(&chunk).collect::<Vec<_>>()).await?;
-        run.send(&now.zone, chunk, &mut culprits).await?;
-    }
-    if let Some(conflict) = culprits.conflict {
+    let mut work = run.work(&now);
+    work.settled.extend(of_zone.settled());
+    batch::settle(journal, work.settled).await?;
+    let doing = format!("change zone {}", batch.scope.name);
+    let requests = Requests { backend, cx, zone: &now.zone, name: &batch.scope.name, doing: &doing };
+    let mut delivery = Delivery::new(requests, cx, journal, &doing);
+    delivery.all(work.units).await?;
+    if let Some(conflict) = delivery.conflict {
         return Err(conflict);
     }
-    match of_zone().find(|action| matches!(action.op, Op::Delete { .. })) {
+    match of_zone.delete {
         Some(action) if !cx.stop.is_set() => run.delete_zone(&now.zone, action).await,
         _ => Ok(()),
     }
@@ -144,15 +99,7 @@ fn stands(action: &Action, now: &ZoneRead) -> bool {
     let wanted = action.op.desired().and_then(|resource| resource.spec.bytes());
     let extra = wanted.and_then(RrSet::decode).map(|set| Extra::parse(set.extra));
     let seen = now.sets.get(&(name.to_owned(), kind.to_owned()));
-    let seen = seen.map(|records| Hash::of(&set::view(records, extra.as_ref()).bytes));
-    let planned = match &action.op {
-        Op::Create { .. } => None,
-        Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
-            Some(observed.hash)
-        }
-        Op::Continue { .. } => seen,
-    };
-    seen == planned || seen == wanted.map(Hash::of)
+    batch::stands(action, seen.map(|records| Hash::of(&set::view(records, extra.as_ref()).bytes)))
 }
 
 struct Run<'a> {
@@ -163,51 +110,16 @@ struct Run<'a> {
 }
 
 impl<'b> Run<'b> {
-    fn doing(&self) -> String {
-        format!("change zone {}", self.batch.scope.name)
-    }
-
-    /// What each action takes. What takes nothing, or cannot be sent, is settled.
-    ///
-    /// Where something at a name is deleted, all actions at it are one unit: half a swap would leave a hole.
-    fn units(&self, now: &ZoneRead, settled: &mut Vec<(ActionId, Outcome)>) -> VecDeque<Unit<'b>> {
+    /// What each action takes.
+    fn work(&self, now: &ZoneRead) -> Work<'b, Changes> {
         let instance = self.backend.config.marks.then_some(&*self.backend.instance);
         let writer = Writer { instance, plan: now.zone.plan };
-        let named = |action: &'b Action| record::parts(action.op.id()).map(|(name, _)| name);
-        let deletes = self.batch.actions.iter().filter(|action| matches!(action.op, Op::Delete { .. }));
-        let swapped: HashSet<&str> = deletes.filter_map(named).collect();
-        let mut units: VecDeque<(&str, Unit<'b>)> = VecDeque::new();
-        let (mut by_name, mut broken) = (HashMap::new(), HashSet::new());
-        for action in &self.batch.actions {
-            let Some((name, kind)) = record::parts(action.op.id()) else { continue };
+        Work::of(self.batch, Together::Swaps, |action, name, kind| {
             let records = now.sets.get(&(name.to_owned(), kind.to_owned()));
             let records = records.map(Vec::as_slice).unwrap_or_default();
-            let changes = match self.changes(&writer, action, name, kind, records) {
-                Ok(changes) if changes.count() > 0 => changes,
-                Ok(_) => {
-                    settled.push(done(action));
-                    continue;
-                }
-                Err(error) => {
-                    settled.push((action.id, Outcome::Failed(error)));
-                    broken.insert(name);
-                    continue;
-                }
-            };
-            let index = match swapped.contains(name) {
-                true => *by_name.entry(name).or_insert(units.len()),
-                false => units.len(),
-            };
-            match units.get_mut(index) {
-                Some((_, unit)) => unit.push(Item { action, changes }),
-                None => units.push_back((name, vec![Item { action, changes }])),
-            }
-        }
-        let (held, sent): (Vec<_>, Vec<_>) =
-            units.into_iter().partition(|(name, _)| swapped.contains(name) && broken.contains(name));
-        let held = held.iter().flat_map(|(_, unit)| unit);
-        settled.extend(held.map(|item| (item.action.id, Outcome::Failed(held_back(item)))));
-        sent.into_iter().map(|(_, unit)| unit).collect()
+            let changes = self.changes(&writer, action, name, kind, records)?;
+            Ok((changes.count() > 0).then_some(changes))
+        })
     }
 
     fn changes(
@@ -222,16 +134,7 @@ impl<'b> Run<'b> {
             let text = format!("{name} {kind} is kept by another product of Cloudflare");
             return Err(Error::unsupported(text).hint("change it there, or remove it from the manifests"));
         }
-        let desired = match action.op.desired() {
-            None => None,
-            Some(resource) => {
-                let set = resource.spec.bytes().and_then(RrSet::decode);
-                Some(set.ok_or_else(|| {
-                    Error::invalid(format!("the content of {} is not known yet", resource.id))
-                })?)
-            }
-        };
-        let changes = writer.changes(name, kind, now, desired.as_ref())?;
+        let changes = writer.changes(name, kind, now, batch::wanted(action)?.as_ref())?;
         let (count, limit) = (changes.count(), writer.plan.batch);
         if count > limit {
             let text =
@@ -239,143 +142,6 @@ impl<'b> Run<'b> {
             return Err(Error::unsupported(text).hint("split the values over several names"));
         }
         Ok(changes)
-    }
-
-    /// Finishes what needs no call.
-    async fn settle(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
-        if outcomes.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<ActionId> = outcomes.iter().map(|(id, _)| *id).collect();
-        self.journal.started(&ids).await?;
-        self.journal.finished(outcomes).await
-    }
-
-    /// Takes as many units from the queue as fit into one request, at least one.
-    fn chunk(&self, queue: &mut VecDeque<Unit<'b>>, limit: usize) -> Vec<Unit<'b>> {
-        let (mut chunk, mut size) = (Vec::new(), 0);
-        while let Some(unit) = queue.front() {
-            let count: usize = unit.iter().map(|item| item.changes.count()).sum();
-            if !chunk.is_empty() && size + count > limit {
-                break;
-            }
-            size += count;
-            chunk.extend(queue.pop_front());
-        }
-        chunk
-    }
-
-    /// Sends units, already `started`, in one request; in several when some of it is refused.
-    async fn send(&self, zone: &Zone, chunk: Vec<Unit<'b>>, culprits: &mut Culprits) -> Result<(), Error> {
-        let path = format!("/zones/{}/dns_records/batch", zone.id);
-        let doing = self.doing();
-        let mut stack = vec![chunk];
-        while let Some(mut chunk) = stack.pop() {
-            if chunk.is_empty() {
-                continue;
-            }
-            if self.cx.stop.is_set() {
-                let error = Error::unavailable(format!("{doing}: not sent, because of a wish to stop"));
-                let unsent = stack.iter().chain([&chunk]).flat_map(|chunk| ids_of(chunk));
-                return self.fail(unsent, &error).await;
-            }
-            let (body, places) = body(&chunk);
-            let sent = self.backend.api.write::<IgnoredAny>(self.cx, Method::POST, &path, Some(body), &doing);
-            let (error, errors) = match sent.await {
-                Ok(_) => {
-                    let outcomes = chunk.iter().flatten().map(|item| done(item.action));
-                    self.journal.finished(outcomes.collect()).await?;
-                    continue;
-                }
-                Err(Refusal::Refused(error, errors)) if is_about_content(&error, &errors) => (error, errors),
-                Err(refusal) => {
-                    let unsent = stack.iter().flat_map(|chunk| ids_of(chunk));
-                    return self.give_up(refusal, ids_of(&chunk), unsent).await;
-                }
-            };
-            let count: usize = chunk.iter().flatten().map(|item| item.changes.count()).sum();
-            if let Some(limit) = batch_limit(&errors, count) {
-                self.backend.zones.learn_batch(&self.batch.scope.name, limit);
-                let mut queue: VecDeque<_> = std::mem::take(&mut chunk).into();
-                while !queue.is_empty() {
-                    stack.push(self.chunk(&mut queue, limit));
-                }
-                continue;
-            }
-            let named = self.blame(&chunk, &places, &error, &errors);
-            if !named.is_empty() {
-                culprits.add(&error);
-                chunk.retain(|unit| unit.iter().all(|item| !named.contains_key(&item.action.id)));
-                self.journal.finished(named.into_iter().collect()).await?;
-                stack.push(chunk);
-            } else if chunk.len() > 1 {
-                let second = chunk.split_off(chunk.len() / 2);
-                stack.push(second);
-                stack.push(chunk);
-            } else {
-                culprits.add(&error);
-                let outcomes =
-                    chunk.iter().flatten().map(|item| (item.action.id, Outcome::Failed(about(item, &error))));
-                self.journal.finished(outcomes.collect()).await?;
-            }
-            if culprits.count >= CULPRITS && !stack.is_empty() {
-                let text =
-                    format!("{doing}: not sent, since {CULPRITS} other records were refused one by one");
-                let error = Error::invalid(text).hint("mend the records that were refused");
-                return self.fail(stack.iter().flat_map(|chunk| ids_of(chunk)), &error).await;
-            }
-        }
-        Ok(())
-    }
-
-    /// Outcomes of the units that the answer points at.
-    fn blame(
-        &self,
-        chunk: &[Unit<'b>],
-        places: &HashMap<(&'static str, usize), ActionId>,
-        error: &Error,
-        errors: &[ApiError],
-    ) -> BTreeMap<ActionId, Outcome> {
-        let pointers = errors.iter().filter_map(ApiError::pointer);
-        let named: Vec<ActionId> = pointers
-            .filter_map(|(list, index)| {
-                places.iter().find(|((word, at), _)| *word == list && *at == index).map(|(_, id)| *id)
-            })
-            .collect();
-        let mut outcomes = BTreeMap::new();
-        for unit in chunk.iter().filter(|unit| unit.iter().any(|item| named.contains(&item.action.id))) {
-            for item in unit {
-                let error =
-                    if named.contains(&item.action.id) { about(item, error) } else { held_back(item) };
-                outcomes.insert(item.action.id, Outcome::Failed(error));
-            }
-        }
-        outcomes
-    }
-
-    /// Ends actions that had no effect.
-    async fn fail(&self, unsent: impl Iterator<Item = ActionId>, error: &Error) -> Result<(), Error> {
-        let failed = unsent.map(|id| (id, Outcome::Failed(error.clone())));
-        self.journal.finished(failed.collect()).await
-    }
-
-    /// Ends the batch: `sent` ended as the refusal says, `unsent` had no effect.
-    async fn give_up(
-        &self,
-        refusal: Refusal,
-        sent: impl Iterator<Item = ActionId>,
-        unsent: impl Iterator<Item = ActionId>,
-    ) -> Result<(), Error> {
-        let is_lost = matches!(refusal, Refusal::Lost(_));
-        let error = refusal.into_error();
-        let outcome = |id| {
-            let error = error.clone();
-            (id, if is_lost { Outcome::Unknown(error) } else { Outcome::Failed(error) })
-        };
-        let mut outcomes: Vec<_> = sent.map(outcome).collect();
-        outcomes.extend(unsent.map(|id| (id, Outcome::Failed(error.clone()))));
-        self.journal.finished(outcomes).await?;
-        Err(error)
     }
 
     /// Creates the zone; none when a person has to.
@@ -390,8 +156,7 @@ impl<'b> Run<'b> {
             let error = Error::invalid(text).hint(
                 "add the zone in the dashboard, give the token access to it, or write `account: ID` into the entry",
             );
-            self.journal.finished(vec![(create.id, Outcome::Failed(error.clone()))]).await?;
-            return Err(error);
+            return give_up(self.journal, [create.id], error, false).await.map(|()| None);
         };
         let body = serde_json::json!({"name": name, "account": {"id": account}, "type": "full"});
         let sent = self.backend.api.write::<ZoneBody>(
@@ -405,7 +170,7 @@ impl<'b> Run<'b> {
             Ok(Some(body)) => {
                 let zone = body.zone();
                 self.backend.zones.remember(name, zone.clone());
-                self.journal.finished(vec![(create.id, Outcome::Done(zone_tracked(create)))]).await?;
+                self.journal.finished(vec![(create.id, zone_done(create))]).await?;
                 if self.cx.stop.is_set() {
                     return Ok(None);
                 }
@@ -414,16 +179,11 @@ impl<'b> Run<'b> {
             }
             Ok(None) => {
                 let error = Error::unexpected(format!("{doing}: the answer has no zone"));
-                self.journal.finished(vec![(create.id, Outcome::Unknown(error.clone()))]).await?;
-                Err(error)
+                give_up(self.journal, [create.id], error, true).await.map(|()| None)
             }
             Err(refusal) => {
-                let is_lost = matches!(refusal, Refusal::Lost(_));
-                let error = refusal.into_error();
-                let outcome =
-                    if is_lost { Outcome::Unknown(error.clone()) } else { Outcome::Failed(error.clone()) };
-                self.journal.finished(vec![(create.id, outcome)]).await?;
-                Err(error)
+                let is_lost = refusal.is_lost();
+                give_up(self.journal, [create.id], refusal.into_error(), is_lost).await.map(|()| None)
             }
         }
     }
@@ -456,6 +216,65 @@ impl<'b> Run<'b> {
     }
 }
 
+/// The requests that change a zone.
+struct Requests<'a> {
+    backend: &'a Backend,
+    cx: &'a Cx,
+    zone: &'a Zone,
+    name: &'a str,
+    doing: &'a str,
+}
+
+#[async_trait]
+impl Sender<Changes> for Requests<'_> {
+    const CULPRITS: usize = 20;
+
+    fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, Changes>>) -> Chunk<'b, Changes> {
+        // Looked up again each time: an answer may have told that the zone takes less.
+        let zone = self.backend.zones.remembered(self.name);
+        let limit = zone.map_or(self.zone.plan.batch, |zone| zone.plan.batch);
+        let mut count = 0;
+        batch::take(queue, |unit| {
+            count += unit.iter().map(|item| item.takes.count()).sum::<usize>();
+            count <= limit
+        })
+    }
+
+    async fn send(&mut self, chunk: &mut Chunk<'_, Changes>) -> Result<Answer, Error> {
+        let path = format!("/zones/{}/dns_records/batch", self.zone.id);
+        let (body, places) = body(chunk);
+        let sent = self.backend.api.write::<IgnoredAny>(self.cx, Method::POST, &path, Some(body), self.doing);
+        let (error, errors) = match sent.await {
+            Ok(_) => return Ok(Answer::Done),
+            Err(Refusal::Refused(error, errors)) if is_about_content(&error, &errors) => (error, errors),
+            Err(refusal) => return Ok(refusal.into()),
+        };
+        let count: usize = items(chunk).map(|item| item.takes.count()).sum();
+        if let Some(limit) = batch_limit(&errors, count) {
+            self.backend.zones.learn_batch(self.name, limit);
+            return Ok(Answer::TooLarge(error));
+        }
+        let pointers = errors.iter().filter_map(ApiError::pointer);
+        let named: Vec<ActionId> = pointers
+            .filter_map(|(list, index)| {
+                places.iter().find(|((word, at), _)| *word == list && *at == index).map(|(_, id)| *id)
+            })
+            .collect();
+        let outcomes =
+            batch::named(chunk, |item| named.contains(&item.action.id).then(|| about(item, &error)));
+        Ok(if outcomes.is_empty() { Answer::Refused(error) } else { Answer::Named(outcomes) })
+    }
+
+    fn split<'b>(&self, chunk: Chunk<'b, Changes>) -> Vec<Chunk<'b, Changes>> {
+        let (mut queue, mut chunks) = (VecDeque::from(chunk), Vec::new());
+        while !queue.is_empty() {
+            chunks.push(self.take(&mut queue));
+        }
+        chunks.reverse();
+        chunks
+    }
+}
+
 /// True for a refusal that may go away when a part of the batch does.
 fn is_about_content(error: &Error, errors: &[ApiError]) -> bool {
     matches!(error.kind, ErrorKind::Invalid | ErrorKind::Conflict)
@@ -477,19 +296,19 @@ fn batch_limit(errors: &[ApiError], count: usize) -> Option<usize> {
 }
 
 /// Body of a batch, and which action each element of it belongs to.
-fn body(chunk: &[Unit<'_>]) -> (Vec<u8>, HashMap<(&'static str, usize), ActionId>) {
+fn body(chunk: &[Unit<'_, Changes>]) -> (Vec<u8>, HashMap<(&'static str, usize), ActionId>) {
     let mut places = HashMap::new();
     let (mut deletes, mut patches, mut posts) = (Vec::new(), Vec::new(), Vec::new());
-    for item in chunk.iter().flatten() {
-        for id in &item.changes.deletes {
+    for item in items(chunk) {
+        for id in &item.takes.deletes {
             places.insert(("deletes", deletes.len()), item.action.id);
             deletes.push(serde_json::json!({"id": id}));
         }
-        for patch in &item.changes.patches {
+        for patch in &item.takes.patches {
             places.insert(("patches", patches.len()), item.action.id);
             patches.push(patch);
         }
-        for post in &item.changes.posts {
+        for post in &item.takes.posts {
             places.insert(("posts", posts.len()), item.action.id);
             posts.push(post);
         }
@@ -506,31 +325,6 @@ fn body(chunk: &[Unit<'_>]) -> (Vec<u8>, HashMap<(&'static str, usize), ActionId
     }
     // Writing plain data into memory cannot fail.
     (serde_json::to_vec(&out).unwrap_or_default(), places)
-}
-
-/// `error` with the record it is about.
-fn about(item: &Item<'_>, error: &Error) -> Error {
-    let mut named = error.clone();
-    if let Some((name, kind)) = record::parts(item.action.op.id()) {
-        named.message = format!("{} {kind}: {}", name.trim_end_matches('.'), error.message);
-    }
-    named
-}
-
-fn held_back(item: &Item<'_>) -> Error {
-    Error::invalid(format!("{} is held back: other data at its name were refused", item.action.op.id()))
-}
-
-fn ids_of(chunk: &[Unit<'_>]) -> impl Iterator<Item = ActionId> {
-    chunk.iter().flatten().map(|item| item.action.id)
-}
-
-fn done(action: &Action) -> (ActionId, Outcome) {
-    (action.id, merge::done(action))
-}
-
-fn zone_tracked(action: &Action) -> Tracked {
-    Tracked::new(action.op.id().clone(), Hash::of(record::ZONE))
 }
 
 #[cfg(test)]

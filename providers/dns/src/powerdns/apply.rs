@@ -1,13 +1,10 @@
 //! Writing: a batch becomes as few requests as the server's body limit allows.
 //!
-//! Guarantees:
+//! Guarantees, besides those of [`crate::batch`]:
 //! - nothing is written when the zone moved since `base`: it is asked right before the first write;
-//! - a name is never split over two requests, so CNAME ↔ A is one transaction;
-//! - each request is `started` before and `finished` after it, with exactly its actions;
+//! - a name is never split over two requests;
 //! - what the server refuses (422) fails alone and the rest is sent again. Where the refused RRset shares its
-//!   name with a deletion, everything at that name is held back: half a swap would leave a hole.
-//!
-//! A request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
+//!   name with a deletion, everything at that name is held back.
 
 use super::{
     Backend,
@@ -16,15 +13,18 @@ use super::{
     culprit::{Culprit, culprit},
     observe,
 };
-use crate::{merge, name, record};
+use crate::{
+    batch::{
+        self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, give_up, ids, items, zone_done,
+    },
+    name, record,
+};
+use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Hash, Journal, Observed, Op, Outcome, ResourceId, Tracked, Version,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Outcome, ResourceId, Version,
 };
 use reqwest::{Method, StatusCode};
-use std::collections::{HashMap, HashSet, VecDeque};
-
-/// All actions at one name, in the planner's order: the least that is sent together.
-type Unit<'b> = Vec<Item<'b>>;
+use std::collections::VecDeque;
 
 /// Carries out a batch.
 pub(crate) async fn apply(
@@ -33,87 +33,37 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
-    if batch.actions.is_empty() || cx.stop.is_set() {
-        return Ok(());
-    }
-    let work = Work::of(batch);
-    let serial = fence(backend, cx, batch, work.create.is_some()).await?;
-    let run = Run { backend, cx, journal, batch, encoder: Encoder { backend, serial } };
-    run.settle(&work).await?;
+    let of_zone = OfZone::of(batch);
+    let mut work = work(batch);
+    let serial = fence(backend, cx, batch, of_zone.create.is_some()).await?;
+    work.settled.extend(of_zone.settled());
+    batch::settle(journal, work.settled).await?;
+    let zone = record::zone_name(&batch.scope);
+    let (doing, path) = (format!("change zone {}", batch.scope.name), zone_path(&zone));
+    let patch = Patch { backend, cx, path: &path, doing: &doing, encoder: Encoder { backend, serial } };
+    let mut delivery = Delivery::new(patch, cx, journal, &doing);
     let mut queue = work.units;
-    if let Some(create) = work.create {
-        run.create_zone(create, &mut queue).await?;
+    if let Some(create) = of_zone.create {
+        let zone = NewZone { backend, cx, journal, create, zone: &zone, name: &batch.scope.name };
+        zone.create(&mut delivery, &mut queue).await?;
     }
-    while !queue.is_empty() {
-        if cx.stop.is_set() {
-            return Ok(());
+    delivery.all(queue).await?;
+    match of_zone.delete {
+        Some(action) if !cx.stop.is_set() => {
+            journal.started(&[action.id]).await?;
+            let doing = format!("delete zone {}", batch.scope.name);
+            match backend.client.call(cx, Method::DELETE, &path, None, &doing).await {
+                Err(failure) if !failure.is_not_found() => end(journal, [action.id], failure).await,
+                _ => journal.finished(vec![(action.id, Outcome::Gone)]).await,
+            }
         }
-        let chunk = run.chunk(&mut queue, true);
-        journal.started(&ids_of(&chunk).collect::<Vec<_>>()).await?;
-        run.patch(chunk).await?;
-    }
-    match work.delete {
-        Some(action) if !cx.stop.is_set() => run.delete_zone(action).await,
         _ => Ok(()),
     }
 }
 
-/// A batch, sorted by what it takes.
-struct Work<'b> {
-    create: Option<&'b Action>,
-    delete: Option<&'b Action>,
-    /// Actions on the zone that need no call.
-    kept: Vec<&'b Action>,
-    /// Actions that cannot be sent, and why.
-    refused: Vec<(ActionId, Error)>,
-    units: VecDeque<Unit<'b>>,
-}
-
-impl<'b> Work<'b> {
-    fn of(batch: &'b Batch) -> Work<'b> {
-        let mut work = Work {
-            create: None,
-            delete: None,
-            kept: Vec::new(),
-            refused: Vec::new(),
-            units: VecDeque::new(),
-        };
-        let (mut by_name, mut broken) = (HashMap::<&str, usize>::new(), HashSet::new());
-        for action in &batch.actions {
-            let Some((name, kind)) = record::parts(action.op.id()) else {
-                match &action.op {
-                    Op::Create { .. } => work.create = Some(action),
-                    Op::Delete { .. } => work.delete = Some(action),
-                    _ => work.kept.push(action),
-                }
-                continue;
-            };
-            let item = match Item::new(action, name, kind) {
-                Ok(item) => item,
-                Err(error) => {
-                    work.refused.push((action.id, error));
-                    broken.insert(name);
-                    continue;
-                }
-            };
-            let index = *by_name.entry(name).or_insert(work.units.len());
-            match work.units.get_mut(index) {
-                Some(unit) => unit.push(item),
-                None => work.units.push_back(vec![item]),
-            }
-        }
-        let refused = &mut work.refused;
-        // Half a swap would leave a hole.
-        work.units.retain(|unit| {
-            let is_broken = unit.iter().any(|item| broken.contains(item.name));
-            let is_held = is_broken && unit.iter().any(|item| item.desired.is_none());
-            if is_held {
-                refused.extend(unit.iter().map(|item| (item.action.id, held_back(item))));
-            }
-            !is_held
-        });
-        work
-    }
+/// What is sent of a batch: all that is known.
+fn work(batch: &Batch) -> Work<'_, ()> {
+    Work::of(batch, Together::Names, |action, _, _| batch::wanted(action).map(|_| Some(())))
 }
 
 /// Makes sure that the zone is as it was when the plan was made; returns its serial.
@@ -143,267 +93,171 @@ async fn fence(backend: &Backend, cx: &Cx, batch: &Batch, creates: bool) -> Resu
 fn stands(action: &Action, now: &[Observed]) -> bool {
     let id: &ResourceId = action.op.id();
     let seen = now.binary_search_by(|o| o.id.cmp(id)).ok().and_then(|index| now.get(index));
-    let seen = seen.map(|observed| observed.hash);
-    let wanted = action.op.desired().and_then(|resource| resource.spec.hash());
-    let planned = match &action.op {
-        Op::Create { .. } => None,
-        Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
-            Some(observed.hash)
-        }
-        Op::Continue { .. } => seen,
-    };
-    seen == planned || seen == wanted
+    batch::stands(action, seen.map(|observed| observed.hash))
 }
 
-struct Run<'a> {
+/// Changes of a zone that exists.
+struct Patch<'a> {
     backend: &'a Backend,
     cx: &'a Cx,
-    journal: &'a dyn Journal,
-    batch: &'a Batch,
+    path: &'a str,
+    doing: &'a str,
     encoder: Encoder<'a>,
 }
 
-impl<'b> Run<'b> {
-    /// Finishes what needs no call.
-    async fn settle(&self, work: &Work<'b>) -> Result<(), Error> {
-        let failed = work.refused.iter().map(|(id, error)| (*id, Outcome::Failed(error.clone())));
-        let kept = work.kept.iter().map(|action| (action.id, Outcome::Done(zone_tracked(action))));
-        let outcomes: Vec<_> = failed.chain(kept).collect();
-        if outcomes.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<ActionId> = outcomes.iter().map(|(id, _)| *id).collect();
-        self.journal.started(&ids).await?;
-        self.journal.finished(outcomes).await
-    }
-
+impl Patch<'_> {
     /// Takes as many units from the queue as fit into one request, at least one.
-    fn chunk(&self, queue: &mut VecDeque<Unit<'b>>, is_patch: bool) -> Vec<Unit<'b>> {
-        let mut chunk = Vec::new();
+    fn chunk<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>, is_patch: bool) -> Chunk<'b, ()> {
         // What stands around the list: a zone's name and name servers at most.
         let mut size = 4_096;
         let mut scratch = Vec::new();
-        while let Some(unit) = queue.front() {
+        batch::take(queue, |unit| {
             scratch.clear();
             for item in unit {
                 self.encoder.item(item, is_patch, &mut scratch);
                 scratch.push(b',');
             }
-            if !chunk.is_empty() && size + scratch.len() > self.backend.limit() {
-                break;
-            }
             size += scratch.len();
-            chunk.extend(queue.pop_front());
-        }
-        chunk
+            size <= self.backend.limit()
+        })
     }
 
-    /// Creates the zone with as many records as fit; what is left stays in the queue.
-    async fn create_zone(&self, create: &'b Action, queue: &mut VecDeque<Unit<'b>>) -> Result<(), Error> {
-        let zone = record::zone_name(&self.batch.scope);
-        let doing = format!("create zone {}", self.batch.scope.name);
-        let mut chunk = self.chunk(queue, false);
-        let mut ids: Vec<ActionId> = vec![create.id];
-        ids.extend(items(&chunk).map(|item| item.action.id));
-        self.journal.started(&ids).await?;
-        loop {
-            let body = self.encoder.post(&zone, items(&chunk));
-            let (size, call) = (body.len(), "/zones?rrsets=false");
-            let failure =
-                match self.backend.client.call(self.cx, Method::POST, call, Some(body), &doing).await {
-                    Ok(_) => {
-                        let mut outcomes = vec![(create.id, Outcome::Done(zone_tracked(create)))];
-                        outcomes.extend(items(&chunk).map(done));
-                        return self.journal.finished(outcomes).await;
-                    }
-                    Err(failure) => failure,
-                };
-            let is_size = failure.is_size(size);
-            if is_size || failure.may_be_size(size) {
-                self.backend.learn_limit(size);
+    /// Remembers what a failure tells of the size of bodies; true when this one was too large.
+    fn learn(&self, failure: &Failure, size: usize) -> bool {
+        let is_size = failure.is_size(size);
+        if is_size || failure.may_be_size(size) {
+            self.backend.learn_limit(size);
+        }
+        is_size
+    }
+}
+
+#[async_trait]
+impl Sender<()> for Patch<'_> {
+    fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>) -> Chunk<'b, ()> {
+        self.chunk(queue, true)
+    }
+
+    async fn send(&mut self, chunk: &mut Chunk<'_, ()>) -> Result<Answer, Error> {
+        let body = self.encoder.patch(items(chunk));
+        let size = body.len();
+        let call = self.backend.client.call(self.cx, Method::PATCH, self.path, Some(body), self.doing);
+        let failure = match call.await {
+            Ok(_) => return Ok(Answer::Done),
+            Err(failure) => failure,
+        };
+        let is_size = self.learn(&failure, size);
+        Ok(match failure {
+            Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, error } => {
+                match blame(chunk, &text, &error) {
+                    named if named.is_empty() => Answer::Refused(error),
+                    named => Answer::Named(named),
+                }
             }
+            failure if is_size && chunk.len() > 1 => Answer::TooLarge(failure.into_error()),
+            // One name alone is too large; the others need not wait for it.
+            Failure::Refused { error, .. } if is_size => Answer::TooLarge(error),
+            Failure::Lost(error) => Answer::Over { error, is_lost: true },
+            failure => Answer::Over { error: failure.into_error(), is_lost: false },
+        })
+    }
+
+    fn about(&self, _: &Item<'_>, error: &Error) -> Error {
+        error.clone()
+    }
+}
+
+/// A zone that is to be created.
+struct NewZone<'a> {
+    backend: &'a Backend,
+    cx: &'a Cx,
+    journal: &'a dyn Journal,
+    create: &'a Action,
+    zone: &'a str,
+    name: &'a str,
+}
+
+impl NewZone<'_> {
+    /// Creates the zone with as many records as fit; what is left stays in the queue.
+    async fn create(
+        &self,
+        delivery: &mut Delivery<'_, Patch<'_>>,
+        queue: &mut VecDeque<Unit<'_, ()>>,
+    ) -> Result<(), Error> {
+        let mut chunk = delivery.sender.chunk(queue, false);
+        self.journal.started(&ids(&chunk).chain([self.create.id]).collect::<Vec<_>>()).await?;
+        loop {
+            let body = delivery.sender.encoder.post(self.zone, items(&chunk));
+            let size = body.len();
+            let failure = match self.post(body).await {
+                Ok(()) => {
+                    let mut outcomes = batch::done(&chunk);
+                    outcomes.push((self.create.id, zone_done(self.create)));
+                    return self.journal.finished(outcomes).await;
+                }
+                Err(failure) => failure,
+            };
+            let is_size = delivery.sender.learn(&failure, size);
             let is_refusal = failure.is_refusal();
             if let Failure::Refused { text, error, .. } = &failure
                 && is_refusal
             {
                 let named = blame(&chunk, text, error);
                 if !named.is_empty() {
-                    remove(&mut chunk, &named);
+                    batch::remove(&mut chunk, &named);
                     self.journal.finished(named).await?;
                     continue;
                 }
             }
-            if (is_size || is_refusal) && !chunk.is_empty() {
-                // Nobody is named, or the body is too large: the zone alone first, then its records, where
-                // the culprit can be found by halves.
-                self.create_bare(create, &zone, &chunk).await?;
-                return self.patch(chunk).await;
+            if !(is_size || is_refusal) || chunk.is_empty() {
+                return end(self.journal, ids(&chunk).chain([self.create.id]), failure).await;
             }
-            return self.give_up(failure, ids_of(&chunk).chain([create.id]), []).await;
+            // Nobody is named, or the body is too large: the zone alone first, then its records, where the culprit can
+            // be found by halves.
+            let body = delivery.sender.encoder.post(self.zone, [].iter());
+            if let Err(failure) = self.post(body).await {
+                let failed = ids(&chunk).map(|id| (id, Outcome::Failed(failure.error().clone())));
+                self.journal.finished(failed.collect()).await?;
+                return end(self.journal, [self.create.id], failure).await;
+            }
+            self.journal.finished(vec![(self.create.id, zone_done(self.create))]).await?;
+            return delivery.started(chunk).await;
         }
     }
 
-    /// Creates the zone without records; those of `chunk` were to come with it.
-    async fn create_bare(&self, create: &'b Action, zone: &str, chunk: &[Unit<'b>]) -> Result<(), Error> {
-        let doing = format!("create zone {}", self.batch.scope.name);
-        let body = self.encoder.post(zone, [].iter());
+    async fn post(&self, body: Vec<u8>) -> Result<(), Failure> {
+        let doing = format!("create zone {}", self.name);
         let call = self.backend.client.call(self.cx, Method::POST, "/zones?rrsets=false", Some(body), &doing);
-        match call.await {
-            Ok(_) => {
-                let outcome = Outcome::Done(zone_tracked(create));
-                self.journal.finished(vec![(create.id, outcome)]).await
-            }
-            Err(failure) => self.give_up(failure, [create.id], ids_of(chunk)).await,
-        }
-    }
-
-    /// Sends units, already `started`, in one request; in several when some of it is refused.
-    async fn patch(&self, chunk: Vec<Unit<'b>>) -> Result<(), Error> {
-        let path = zone_path(&record::zone_name(&self.batch.scope));
-        let doing = format!("change zone {}", self.batch.scope.name);
-        let mut stack = vec![chunk];
-        while let Some(mut chunk) = stack.pop() {
-            if chunk.is_empty() {
-                continue;
-            }
-            // What is left on the stack stays `started` without an outcome: the next pass observes it.
-            if self.cx.stop.is_set() {
-                return Ok(());
-            }
-            let body = self.encoder.patch(items(&chunk));
-            let size = body.len();
-            let failure =
-                match self.backend.client.call(self.cx, Method::PATCH, &path, Some(body), &doing).await {
-                    Ok(_) => {
-                        self.journal.finished(items(&chunk).map(done).collect()).await?;
-                        continue;
-                    }
-                    Err(failure) => failure,
-                };
-            let is_size = failure.is_size(size);
-            if is_size || failure.may_be_size(size) {
-                self.backend.learn_limit(size);
-            }
-            match failure {
-                Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, error } => {
-                    let named = blame(&chunk, &text, &error);
-                    if !named.is_empty() {
-                        remove(&mut chunk, &named);
-                        self.journal.finished(named).await?;
-                        stack.push(chunk);
-                    } else if chunk.len() > 1 {
-                        halve(chunk, &mut stack);
-                    } else {
-                        self.fail(&chunk, error).await?;
-                    }
-                }
-                _ if is_size && chunk.len() > 1 => halve(chunk, &mut stack),
-                // One name alone is too large; the others need not wait for it.
-                Failure::Refused { error, .. } if is_size => self.fail(&chunk, error).await?,
-                failure => {
-                    let unsent: Vec<ActionId> = stack.iter().flat_map(|chunk| ids_of(chunk)).collect();
-                    return self.give_up(failure, ids_of(&chunk), unsent).await;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the actions of a chunk that had no effect and never will have.
-    async fn fail(&self, chunk: &[Unit<'b>], error: Error) -> Result<(), Error> {
-        let failed = ids_of(chunk).map(|id| (id, Outcome::Failed(error.clone())));
-        self.journal.finished(failed.collect()).await
-    }
-
-    async fn delete_zone(&self, action: &'b Action) -> Result<(), Error> {
-        self.journal.started(&[action.id]).await?;
-        let path = zone_path(&record::zone_name(&self.batch.scope));
-        let doing = format!("delete zone {}", self.batch.scope.name);
-        match self.backend.client.call(self.cx, Method::DELETE, &path, None, &doing).await {
-            Ok(_) => self.journal.finished(vec![(action.id, Outcome::Gone)]).await,
-            Err(failure) if failure.is_not_found() => {
-                self.journal.finished(vec![(action.id, Outcome::Gone)]).await
-            }
-            Err(failure) => self.give_up(failure, [action.id], []).await,
-        }
-    }
-
-    /// Ends the batch: `sent` ended as the failure says, `unsent` had no effect.
-    async fn give_up(
-        &self,
-        failure: Failure,
-        sent: impl IntoIterator<Item = ActionId>,
-        unsent: impl IntoIterator<Item = ActionId>,
-    ) -> Result<(), Error> {
-        let is_lost = matches!(failure, Failure::Lost(_));
-        let error = failure.into_error();
-        let outcome = |error: Error| if is_lost { Outcome::Unknown(error) } else { Outcome::Failed(error) };
-        let mut outcomes: Vec<_> = sent.into_iter().map(|id| (id, outcome(error.clone()))).collect();
-        outcomes.extend(unsent.into_iter().map(|id| (id, Outcome::Failed(error.clone()))));
-        self.journal.finished(outcomes).await?;
-        Err(error)
+        call.await.map(drop)
     }
 }
 
-fn items<'i, 'b: 'i>(chunk: &'i [Unit<'b>]) -> impl Iterator<Item = &'i Item<'b>> + Clone {
-    chunk.iter().flatten()
-}
-
-fn ids_of(chunk: &[Unit<'_>]) -> impl Iterator<Item = ActionId> {
-    items(chunk).map(|item| item.action.id)
-}
-
-fn halve<'b>(mut chunk: Vec<Unit<'b>>, stack: &mut Vec<Vec<Unit<'b>>>) {
-    let second = chunk.split_off(chunk.len() / 2);
-    stack.push(second);
-    stack.push(chunk);
+/// Ends actions as the failure says, and the batch.
+async fn end(
+    journal: &dyn Journal,
+    ids: impl IntoIterator<Item = ActionId>,
+    failure: Failure,
+) -> Result<(), Error> {
+    let is_lost = matches!(failure, Failure::Lost(_));
+    give_up(journal, ids, failure.into_error(), is_lost).await
 }
 
 /// Outcomes of the items that a 422 names, and of what must not go on without them.
-fn blame(chunk: &[Unit<'_>], text: &str, error: &Error) -> Vec<(ActionId, Outcome)> {
+fn blame(chunk: &[Unit<'_, ()>], text: &str, error: &Error) -> Vec<(ActionId, Outcome)> {
     let Some(culprit) = culprit(text) else { return Vec::new() };
-    let named = |item: &Item<'_>| match &culprit {
-        Culprit::Set { name: set, kind } => item.kind == *kind && item.name == name::observed(set),
-        Culprit::Name(name) => item.name == *name || item.name == name::observed(name),
-    };
-    let mut outcomes = Vec::new();
-    for unit in chunk.iter().filter(|unit| unit.iter().any(named)) {
-        let has_delete = unit.iter().any(|item| item.desired.is_none());
-        for item in unit {
-            if named(item) {
-                outcomes.push((item.action.id, Outcome::Failed(error.clone())));
-            } else if has_delete {
-                outcomes.push((item.action.id, Outcome::Failed(held_back(item))));
-            }
-        }
-    }
-    outcomes
-}
-
-fn held_back(item: &Item<'_>) -> Error {
-    Error::invalid(format!("{} is held back: other data at its name were refused", item.action.op.id()))
-}
-
-fn remove(chunk: &mut Vec<Unit<'_>>, outcomes: &[(ActionId, Outcome)]) {
-    let gone: HashSet<ActionId> = outcomes.iter().map(|(id, _)| *id).collect();
-    for unit in chunk.iter_mut() {
-        unit.retain(|item| !gone.contains(&item.action.id));
-    }
-    chunk.retain(|unit| !unit.is_empty());
-}
-
-fn done(item: &Item<'_>) -> (ActionId, Outcome) {
-    (item.action.id, merge::done(item.action))
-}
-
-fn zone_tracked(action: &Action) -> Tracked {
-    Tracked::new(action.op.id().clone(), Hash::of(record::ZONE))
+    batch::named(chunk, |item| {
+        let is_named = match &culprit {
+            Culprit::Set { name: set, kind } => item.kind() == *kind && item.name() == name::observed(set),
+            Culprit::Name(name) => item.name() == *name || item.name() == name::observed(name),
+        };
+        is_named.then(|| error.clone())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::{Origin, PolicyId, Resource, Scope, Spec};
+    use reconciled_provider::{Hash, Op, Origin, PolicyId, Resource, Scope, Spec};
     use std::sync::Arc;
 
     #[test]
@@ -426,9 +280,9 @@ mod tests {
         let action = |(i, op): (usize, Op)| Action { id: ActionId(i as u64), token: "t".into(), op };
         let actions = ops.into_iter().enumerate().map(action).collect();
         let batch = Batch { scope: scope.clone(), base: Version::Unknown, actions };
-        let work = Work::of(&batch);
+        let work = work(&batch);
         let sent: Vec<u64> = work.units.iter().flatten().map(|item| item.action.id.0).collect();
-        let mut refused: Vec<u64> = work.refused.iter().map(|(id, _)| id.0).collect();
+        let mut refused: Vec<u64> = work.settled.iter().map(|(id, _)| id.0).collect();
         refused.sort_unstable();
         assert_eq!((sent, refused), (vec![2], vec![0, 1, 3]));
     }

@@ -2,49 +2,13 @@
 
 use super::{Backend, zone::ACCOUNT};
 use crate::{
-    ownership, rdata,
+    batch, ownership, rdata,
     record::{self, RrSet},
 };
-use reconciled_provider::{Action, Error, Observed, Op};
 use std::io::Write;
 
-/// One action on an RRset, ready to be sent.
-#[derive(Debug)]
-pub(crate) struct Item<'b> {
-    /// The action.
-    pub(crate) action: &'b Action,
-    /// Canonical name.
-    pub(crate) name: &'b str,
-    /// Type.
-    pub(crate) kind: &'b str,
-    /// What it shall be; none to delete it.
-    pub(crate) desired: Option<&'b [u8]>,
-}
-
-impl<'b> Item<'b> {
-    /// Prepares an action on the RRset `name`/`kind`.
-    ///
-    /// Errors: the desired content is not known yet, or not of this provider.
-    pub(crate) fn new(action: &'b Action, name: &'b str, kind: &'b str) -> Result<Item<'b>, Error> {
-        let desired = match action.op.desired() {
-            None => None,
-            Some(resource) => match resource.spec.bytes() {
-                Some(bytes) if RrSet::decode(bytes).is_some() => Some(bytes),
-                _ => return Err(Error::invalid(format!("the content of {} is not known yet", resource.id))),
-            },
-        };
-        Ok(Item { action, name, kind, desired })
-    }
-    /// What it was when the plan was made.
-    pub(crate) fn observed(&self) -> Option<&'b Observed> {
-        match &self.action.op {
-            Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
-                Some(observed)
-            }
-            Op::Create { .. } | Op::Continue { .. } => None,
-        }
-    }
-}
+/// One action on an RRset.
+pub(crate) type Item<'b> = batch::Item<'b, ()>;
 
 /// What bodies depend on besides their items.
 #[derive(Debug)]
@@ -59,10 +23,10 @@ impl Encoder<'_> {
     /// Appends one element of `rrsets`. `is_patch`: with the change that is wanted.
     pub(crate) fn item(&self, item: &Item<'_>, is_patch: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"name\":");
-        text(item.name, out);
+        text(item.name(), out);
         out.extend_from_slice(b",\"type\":");
-        text(item.kind, out);
-        let Some(set) = item.desired.and_then(RrSet::decode) else {
+        text(item.kind(), out);
+        let Some(set) = item.desired().and_then(RrSet::decode) else {
             out.extend_from_slice(b",\"changetype\":\"DELETE\"}");
             return;
         };
@@ -77,7 +41,7 @@ impl Encoder<'_> {
                 Some(value) => (value, true),
                 None => (*value, false),
             };
-            text(&rdata::wire(item.kind, value, self.serial), out);
+            text(&rdata::wire(item.kind(), value, self.serial), out);
             let _ = write!(out, ",\"disabled\":{is_disabled}}}");
         }
         out.push(b']');
@@ -107,8 +71,8 @@ impl Encoder<'_> {
 
     /// Body of a PATCH. Deletions come first: a CNAME must be gone before other data take its place.
     pub(crate) fn patch<'i, 'b: 'i>(&self, items: impl Iterator<Item = &'i Item<'b>> + Clone) -> Vec<u8> {
-        let deletes = items.clone().filter(|item| item.desired.is_none());
-        let replaces = items.filter(|item| item.desired.is_some());
+        let deletes = items.clone().filter(|item| item.desired().is_none());
+        let replaces = items.filter(|item| item.desired().is_some());
         let mut out = b"{\"rrsets\":[".to_vec();
         self.list(deletes.chain(replaces), true, &mut out);
         out.extend_from_slice(b"]}");
@@ -125,7 +89,7 @@ impl Encoder<'_> {
         text(zone, &mut out);
         // `soa_edit_api` makes the serial a change token from the first change on.
         out.extend_from_slice(b",\"kind\":\"Native\",\"soa_edit_api\":\"DEFAULT\",\"nameservers\":[");
-        let has_apex_ns = items.clone().any(|item| item.kind == "NS" && item.name == zone);
+        let has_apex_ns = items.clone().any(|item| item.kind() == "NS" && item.name() == zone);
         let names = self.backend.config.nameservers.iter().filter(|_| !has_apex_ns);
         for (i, name) in names.enumerate() {
             if i > 0 {
@@ -134,7 +98,7 @@ impl Encoder<'_> {
             text(&format!("{}.", name.trim_end_matches('.')), &mut out);
         }
         out.extend_from_slice(b"],\"rrsets\":[");
-        self.list(items.filter(|item| item.desired.is_some()), false, &mut out);
+        self.list(items.filter(|item| item.desired().is_some()), false, &mut out);
         out.extend_from_slice(b"]}");
         out
     }

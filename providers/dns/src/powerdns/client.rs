@@ -42,13 +42,17 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// What it means to the engine.
-    pub(crate) fn into_error(self) -> Error {
+    pub(crate) fn error(&self) -> &Error {
         match self {
             Failure::Refused { error, .. }
             | Failure::CutShort(error)
             | Failure::NotSent(error)
             | Failure::Lost(error) => error,
         }
+    }
+    /// The same, for good.
+    pub(crate) fn into_error(self) -> Error {
+        self.error().clone()
     }
     /// True when the server may find a body of `size` too large.
     pub(crate) fn is_size(&self, size: usize) -> bool {

@@ -1,0 +1,198 @@
+//! Sends units until each action has ended.
+//!
+//! Guarantees:
+//! - each request is `started` before and `finished` after it, with exactly its actions;
+//! - what is refused fails alone and the rest is sent: by what the answer names, else by halves;
+//! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
+
+use super::{Chunk, Item, Unit, about, done, ids, items, remove};
+use crate::http;
+use async_trait::async_trait;
+use reconciled_provider::{ActionId, Cx, Error, ErrorKind, Journal, Outcome};
+use std::collections::VecDeque;
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// All of it took effect.
+    Done,
+    /// Nothing of it took effect, because of these; what is left may go on without them.
+    Named(Vec<(ActionId, Outcome)>),
+    /// Nothing of it took effect, because of something in it.
+    Refused(Error),
+    /// Nothing of it took effect, because it is too large.
+    TooLarge(Error),
+    /// Nothing more can be sent. It may have taken effect if it is lost.
+    Over {
+        /// Why.
+        error: Error,
+        /// No answer came.
+        is_lost: bool,
+    },
+}
+
+impl<D> From<http::Failure<D>> for Answer {
+    fn from(failure: http::Failure<D>) -> Answer {
+        let is_lost = failure.is_lost();
+        Answer::Over { error: failure.into_error(), is_lost }
+    }
+}
+
+/// How a backend sends units.
+#[async_trait]
+pub(crate) trait Sender<T: Send + Sync>: Send {
+    /// Most refusals of one `apply` that are followed up, so that a plan that cannot work costs few calls.
+    const CULPRITS: usize = usize::MAX;
+
+    /// What was refused is asked for once more after the rest: it may only have lacked something that came later.
+    const ASKS_TWICE: bool = false;
+
+    /// Takes from the queue what fits into one request, at least one unit.
+    fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, T>>) -> Chunk<'b, T>;
+
+    /// Sends one request. What is found to have ended besides is finished and taken out of the chunk.
+    async fn send(&mut self, chunk: &mut Chunk<'_, T>) -> Result<Answer, Error>;
+
+    /// The chunks to send in place of one that is too large, last one first.
+    fn split<'b>(&self, chunk: Chunk<'b, T>) -> Vec<Chunk<'b, T>> {
+        halves(chunk).into()
+    }
+
+    /// `error` of a request that held nothing but the unit of `item`.
+    fn about(&self, item: &Item<'_, T>, error: &Error) -> Error {
+        about(item, error)
+    }
+}
+
+/// The two halves of a chunk, the second one first.
+fn halves<T>(mut chunk: Chunk<'_, T>) -> [Chunk<'_, T>; 2] {
+    let second = chunk.split_off(chunk.len() / 2);
+    [second, chunk]
+}
+
+/// Sends units and ends their actions.
+pub(crate) struct Delivery<'a, S> {
+    pub(crate) sender: S,
+    cx: &'a Cx,
+    journal: &'a dyn Journal,
+    doing: &'a str,
+    refusals: usize,
+    /// A refusal that says that the zone is not as it was just seen.
+    pub(crate) conflict: Option<Error>,
+}
+
+impl<'a, S> Delivery<'a, S> {
+    /// Prepares to send. `doing` says what is being done, to what.
+    pub(crate) fn new(sender: S, cx: &'a Cx, journal: &'a dyn Journal, doing: &'a str) -> Delivery<'a, S> {
+        Delivery { sender, cx, journal, doing, refusals: 0, conflict: None }
+    }
+
+    /// Sends all that is in the queue.
+    pub(crate) async fn all<T: Send + Sync>(&mut self, mut queue: VecDeque<Unit<'_, T>>) -> Result<(), Error>
+    where
+        S: Sender<T>,
+    {
+        while !queue.is_empty() && !self.cx.stop.is_set() {
+            let chunk = self.sender.take(&mut queue);
+            self.journal.started(&ids(&chunk).collect::<Vec<_>>()).await?;
+            self.started(chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends units that are `started`, in one request; in several when some of it is refused.
+    pub(crate) async fn started<T: Send + Sync>(&mut self, chunk: Chunk<'_, T>) -> Result<(), Error>
+    where
+        S: Sender<T>,
+    {
+        let (mut stack, mut refused, mut is_last_word) = (vec![chunk], Vec::new(), !S::ASKS_TWICE);
+        loop {
+            if stack.is_empty() && !is_last_word {
+                is_last_word = true;
+                stack.append(&mut refused);
+            }
+            let Some(mut chunk) = stack.pop() else { return Ok(()) };
+            if chunk.is_empty() {
+                continue;
+            }
+            if self.cx.stop.is_set() {
+                let text = format!("{}: not sent, because of a wish to stop", self.doing);
+                stack.extend(refused.into_iter().chain([chunk]));
+                return fail(self.journal, &stack, &Error::unavailable(text)).await;
+            }
+            match self.sender.send(&mut chunk).await? {
+                Answer::Done => finish(self.journal, done(&chunk)).await?,
+                Answer::Named(outcomes) => {
+                    self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
+                    remove(&mut chunk, &outcomes);
+                    finish(self.journal, outcomes).await?;
+                    stack.push(chunk);
+                }
+                Answer::Refused(_) if chunk.len() > 1 => stack.extend(halves(chunk)),
+                Answer::Refused(_) if !is_last_word => refused.push(chunk),
+                Answer::TooLarge(_) if chunk.len() > 1 => stack.extend(self.sender.split(chunk)),
+                Answer::Refused(error) | Answer::TooLarge(error) => {
+                    self.note([&error]);
+                    let sender = &self.sender;
+                    let failed = items(&chunk)
+                        .map(|item| (item.action.id, Outcome::Failed(sender.about(item, &error))))
+                        .collect();
+                    finish(self.journal, failed).await?;
+                }
+                Answer::Over { error, is_lost } => {
+                    stack.append(&mut refused);
+                    let sent = ids(&chunk).map(|id| (id, ended(&error, is_lost)));
+                    let unsent =
+                        stack.iter().flat_map(|chunk| ids(chunk)).map(|id| (id, ended(&error, false)));
+                    let outcomes = sent.chain(unsent).collect();
+                    finish(self.journal, outcomes).await?;
+                    return Err(error);
+                }
+            }
+            if self.refusals >= S::CULPRITS && !stack.is_empty() {
+                let text = format!(
+                    "{}: not sent, since {} other records were refused one by one",
+                    self.doing,
+                    S::CULPRITS
+                );
+                let error = Error::invalid(text).hint("mend the records that were refused");
+                return fail(self.journal, &stack, &error).await;
+            }
+        }
+    }
+
+    /// Counts a refusal that says these.
+    fn note<'e>(&mut self, errors: impl IntoIterator<Item = &'e Error>) {
+        self.refusals += 1;
+        let mut moved = errors.into_iter().filter(|error| error.kind == ErrorKind::Conflict);
+        if self.conflict.is_none() {
+            self.conflict = moved.next().cloned();
+        }
+    }
+}
+
+/// Ends actions that had no effect.
+async fn fail<T>(journal: &dyn Journal, unsent: &[Chunk<'_, T>], error: &Error) -> Result<(), Error> {
+    let failed = unsent.iter().flat_map(|chunk| ids(chunk)).map(|id| (id, ended(error, false))).collect();
+    finish(journal, failed).await
+}
+
+async fn finish(journal: &dyn Journal, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+    if outcomes.is_empty() { Ok(()) } else { journal.finished(outcomes).await }
+}
+
+/// How an action ends that `error` kept from being done; where the answer is lost, nobody knows.
+fn ended(error: &Error, is_lost: bool) -> Outcome {
+    if is_lost { Outcome::Unknown(error.clone()) } else { Outcome::Failed(error.clone()) }
+}
+
+/// Ends actions that `error` kept from being done, and the batch with them.
+pub(crate) async fn give_up(
+    journal: &dyn Journal,
+    ids: impl IntoIterator<Item = ActionId>,
+    error: Error,
+    is_lost: bool,
+) -> Result<(), Error> {
+    journal.finished(ids.into_iter().map(|id| (id, ended(&error, is_lost))).collect()).await?;
+    Err(error)
+}
