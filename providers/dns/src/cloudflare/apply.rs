@@ -22,8 +22,7 @@ use super::{
 };
 use crate::{
     batch::{
-        self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, about, give_up, items,
-        zone_done,
+        self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, about, give_up, items, zone_done,
     },
     record::{self, RrSet},
 };

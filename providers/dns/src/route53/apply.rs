@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Outcome, Version};
 use reqwest::Method;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write,
     sync::PoisonError,
 };
@@ -54,7 +54,9 @@ pub(crate) async fn apply(
     let zone = &*batch.scope.name;
     let run = Run { backend, cx, journal, zone };
     let mut of_zone = OfZone::of(batch);
-    let read = observe::read(backend, cx, zone).await?;
+    let names = batch.actions.iter().filter_map(|action| record::parts(action.op.id()));
+    let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+    let read = observe::read_at(backend, cx, zone, &names).await?;
     let moved = || Error::conflict(format!("zone {zone} changed at Route 53 since it was observed"));
     let (id, now) = match (read, &batch.base, of_zone.create) {
         (None, Version::Absent, Some(create)) => {

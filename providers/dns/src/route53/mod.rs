@@ -68,6 +68,8 @@ pub(crate) struct Backend {
     api: Api,
     /// Ids of zones that were seen.
     zones: Mutex<HashMap<String, String>>,
+    /// How many sets they had.
+    sizes: Mutex<HashMap<String, usize>>,
 }
 
 /// Prepares an entry called `entry`. Sends nothing.
@@ -78,7 +80,7 @@ pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<
     let api = Api::new(&config, credentials)?;
     let entry = entry.into();
     let ownership = config.ownership.clone();
-    family::serve(Backend { entry, config, api, zones: Mutex::default() }, ownership)
+    family::serve(Backend { entry, config, api, zones: Mutex::default(), sizes: Mutex::default() }, ownership)
 }
 
 #[async_trait]

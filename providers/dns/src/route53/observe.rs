@@ -16,7 +16,7 @@ use reconciled_provider::{
 };
 use reqwest::Method;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::PoisonError,
 };
 
@@ -24,6 +24,8 @@ use std::{
 const ZONES: &str = "100";
 /// Sets in one answer.
 const SETS: &str = "300";
+/// The same as a number.
+const PAGE: usize = 300;
 /// Up to so many zones are asked for by name, where the list may be long.
 const BY_NAME: usize = 3;
 
@@ -174,10 +176,40 @@ pub(crate) async fn read(
     cx: &Cx,
     zone: &str,
 ) -> Result<Option<(String, BTreeMap<Key, Set>)>, Error> {
+    read_of(backend, cx, zone, None).await
+}
+
+/// Reads what a zone has at these names, and perhaps all the rest with it; none when there is no such zone.
+///
+/// A name costs a request, as a page of all sets does.
+pub(crate) async fn read_at(
+    backend: &Backend,
+    cx: &Cx,
+    zone: &str,
+    names: &BTreeSet<&str>,
+) -> Result<Option<(String, BTreeMap<Key, Set>)>, Error> {
+    let size = backend.sizes.lock().unwrap_or_else(PoisonError::into_inner).get(zone).copied();
+    let is_less = size.is_some_and(|size| names.len() < size.div_ceil(PAGE));
+    read_of(backend, cx, zone, is_less.then_some(names)).await
+}
+
+async fn read_of(
+    backend: &Backend,
+    cx: &Cx,
+    zone: &str,
+    names: Option<&BTreeSet<&str>>,
+) -> Result<Option<(String, BTreeMap<Key, Set>)>, Error> {
     // Once more where a zone that is remembered is gone: it may have been made anew.
     for _ in 0..2 {
         let Some(id) = zone_id(backend, cx, zone).await? else { return Ok(None) };
-        match sets(backend, cx, zone, &id).await {
+        let read = match names {
+            Some(names) => sets_at(backend, cx, zone, &id, names).await,
+            None => sets(backend, cx, zone, &id, None).await.inspect(|sets| {
+                let mut sizes = backend.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+                sizes.insert(zone.to_owned(), sets.len());
+            }),
+        };
+        match read {
             Ok(sets) => return Ok(Some((id, sets))),
             Err(Refusal::Refused(_, said)) if said.code == "NoSuchHostedZone" => {
                 backend.zones.lock().unwrap_or_else(PoisonError::into_inner).remove(zone);
@@ -188,18 +220,41 @@ pub(crate) async fn read(
     Err(Error::conflict(format!("zone {zone} was removed while it was read")))
 }
 
-async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeMap<Key, Set>, Refusal> {
+async fn sets_at(
+    backend: &Backend,
+    cx: &Cx,
+    zone: &str,
+    id: &str,
+    names: &BTreeSet<&str>,
+) -> Result<BTreeMap<Key, Set>, Refusal> {
+    let mut all = BTreeMap::new();
+    for name in names {
+        all.append(&mut sets(backend, cx, zone, id, Some(name)).await?);
+    }
+    Ok(all)
+}
+
+/// All sets, or those of one name, with which the list then begins.
+async fn sets(
+    backend: &Backend,
+    cx: &Cx,
+    zone: &str,
+    id: &str,
+    only: Option<&str>,
+) -> Result<BTreeMap<Key, Set>, Refusal> {
     let (path, doing) = (format!("/hostedzone/{id}/rrset"), format!("read zone {zone}"));
     let mut sets: BTreeMap<Key, Set> = BTreeMap::new();
-    let mut start: Option<(String, String, Option<String>)> = None;
+    let is_other = |name: &str| only.is_some_and(|only| only != xml::name(name));
+    let mut start = only.map(|name| (xml::octal_name(name).to_string(), None, None));
     loop {
         let mut query = vec![("maxitems", SETS)];
         if let Some((name, kind, identifier)) = &start {
-            query.extend([("name", name.as_str()), ("type", kind)]);
-            query.extend(identifier.as_deref().map(|identifier| ("identifier", identifier)));
+            query.push(("name", name));
+            query.extend(kind.as_deref().map(|kind: &str| ("type", kind)));
+            query.extend(identifier.as_deref().map(|identifier: &str| ("identifier", identifier)));
         }
         let list: SetList = backend.api.call(cx, Method::GET, &path, &query, None, &doing).await?;
-        for set in list.resource_record_sets.list {
+        for set in list.resource_record_sets.list.into_iter().filter(|set| !is_other(&set.name)) {
             let key = (xml::name(&set.name), set.r#type.clone());
             sets.entry(key).or_insert_with(|| Set(Vec::new())).0.push(set);
         }
@@ -209,7 +264,10 @@ async fn sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeM
         let (Some(name), Some(kind)) = (list.next_record_name, list.next_record_type) else {
             return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         };
-        let next = (name, kind, list.next_record_identifier);
+        if is_other(&name) {
+            return Ok(sets);
+        }
+        let next = (name, Some(kind), list.next_record_identifier);
         if start.as_ref() == Some(&next) {
             return Err(Refusal::Refused(cut_off(&doing), Said::default()));
         }

@@ -64,6 +64,29 @@ pub(crate) trait Play: Send + 'static {
     fn answer(&mut self, request: &Request) -> Reply;
 }
 
+/// A real server behind the fake, so that what is asked of it is counted.
+pub(crate) struct Passed {
+    /// `HOST:PORT`.
+    pub(crate) server: String,
+}
+
+impl Play for Passed {
+    fn answer(&mut self, request: &Request) -> Reply {
+        let mut stream = TcpStream::connect(&self.server).unwrap();
+        let query: String =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&request.query).finish();
+        let mut text = format!("{} {}?{query} HTTP/1.1\r\n", request.method, request.path);
+        for (name, value) in request.headers.iter().filter(|(name, _)| *name != "connection") {
+            text += &format!("{name}: {value}\r\n");
+        }
+        stream.write_all(format!("{text}connection: close\r\n\r\n{}", request.body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        Reply::new(head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+    }
+}
+
 struct State<P> {
     play: P,
     seen: Vec<Request>,

@@ -15,6 +15,7 @@ mod ownership;
 mod pdns;
 mod powerdns;
 mod relay;
+mod requests;
 mod rfc2136;
 mod route53;
 mod script;

@@ -24,6 +24,8 @@ pub(crate) const KEY: &str = "key-of-the-test-server";
 pub(crate) struct Pdns {
     child: Child,
     pub(crate) url: String,
+    /// Where it answers over DNS.
+    pub(crate) port: u16,
     _directory: tempfile::TempDir,
 }
 
@@ -66,7 +68,8 @@ impl Pdns {
             .unwrap_or_else(|error| {
                 panic!("cannot start pdns_server ({error}): install pdns-server and pdns-backend-sqlite3")
             });
-        let mut server = Pdns { child, url: format!("http://127.0.0.1:{web}"), _directory: directory };
+        let url = format!("http://127.0.0.1:{web}");
+        let mut server = Pdns { child, url, port: dns, _directory: directory };
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
             if server.child.try_wait().unwrap().is_some() {

@@ -39,12 +39,20 @@ pub(crate) struct Counts {
     pub(crate) connections: AtomicUsize,
     /// Messages to the server over TCP.
     pub(crate) requests: AtomicUsize,
+    /// Those of them that are updates.
+    pub(crate) updates: AtomicUsize,
 }
 
 impl Counts {
     pub(crate) fn all(&self) -> (usize, usize, usize) {
         let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
         (of(&self.packets), of(&self.connections), of(&self.requests))
+    }
+    /// Questions and updates to the server, over UDP and TCP.
+    pub(crate) fn questions_and_updates(&self) -> (usize, usize) {
+        let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+        let updates = of(&self.updates);
+        (of(&self.packets).div_ceil(2) + of(&self.requests) - updates, updates)
     }
 }
 
@@ -108,6 +116,8 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
     loop {
         let mut request = read(&mut client)?;
         seen.requests.fetch_add(1, Ordering::SeqCst);
+        // The operation of a message stands behind its length and id.
+        seen.updates.fetch_add(usize::from(request[4] >> 3 & 15 == 5), Ordering::SeqCst);
         let fault = faults.lock().unwrap().next().unwrap_or(Fault::Pass);
         match fault {
             Fault::LoseRequest => return Ok(()),
