@@ -1,10 +1,14 @@
 //! Provider type → constructor: the only file that names provider crates.
 
 mod marks;
+mod verify;
 
 use crate::config::{ProviderEntry, SecretPlace};
 use bytes::Bytes;
-use reconciled_dns::ownership::{Naming, Ownership, TxtMarks};
+use reconciled_dns::{
+    family::Options,
+    ownership::{Naming, Ownership, TxtMarks},
+};
 use reconciled_provider::{
     Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
     problem::did_you_mean, yaml::NodeValue,
@@ -55,7 +59,7 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
         marks: false,
         nameservers: Vec::new(),
         timeout: std::time::Duration::from_secs(30),
-        ownership: Default::default(),
+        options: Default::default(),
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
     zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
@@ -92,17 +96,18 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
 /// Errors: every problem of the entry at its place in the host configuration.
 pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     let mut entry = entry.clone();
-    let ownership = marks::take(&mut entry, instance)?;
-    dns(&entry, instance, ownership)
+    let (ownership, verify) = match (marks::take(&mut entry, instance), verify::take(&mut entry)) {
+        (Ok(ownership), Ok(verify)) => (ownership, verify),
+        (ownership, verify) => {
+            return Err(ownership.err().into_iter().chain(verify.err()).flatten().collect());
+        }
+    };
+    dns(&entry, instance, Options { ownership, verify })
 }
 
-fn dns(
-    entry: &ProviderEntry,
-    instance: &str,
-    ownership: Ownership,
-) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     // Marks stand in one place.
-    let is_native = ownership.marks.is_none();
+    let is_native = options.ownership.marks.is_none();
     match &*entry.type_name {
         "powerdns" => {
             let mut rest = entry.rest.clone();
@@ -114,7 +119,7 @@ fn dns(
                     let config = reconciled_dns::powerdns::Config {
                         timeout: entry.timeout,
                         marks: config.marks && is_native,
-                        ownership,
+                        options,
                         ..config
                     };
                     reconciled_dns::powerdns::connect(&entry.name, instance, config, key)
@@ -141,7 +146,7 @@ fn dns(
             match (config, update) {
                 (Some(config), Some(update)) if problems.is_empty() => {
                     let config =
-                        reconciled_dns::rfc2136::Config { timeout: entry.timeout, ownership, ..config };
+                        reconciled_dns::rfc2136::Config { timeout: entry.timeout, options, ..config };
                     let transfer = transfer.unwrap_or_else(|| update.clone());
                     let keys = reconciled_dns::rfc2136::Keys { update, transfer };
                     reconciled_dns::rfc2136::connect(&entry.name, config, keys)
@@ -160,7 +165,7 @@ fn dns(
                     let config = reconciled_dns::cloudflare::Config {
                         timeout: entry.timeout,
                         marks: config.marks && is_native,
-                        ownership,
+                        options,
                         ..config
                     };
                     reconciled_dns::cloudflare::connect(&entry.name, instance, config, token)
@@ -192,7 +197,7 @@ fn dns(
             match config {
                 Some(config) if problems.is_empty() => {
                     let config =
-                        reconciled_dns::route53::Config { timeout: entry.timeout, ownership, ..config };
+                        reconciled_dns::route53::Config { timeout: entry.timeout, options, ..config };
                     reconciled_dns::route53::connect(&entry.name, config, credentials)
                         .map_err(|e| at_entry(entry, &e))
                 }
@@ -204,7 +209,7 @@ fn dns(
             match config {
                 Some(config) if problems.is_empty() => {
                     let config =
-                        reconciled_dns::webhook::Config { timeout: entry.timeout, ownership, ..config };
+                        reconciled_dns::webhook::Config { timeout: entry.timeout, options, ..config };
                     reconciled_dns::webhook::connect(&entry.name, config).map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -217,7 +222,7 @@ fn dns(
                     let config = reconciled_dns::zonefile::Config {
                         timeout: entry.timeout,
                         marks: config.marks && is_native,
-                        ownership,
+                        options,
                         ..config
                     };
                     reconciled_dns::zonefile::open(&entry.name, instance, config)
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_in_txt_records_are_for_every_entry() {
+    fn marks_in_txt_records_and_verify_are_for_every_entry() {
         for text in [
             "type: webhook, marks: {type: txt}",
             "type: webhook, marks: false",
@@ -339,6 +344,8 @@ mod tests {
             "type: cloudflare, token: {env: T}, marks: {type: txt, wildcard: any}",
             "type: zonefile, directory: /zones, marks: {type: txt, suffix: -own}",
             "type: zonefile, directory: /zones, externalDns: {prefix: extdns-, wildcard: any, encrypt: {env: K}}",
+            "type: webhook, verify: {authoritative: true, timeout: 90s, servers: [ns1.example.com], waitForTtl: true}",
+            "type: webhook, verify: {authoritative: false}",
         ] {
             assert_eq!(problems(text), "", "{text}");
         }
@@ -348,6 +355,16 @@ mod tests {
         refuse("type: webhook, marks: {type: txt, prefix: a-, suffix: -b}", "leave one out");
         refuse("type: webhook, marks: {type: txt, encrypt: clear-text}", "config.yaml:2:");
         refuse("type: webhook, externalDns: {prefix: 'a b'}", "makes no name");
+        refuse(
+            "type: webhook, verify: {authoritative: true, servers: ['http://a']}",
+            "no address of a server",
+        );
+        refuse(
+            "type: webhook, verify: {authoritative: true, resolver: [ns1.example.com]}",
+            "no address of a server",
+        );
+        refuse("type: webhook, verify: {timeout: 5s}", "authoritative");
+        refuse("type: webhook, verify: {authoritative: true, server: []}", "did you mean `servers`");
         refuse("type: webhook, externalDNS: {}", "did you mean `externalDns`");
     }
 

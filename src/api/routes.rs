@@ -138,6 +138,9 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
     let mut answer = operation::status(&config.instance, reader, &outside, &ask).await?;
+    if ask.wide {
+        operation::add_facts(&instance.session, &mut answer).await;
+    }
     for (name, following) in instance.follower.sources() {
         if let Some((error, hint)) = following.behind {
             let force = match following.label.as_str() {

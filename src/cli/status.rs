@@ -1,4 +1,5 @@
-//! `status`: how it stands, from the state alone. Reaches neither remote nor source.
+//! `status`: how it stands, from the state alone. Reaches neither remote nor source, but for the facts that `ADDRESS -o
+//! wide` asks remotes for.
 
 use super::{
     Args, Exit, Host, Out,
@@ -7,15 +8,15 @@ use super::{
 use crate::{
     clock::SystemClock,
     config::Environment,
-    operation::{self, ManifestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk},
+    operation::{self, FactEntry, ManifestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk},
     render,
-    session::{Failure, outside},
+    session::{Failure, Session, outside},
     store::{ConditionEntry, DriftEntry, Status},
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::Clock;
 use serde::Serialize;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// How often `--watch` looks.
 const WATCH: Duration = Duration::from_secs(2);
@@ -51,6 +52,7 @@ struct Part<'a> {
     resources: &'a [ResourceEntry],
     manifests: &'a [ManifestEntry],
     conditions: &'a [ConditionEntry],
+    facts: &'a [FactEntry],
     drifts: &'a [DriftEntry],
 }
 
@@ -70,7 +72,7 @@ pub(super) async fn run(
         if status.watch {
             out.data("\u{1b}[H\u{1b}[2J");
         }
-        let exit = once(&host, status, out).await?;
+        let exit = once(&host, status, (args.config.as_deref(), &environment), out).await?;
         if !status.watch {
             return Ok(exit);
         }
@@ -78,14 +80,25 @@ pub(super) async fn run(
     }
 }
 
-async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Failure> {
-    let ask = StatusAsk { address: args.address.clone() };
+async fn once(
+    host: &Host,
+    args: &StatusArgs,
+    (config, environment): (Option<&Path>, &Environment),
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let wide = args.address.is_some() && args.output == ListFormat::Wide;
+    let ask = StatusAsk { address: args.address.clone(), wide };
     let answer = match host {
         Host::Daemon(client) => client.get("/v1/status", &ask).await?,
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
-                operation::status(&state.config.instance, &reader, &outside, &ask).await?
+                let mut answer = operation::status(&state.config.instance, &reader, &outside, &ask).await?;
+                if wide {
+                    let session = Session::open(config, environment.clone()).await?;
+                    operation::add_facts(&session, &mut answer).await;
+                }
+                answer
             }
             None => {
                 let dir = state.config.state_dir.display();
@@ -98,7 +111,7 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
             }
         },
     };
-    let StatusAnswer { instance, status, health, resources, manifests, messages } = &answer;
+    let StatusAnswer { instance, status, health, resources, manifests, facts, messages } = &answer;
     messages.iter().for_each(|message| out.talk(message));
     let now = SystemClock.now();
     if args.address.is_none() {
@@ -106,11 +119,11 @@ async fn once(host: &Host, args: &StatusArgs, out: &mut Out) -> Result<Exit, Fai
         list::show(out, args.output, &whole, || render::status::status(instance, status, health, now))?;
         return Ok(exit(args, status));
     }
-    let part = Part { resources, manifests, conditions: &status.conditions, drifts: &status.drifts };
+    let part = Part { resources, manifests, conditions: &status.conditions, facts, drifts: &status.drifts };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
-        let problems = render::status::problems(status, now);
-        if problems.is_empty() { table } else { format!("{table}\n{problems}") }
+        let more = [render::status::facts(facts), render::status::problems(status, now)];
+        more.iter().filter(|part| !part.is_empty()).fold(table, |all, part| format!("{all}\n{part}"))
     })?;
     if resources.is_empty() && status.conditions.is_empty() {
         out.talk(&format!("nothing is tracked at {}", args.address.as_deref().unwrap_or("*/*")));

@@ -143,6 +143,13 @@ macro_rules! forward_observer {
             > {
                 self.around("health", Some(want.scope), self.inner.health(cx, want)).await
             }
+            async fn facts(
+                &self,
+                cx: &reconciled_provider::Cx,
+                scope: &reconciled_provider::Scope,
+            ) -> Result<Vec<reconciled_provider::Fact>, reconciled_provider::Error> {
+                self.around("facts", Some(scope), self.inner.facts(cx, scope)).await
+            }
             async fn discover(
                 &self,
                 cx: &reconciled_provider::Cx,

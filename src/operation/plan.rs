@@ -73,7 +73,8 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
         let document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
     }
-    let options = SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, only: None };
+    let options =
+        SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, ..SurveyOptions::default() };
     let (outlook, document) = plan_of(session, reader, snapshots, &options, form).await?;
     Ok(PlanAnswer { document, messages: outlook.messages(), has_errors: outlook.has_errors(), sources })
 }

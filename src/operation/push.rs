@@ -190,6 +190,9 @@ pub struct PushAnswer {
     pub messages: Vec<String>,
     /// Some of it is an error of what was pushed.
     pub is_broken: bool,
+    /// Every manifest was checked, and not only those that concern this host.
+    #[serde(default)]
+    pub is_checked: bool,
     /// Which of the given digests were held, and are consented to now.
     #[serde(default)]
     pub approved: Vec<String>,
@@ -310,9 +313,14 @@ pub async fn push(
         |digest: &Arc<str>| by_trailer && ask.trailers.iter().any(|t| t.eq_ignore_ascii_case(digest));
     let (consented, held) = held.partition(is_consented);
     let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
+    let is_ours = |source: &SourceConfig| {
+        let state = outlook.desired.sources.get(&source.name);
+        state.is_some_and(|state| state.unassigned.is_empty() && state.unselected.is_empty())
+    };
     Ok(PushAnswer {
         messages: outlook.messages(),
         is_broken,
+        is_checked: meant.iter().all(is_ours),
         approved,
         held,
         consented,

@@ -1,6 +1,7 @@
 //! What is known, from the state alone: reaches neither remote nor source.
 
 use super::{
+    FactEntry,
     health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth},
     pattern,
 };
@@ -22,6 +23,9 @@ use std::collections::BTreeMap;
 pub struct StatusAsk {
     /// What is tracked at this address; none for the whole.
     pub address: Option<String>,
+    /// Asks the remotes for facts of the scopes at this address, such as the serial at each name server.
+    #[serde(default)]
+    pub wide: bool,
 }
 
 /// How it stands.
@@ -42,6 +46,9 @@ pub struct StatusAnswer {
     /// The manifests of these, each with the worst of its health.
     #[serde(default)]
     pub manifests: Vec<ManifestEntry>,
+    /// Facts of the scopes of these, where they were asked for.
+    #[serde(default)]
+    pub facts: Vec<FactEntry>,
     /// What keeps newer revisions from coming into force, and what is wrong with the manifests; only a daemon
     /// knows.
     #[serde(default)]
@@ -81,7 +88,8 @@ pub async fn status(
         health = stands.by_source(&reader.tracked_by_source().await?);
     }
     let instance = instance.into();
-    Ok(StatusAnswer { instance, status, health, resources, manifests, messages: Vec::new() })
+    let (facts, messages) = (Vec::new(), Vec::new());
+    Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages })
 }
 
 /// True when a suspension means what is tracked; of labels that is not known here.

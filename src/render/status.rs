@@ -6,7 +6,7 @@ use super::{
     time::{age, rfc3339, span},
 };
 use crate::{
-    operation::{ResourceEntry, SourceHealth, UNTRACKED, said},
+    operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
     store::{ConditionEntry, DriftEntry, HoldEntry, PinEntry, Status, SuspensionEntry, TrackedEntry},
 };
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
@@ -287,6 +287,18 @@ pub fn tracked(rows: &[ResourceEntry], conditions: &[ConditionEntry], wide: bool
             ]);
         }
         table.row(cells);
+    }
+    table.render(None)
+}
+
+/// What remotes say of scopes besides their resources, one a row.
+pub fn facts(facts: &[FactEntry]) -> String {
+    if facts.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["SCOPE", "AT", "FACT"]);
+    for fact in facts {
+        table.row([&*fact.scope, &fact.name, &fact.value]);
     }
     table.render(None)
 }

@@ -1,6 +1,9 @@
 //! The whole way over dynamic updates: a commit, a real BIND, and the signatures between them.
 
-use crate::env::{Env, WIDE_GUARD, zone};
+use crate::{
+    env::{Env, WIDE_GUARD, zone},
+    running::{Daemon, wait_for},
+};
 use std::{
     fs,
     net::{TcpListener, UdpSocket},
@@ -97,11 +100,16 @@ impl Bind {
 }
 
 fn desk(server: &Bind) -> Env {
+    desk_with(server, "")
+}
+
+/// `keys` are further keys of the entry.
+fn desk_with(server: &Bind, keys: &str) -> Env {
     let env = Env::new();
     env.write("tsig", &format!("{SECRET}\n"));
     let key = env.path("tsig");
     env.config(&format!(
-        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {WIDE_GUARD}}}",
+        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {WIDE_GUARD}{keys}}}",
         server.port,
         key.display()
     ));
@@ -178,4 +186,41 @@ fn a_mistake_in_the_entry_has_its_place_and_says_what_to_write() {
         env.config(&format!("  - {{name: bind, type: rfc2136, {keys}}}"));
         env.run(&["plan"]).exits(1).says(words);
     }
+}
+
+/// Health of `www/A` and why, as `status` says.
+fn fares(env: &Env) -> (String, String) {
+    let found = env.run(&["status", "Zone/example.com#www/A", "-o", "json"]).exits(0).stdout;
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let resource = &found["resources"][0];
+    let conditions = resource["conditions"].as_array().cloned().unwrap_or_default();
+    let healthy = conditions.iter().find(|side| side["type"] == "Healthy").cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&resource["health"]), text(&healthy["message"]))
+}
+
+#[test]
+fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
+    let (server, other) = (Bind::start(), Bind::start());
+    let places = [server.port, other.port].map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
+    let verify = format!(", verify: {{authoritative: true, timeout: 2s, servers: [{places}]}}");
+    let env = desk_with(&server, &verify);
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let _daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    assert_eq!(server.ask("www.example.com", "A"), "192.0.2.1\n");
+
+    let lag = format!("127.0.0.1:{} does not know the name", other.port);
+    let (health, why) = fares(&env);
+    assert!(["Progressing", "Degraded"].contains(&&*health) && why.starts_with(&lag), "{health}: {why}");
+    wait_for("the timeout of the servers", || fares(&env).0 == "Degraded");
+    assert!(fares(&env).1.ends_with("s after it was due"), "{}", fares(&env).1);
+    let wide = env.run(&["status", "Zone/example.com", "-o", "wide"]).exits(0);
+    wide.says(&["SCOPE", "bind/example.com", &format!("127.0.0.1:{}", other.port), "serial 1"])
+        .says(&["serial 2"]);
+
+    other.change("update add www.example.com. 300 A 192.0.2.1");
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    wait_for("the record to be healthy", || fares(&env).0 == "Healthy");
+    env.run(&["plan", "--detailed-exitcode"]).exits(0);
 }

@@ -37,7 +37,7 @@ pub use lint::{Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
-    Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
+    Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};

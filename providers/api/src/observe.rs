@@ -232,6 +232,15 @@ pub struct Hint {
     pub focus: Focus,
 }
 
+/// Something to know of a scope that no resource says, such as the serial at one of its servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is about.
+    pub name: String,
+    /// What is so, in a few words.
+    pub value: String,
+}
+
 /// What `discover` found in one scope, for import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {

@@ -9,7 +9,7 @@ use crate::{
     lint::{Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
-    observe::{Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
+    observe::{Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
     secret::Sealed,
     spec::Resource,
 };
@@ -204,6 +204,11 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Health, on its own clock: a list that was skipped must not freeze health. Of what is left out, nothing is known
     /// to be wrong.
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error>;
+
+    /// What else a person may want to know of a scope, asked for anew each time.
+    async fn facts(&self, _cx: &Cx, _scope: &Scope) -> Result<Vec<Fact>, Error> {
+        Ok(Vec::new())
+    }
 
     /// What exists, for import. `query` names a scope, in the words of this provider.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;

@@ -13,8 +13,9 @@
 mod batch;
 pub mod cloudflare;
 mod duration;
+pub mod endpoint;
 pub mod export;
-mod family;
+pub mod family;
 pub mod foreign;
 mod http;
 pub mod ignore;
@@ -29,6 +30,7 @@ pub mod rdata;
 pub mod record;
 pub mod rfc2136;
 pub mod route53;
+pub mod served;
 pub mod text;
 pub mod webhook;
 pub mod zonefile;

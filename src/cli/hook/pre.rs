@@ -37,6 +37,9 @@ enum Verdict {
     Refused,
 }
 
+/// The daemon's plan, or lines that say why there is none.
+type Planned = Result<PushAnswer, Vec<String>>;
+
 /// One push under examination.
 struct Push<'a> {
     environment: &'a Environment,
@@ -141,16 +144,13 @@ impl Push<'_> {
         let tree = self.received.tree(commit.oid, limits(tracked))?;
         let signed = self.signed(update, commit, tracked)?;
         let approve = &self.options.approve;
-        let checking = self.check(commit, tracked);
-        // Here and at the daemon at once. Consent is put down with the plan, so it is given only to what is good.
-        let (problems, planned) = if !lines.is_empty() && approve.is_empty() {
-            let (problems, planned) =
-                tokio::join!(checking, self.plan(update, commit, &tree, approve, signed.clone()));
-            (problems?, Some(planned))
-        } else {
-            (checking.await?, None)
+        // Consent is put down with the plan, so it is given only to what is good.
+        let planned = match !lines.is_empty() && approve.is_empty() {
+            true => Some(self.plan(update, commit, &tree, approve, signed.clone()).await?),
+            false => None,
         };
-        if self.is_broken(&problems) {
+        let is_broken = self.is_bad(planned.as_ref(), commit, tracked).await?;
+        if is_broken {
             self.out.talk(&format!("error: {short} is refused: its manifests have errors"));
             return Ok(Verdict::Refused);
         }
@@ -161,7 +161,7 @@ impl Push<'_> {
             return Ok(Verdict::Taken);
         }
         let planned = match planned {
-            Some(planned) => planned?,
+            Some(planned) => planned,
             None => self.plan(update, commit, &tree, approve, signed).await?,
         };
         let answer = match planned {
@@ -199,22 +199,25 @@ impl Push<'_> {
             return Verdict::Taken;
         }
         match self.received.tree(commit.oid, limits(sources)) {
-            Ok(tree) => match self.check(commit, sources).await {
-                Ok(problems) if self.is_broken(&problems) => {}
-                Ok(_) => match self.plan(update, commit, &tree, &[], None).await {
-                    Ok(Ok(answer)) => {
-                        // Warnings were shown already.
-                        if answer.is_broken {
-                            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+            Ok(tree) => {
+                let planned = self.plan(update, commit, &tree, &[], None).await.ok();
+                match self.is_bad(planned.as_ref(), commit, sources).await {
+                    Ok(true) => {}
+                    Ok(false) => match planned {
+                        Some(Ok(answer)) => {
+                            // Errors that only this host has; warnings were shown already.
+                            if answer.is_broken {
+                                answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+                            }
+                            let as_if = format!("for source {}, as if it followed {name}", names(sources));
+                            self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
                         }
-                        let as_if = format!("for source {}, as if it followed {name}", names(sources));
-                        self.show(&format!("plan of {} {as_if}", commit.short()), &answer);
-                    }
-                    Ok(Err(why)) => why.iter().for_each(|line| self.out.talk(line)),
-                    Err(_) => {}
-                },
-                Err(failure) => self.out.talk(&format!("note: {}: {failure}", commit.short())),
-            },
+                        Some(Err(why)) => why.iter().for_each(|line| self.out.talk(line)),
+                        None => {}
+                    },
+                    Err(failure) => self.out.talk(&format!("note: {}: {failure}", commit.short())),
+                }
+            }
             Err(error) => self.out.talk(&format!("note: {}: {error}", commit.short())),
         }
         self.out.talk(&format!("not applied: no source follows {name}"));
@@ -301,6 +304,25 @@ impl Push<'_> {
         async move { checking.await.unwrap_or_else(|_| Err(Failure::plain("checking the manifests panicked"))) }
     }
 
+    /// Tells every problem of the manifests; true when one is an error. What the daemon checked for its plan is not
+    /// checked again.
+    async fn is_bad(
+        &mut self,
+        planned: Option<&Planned>,
+        commit: &CommitInfo,
+        meant: &[PushSource],
+    ) -> Result<bool, Failure> {
+        if let Some(Ok(answer)) = planned
+            && answer.is_checked
+            && !answer.is_broken
+        {
+            answer.messages.iter().for_each(|message| self.out.talk(message.trim_end()));
+            return Ok(false);
+        }
+        let problems = self.check(commit, meant).await?;
+        Ok(self.is_broken(&problems))
+    }
+
     /// Tells every problem of the manifests; true when one is an error.
     fn is_broken(&mut self, problems: &[Problem]) -> bool {
         if !problems.is_empty() {
@@ -335,7 +357,7 @@ impl Push<'_> {
         tree: &CommitTree,
         approve: &[String],
         signed: Option<SignedObjects>,
-    ) -> Result<Result<PushAnswer, Vec<String>>, Failure> {
+    ) -> Result<Planned, Failure> {
         let client = match &self.daemon.client {
             Ok(client) => client,
             Err(failure) => return Ok(Err(vec![without_plan(failure, self.options)])),

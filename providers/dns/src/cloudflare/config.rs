@@ -1,6 +1,6 @@
 //! Host configuration of a `type: cloudflare` entry.
 
-use crate::{http::base_url, ownership::Ownership};
+use crate::{family::Options, http::base_url};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 fn default_url() -> String {
@@ -46,7 +46,7 @@ impl Default for Config {
             account: None,
             marks: default_marks(),
             timeout: default_timeout(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 }

@@ -80,9 +80,9 @@ pub fn connect(
         mark::validate_instance(instance)?;
     }
     let api = Api::new(&config, token)?;
-    let ownership = config.ownership.of(instance);
+    let options = config.options.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, api, zones: Zones::default() }, ownership)
+    family::serve(Backend { entry, instance, config, api, zones: Zones::default() }, options)
 }
 
 #[async_trait]

@@ -2,7 +2,6 @@
 //!
 //! A backend is a [`Backend`]: it says what it serves, reads, and writes. [`serve`] makes a provider of it.
 
-mod health;
 mod provider;
 
 use crate::{
@@ -10,6 +9,7 @@ use crate::{
     normalize::{self, Served},
     ownership::{Marker, Ownership},
     record,
+    served::{Verify, Watch},
 };
 use async_trait::async_trait;
 use provider::Family;
@@ -86,17 +86,31 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error>;
 }
 
-/// A provider of `backend`, whose records are marked as `ownership` says.
+/// What every DNS entry may say, besides what only its backend understands.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whose records are, where TXT records say it.
+    pub ownership: Ownership,
+    /// Whether name servers are asked if they serve what was written.
+    pub verify: Option<Verify>,
+}
+
+impl Options {
+    /// The same for `instance`.
+    pub(crate) fn of(&self, instance: &str) -> Options {
+        Options { ownership: self.ownership.of(instance), ..self.clone() }
+    }
+}
+
+/// A provider of `backend`, as `options` say.
 ///
 /// Errors: `Invalid` when the instance has no form in a mark.
-pub(crate) fn serve(
-    backend: impl Backend + 'static,
-    ownership: Ownership,
-) -> Result<Arc<dyn Provider>, Error> {
+pub(crate) fn serve(backend: impl Backend + 'static, options: Options) -> Result<Arc<dyn Provider>, Error> {
     let mut info = backend.info().clone();
-    if ownership.marks.is_some() {
+    if options.ownership.marks.is_some() {
         info.marking = Marking::Companion;
     }
-    let (marker, kinds) = (Marker::new(ownership)?, Arc::new(kind::kinds()));
-    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker }))
+    let (marker, kinds) = (Marker::new(options.ownership)?, Arc::new(kind::kinds()));
+    let watch = options.verify.map(Watch::new);
+    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker, watch }))
 }

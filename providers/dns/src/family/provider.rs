@@ -1,14 +1,14 @@
 //! A backend as a provider of the contract.
 
-use super::{Backend, health};
-use crate::{export, merge, ownership::Marker, record};
+use super::Backend;
+use crate::{export, merge, ownership::Marker, record, served::Watch};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Finding, Found, Health, Hint, Inputs, Journal, Kinds, LeftAlone,
-    Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider, ProviderInfo, Resource,
-    ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Found, Health, Hint, Inputs, Journal, Kinds,
+    LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider, ProviderInfo,
+    Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +22,8 @@ pub(super) struct Family {
     pub(super) info: ProviderInfo,
     pub(super) kinds: Arc<Kinds>,
     pub(super) marker: Marker,
+    /// Asks name servers; none where what the backend says is all that is to be known.
+    pub(super) watch: Option<Watch>,
 }
 
 #[async_trait]
@@ -67,11 +69,21 @@ impl Observer for Family {
     }
 
     fn tells_health(&self) -> bool {
-        health::is_told(&*self.backend)
+        self.watch.is_some()
     }
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        health::health(&*self.backend, cx, want).await
+        match &self.watch {
+            Some(watch) => watch.health(cx, want).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn facts(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
+        match &self.watch {
+            Some(watch) => watch.facts(cx, scope).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
@@ -126,6 +138,9 @@ impl Provider for Family {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         if batch.actions.is_empty() || cx.stop.is_set() {
             return Ok(());
+        }
+        if let Some(watch) = &self.watch {
+            watch.writing(cx, &batch.scope, &batch.actions);
         }
         self.marker.apply(&*self.backend, cx, batch, journal).await
     }

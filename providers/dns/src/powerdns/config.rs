@@ -1,6 +1,6 @@
 //! Host configuration of a `type: powerdns` entry.
 
-use crate::{http, ownership::Ownership};
+use crate::{family::Options, http};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 fn default_server() -> String {
@@ -60,7 +60,7 @@ impl Config {
             marks: default_marks(),
             max_body: default_max_body(),
             nameservers: Vec::new(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 

@@ -70,9 +70,9 @@ pub fn connect(
 ) -> Result<Arc<dyn Provider>, Error> {
     let client = Client::new(&config, api_key)?;
     let limit = AtomicUsize::new(config.max_body);
-    let ownership = config.ownership.of(instance);
+    let options = config.options.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, client, limit }, ownership)
+    family::serve(Backend { entry, instance, config, client, limit }, options)
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].

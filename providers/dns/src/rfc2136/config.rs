@@ -1,10 +1,10 @@
 //! Host configuration of a `type: rfc2136` entry.
 
 use super::tsig::Key;
-use crate::ownership::Ownership;
+use crate::{endpoint, family::Options};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 /// Keys of the entry besides those every entry has; the keys of TSIG are handed over apart.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -22,7 +22,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 /// The keys that messages are signed with.
@@ -49,7 +49,7 @@ impl Config {
             server: server.into(),
             timeout: default_timeout(),
             max_message: default_max_message(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 
@@ -66,18 +66,7 @@ impl Config {
             ))
             .hint("a message over TCP has at most 65535 octets; write 1000 to 65535"));
         }
-        let text = self.server.trim();
-        if let Ok(address) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            return Ok((address.to_string(), 53));
-        }
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| bad())?),
-            None => (text, 53),
-        };
-        let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-        let is_host = !host.is_empty() && !host.contains(['/', '@', ' ']) && port != 0;
-        let is_bare_v6 = host.contains(':') && host.parse::<IpAddr>().is_err();
-        if is_host && !is_bare_v6 { Ok((host.into(), port)) } else { Err(bad()) }
+        endpoint::parse(&self.server).ok_or_else(bad)
     }
 }
 

@@ -15,7 +15,7 @@ mod config;
 mod exchange;
 mod observe;
 mod request;
-mod response;
+pub(crate) mod response;
 mod tsig;
 
 pub use config::{Config, Keys};
@@ -66,8 +66,8 @@ pub fn connect(entry: &str, config: Config, keys: Keys) -> Result<Arc<dyn Provid
     config.address()?;
     keys.update.validate()?;
     keys.transfer.validate()?;
-    let ownership = config.ownership.clone();
-    family::serve(Backend { entry: entry.into(), config, keys, written: Mutex::default() }, ownership)
+    let options = config.options.clone();
+    family::serve(Backend { entry: entry.into(), config, keys, written: Mutex::default() }, options)
 }
 
 impl Backend {

@@ -1,6 +1,6 @@
 //! Host configuration of a `type: route53` entry.
 
-use crate::ownership::Ownership;
+use crate::family::Options;
 use reconciled_provider::{Error, SecretRef};
 use serde::Deserialize;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 fn default_url() -> String {
@@ -51,7 +51,7 @@ impl Default for Config {
             private: false,
             create_zones: false,
             timeout: default_timeout(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 }

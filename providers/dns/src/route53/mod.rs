@@ -79,8 +79,8 @@ pub(crate) struct Backend {
 pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<Arc<dyn Provider>, Error> {
     let api = Api::new(&config, credentials)?;
     let entry = entry.into();
-    let ownership = config.ownership.clone();
-    family::serve(Backend { entry, config, api, zones: Mutex::default(), sizes: Mutex::default() }, ownership)
+    let options = config.options.clone();
+    family::serve(Backend { entry, config, api, zones: Mutex::default(), sizes: Mutex::default() }, options)
 }
 
 #[async_trait]

@@ -1,6 +1,6 @@
 //! Host configuration of a `type: webhook` entry.
 
-use crate::ownership::Ownership;
+use crate::family::Options;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 fn default_url() -> String {
@@ -59,7 +59,7 @@ impl Config {
             txt: TxtForm::default(),
             max_changes: default_max_changes(),
             timeout: default_timeout(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 

@@ -67,8 +67,8 @@ pub(crate) struct Backend {
 pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let remote = Remote::new(&config)?;
     let (entry, heard, snapshot) = (entry.into(), Mutex::default(), Mutex::default());
-    let ownership = config.ownership.clone();
-    family::serve(Backend { entry, config, remote, heard, snapshot }, ownership)
+    let options = config.options.clone();
+    family::serve(Backend { entry, config, remote, heard, snapshot }, options)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.

@@ -1,6 +1,6 @@
 //! Host configuration of a `type: zonefile` entry.
 
-use crate::ownership::Ownership;
+use crate::family::Options;
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
@@ -31,7 +31,7 @@ pub struct Config {
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
-    pub ownership: Ownership,
+    pub options: Options,
 }
 
 fn default_marks() -> bool {
@@ -52,7 +52,7 @@ impl Config {
             marks: default_marks(),
             nameservers: Vec::new(),
             timeout: default_timeout(),
-            ownership: Ownership::default(),
+            options: Options::default(),
         }
     }
 

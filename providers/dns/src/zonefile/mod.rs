@@ -40,9 +40,9 @@ pub(crate) struct Backend {
 pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     config.validate()?;
     apply::validate_instance(instance)?;
-    let ownership = config.ownership.of(instance);
+    let options = config.options.of(instance);
     let backend = Backend { entry: entry.into(), instance: instance.into(), config };
-    family::serve(Files(Arc::new(backend)), ownership)
+    family::serve(Files(Arc::new(backend)), options)
 }
 
 /// The provider; what it holds is shared with the threads that read files.

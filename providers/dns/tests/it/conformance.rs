@@ -161,7 +161,7 @@ impl Subject for Files {
         config.check = ["sh", "-c", &check].map(String::from).into();
         config.reload = vec!["true".into()];
         config.marks = self.1.is_none();
-        config.ownership.marks = self.1.clone();
+        config.options.ownership.marks = self.1.clone();
         zonefile::open("test", instance, config).unwrap()
     }
     fn cx(&self) -> Cx {
@@ -224,7 +224,8 @@ impl Subject for Updated {
     async fn connect(&self, _: &Scope, instance: &str) -> Arc<dyn Provider> {
         dnsd::provider_with(&self.server.address(), |config, _| {
             config.max_message = self.max_message;
-            (config.ownership.instance, config.ownership.marks) = (instance.into(), self.marks.clone());
+            (config.options.ownership.instance, config.options.ownership.marks) =
+                (instance.into(), self.marks.clone());
         })
     }
     fn cx(&self) -> Cx {

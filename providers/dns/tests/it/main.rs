@@ -19,6 +19,7 @@ mod requests;
 mod rfc2136;
 mod route53;
 mod script;
+mod served;
 mod webhook;
 mod wire;
 mod world;

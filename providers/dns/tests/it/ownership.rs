@@ -51,7 +51,7 @@ pub(crate) async fn backends() -> Vec<Backend> {
     let powerdns = move |ownership: Ownership, marks| {
         let mut config = reconciled_dns::powerdns::Config::new(&url);
         let instance = ownership.instance.clone();
-        (config.marks, config.ownership) = (marks && ownership.marks.is_none(), ownership);
+        (config.marks, config.options.ownership) = (marks && ownership.marks.is_none(), ownership);
         reconciled_dns::powerdns::connect("test", &instance, config, SecretRef::Named("key".into())).unwrap()
     };
     let mut all = vec![Backend {
@@ -64,8 +64,9 @@ pub(crate) async fn backends() -> Vec<Backend> {
     for kind in [Kind::Bind, Kind::Knot, Kind::PowerDns] {
         let server = Dnsd::with_example(kind).await;
         let (address, cx) = (server.address(), server.cx());
-        let make =
-            move |ownership: Ownership, _| provider_with(&address, |config, _| config.ownership = ownership);
+        let make = move |ownership: Ownership, _| {
+            provider_with(&address, |config, _| config.options.ownership = ownership)
+        };
         let name = match kind {
             Kind::Bind => "bind",
             Kind::Knot => "knot",
@@ -78,7 +79,7 @@ pub(crate) async fn backends() -> Vec<Backend> {
     let files = move |ownership: Ownership, marks| {
         let mut config = zonefile::Config::new(&path);
         let instance = ownership.instance.clone();
-        (config.marks, config.ownership) = (marks && ownership.marks.is_none(), ownership);
+        (config.marks, config.options.ownership) = (marks && ownership.marks.is_none(), ownership);
         zonefile::open("test", &instance, config).unwrap()
     };
     let (make, cx) = (Box::new(files), world::cx(""));
@@ -88,7 +89,7 @@ pub(crate) async fn backends() -> Vec<Backend> {
     let make = Box::new(move |ownership: Ownership, marks| {
         let instance = ownership.instance.clone();
         fake_cloudflare::provider_with(&cloudflare, &instance, |config| {
-            (config.marks, config.ownership) = (marks && ownership.marks.is_none(), ownership);
+            (config.marks, config.options.ownership) = (marks && ownership.marks.is_none(), ownership);
         })
     });
     let cx = fake_cloudflare::cx();
@@ -96,14 +97,14 @@ pub(crate) async fn backends() -> Vec<Backend> {
     let fake = Arc::new(fake_route53::start());
     let route53 = fake.clone();
     let make = Box::new(move |ownership: Ownership, _| {
-        fake_route53::provider_with(&route53, |config| config.ownership = ownership)
+        fake_route53::provider_with(&route53, |config| config.options.ownership = ownership)
     });
     let cx = fake_route53::cx();
     all.push(Backend { name: "route53", is_zoneless: false, make, cx, _world: Box::new(fake) });
     let fake = Arc::new(fake_webhook::start());
     let webhook = fake.clone();
     let make = Box::new(move |ownership: Ownership, _| {
-        fake_webhook::provider_with(&webhook, |config| config.ownership = ownership)
+        fake_webhook::provider_with(&webhook, |config| config.options.ownership = ownership)
     });
     all.push(Backend { name: "webhook", is_zoneless: true, make, cx: world::cx(""), _world: Box::new(fake) });
     all

@@ -90,7 +90,8 @@ impl Scheduler {
         }
         // A wish of its own: a pass that is late has ended, one that made way has not.
         let engine = self.engine.under(stop.child());
-        let options = SurveyOptions { only: Some(only), refresh: full, ..SurveyOptions::default() };
+        let options =
+            SurveyOptions { only: Some(only), refresh: full, health: true, ..SurveyOptions::default() };
         self.round(number, &engine, &desired, options).boxed().await
     }
 

@@ -154,7 +154,7 @@ impl Surveyor {
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
             plan.foreign_count = known.foreign;
         }
-        let asked = match observer.tells_health() {
+        let asked = match options.health && observer.tells_health() {
             true => {
                 let health = observer.health(&self.cx, &want);
                 Some(self.within(health, &format!("asking for the health of {scope}")).await)

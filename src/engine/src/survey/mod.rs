@@ -70,6 +70,8 @@ pub struct SurveyOptions {
     pub refresh: bool,
     /// Only these scopes; none means all that are desired or remembered.
     pub only: Option<BTreeSet<Scope>>,
+    /// Asks remotes how things fare, which takes calls of its own: for a pass, not for a plan.
+    pub health: bool,
 }
 
 /// What was found in one scope, and the plan for it.

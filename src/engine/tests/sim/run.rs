@@ -213,7 +213,7 @@ async fn daemon(
             clock.sleep(Duration::from_secs(1)).await;
             continue;
         }
-        let options = SurveyOptions { refresh: number % 2 == 0, ..SurveyOptions::default() };
+        let options = SurveyOptions { refresh: number % 2 == 0, health: true, ..SurveyOptions::default() };
         let until = clock.now() + RESYNC * 6;
         let result = {
             let converge = pin!(engine.converge(&desired, &options, until));
