@@ -6,8 +6,10 @@ mod verify;
 use crate::config::{ProviderEntry, SecretPlace};
 use bytes::Bytes;
 use reconciled_dns::{
+    endpoint,
     family::Options,
     ownership::{Naming, Ownership, TxtMarks},
+    served::Verify,
 };
 use reconciled_provider::{
     Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,

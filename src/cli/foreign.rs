@@ -8,7 +8,7 @@ use crate::{
     registry::{self, Foreign},
     session::Failure,
 };
-use reconciled_provider::{Problem, SourceFile};
+use reconciled_provider::{Found, Observed, Problem, Scope, SourceFile};
 use std::{
     collections::BTreeMap,
     fs,
@@ -27,18 +27,22 @@ pub(super) fn files(
     let observer = samples.first().map(|(_, observer)| observer.as_ref());
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
     let mut files = BTreeMap::new();
-    for (zone, path) in zones {
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::plain(format!("read {}: {error}", path.display())))?;
-        let file = SourceFile::new(path.display().to_string(), text);
-        let (mut found, left_out) = registry::foreign(from, &zone, &file).map_err(|error| {
-            let hint =
-                format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
-            Failure::hinted(format!("{}: {error}", path.display()), hint)
-        })?;
-        if left_out.iter().any(Problem::is_error) {
-            let text: Vec<String> = left_out.iter().map(Problem::to_string).collect();
-            return Err(Failure::plain(format!("{} cannot be read\n{}", path.display(), text.join("\n"))));
+    for (zone, paths) in zones {
+        let (mut found, mut left_out) =
+            (Found { scope: Scope::new("", ""), resources: Vec::new() }, Vec::new());
+        for path in paths {
+            let (part, problems) = read(&zone, &path, from)?;
+            let is_new = |one: &Observed| found.resources.iter().all(|known: &Observed| known.id != one.id);
+            let (new, again): (Vec<_>, Vec<_>) = part.resources.into_iter().partition(is_new);
+            // The zone itself is in each of its files.
+            if let Some(twice) = again.iter().find(|one| observer.part(&part.scope, &one.id).is_some()) {
+                let text =
+                    format!("{} declares {} as another file of the zone does", path.display(), twice.id);
+                return Err(Failure::plain(text));
+            }
+            found.scope = part.scope;
+            found.resources.extend(new);
+            left_out.extend(problems);
         }
         found.resources.retain(|resource| {
             observer.part(&found.scope, &resource.id).is_none_or(|part| import::is_meant(import, &part))
@@ -59,6 +63,22 @@ pub(super) fn files(
         }
     }
     Ok(files)
+}
+
+/// What one file holds of `zone`, and what of it is left out.
+fn read(zone: &str, path: &Path, from: Foreign) -> Result<(Found, Vec<Problem>), Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::plain(format!("read {}: {error}", path.display())))?;
+    let file = SourceFile::new(path.display().to_string(), text);
+    let (found, left_out) = registry::foreign(from, zone, &file).map_err(|error| {
+        let hint = format!("name the zone: reconciled import --from {} {} ZONE", word(from), path.display());
+        Failure::hinted(format!("{}: {error}", path.display()), hint)
+    })?;
+    if left_out.iter().any(Problem::is_error) {
+        let text: Vec<String> = left_out.iter().map(Problem::to_string).collect();
+        return Err(Failure::plain(format!("{} cannot be read\n{}", path.display(), text.join("\n"))));
+    }
+    Ok((found, left_out))
 }
 
 fn word(from: Foreign) -> &'static str {
@@ -83,27 +103,33 @@ fn comments(left_out: &[Problem]) -> String {
 }
 
 /// The zones and their files.
-fn zones(path: &Path, from: Foreign, zone: Option<&str>) -> Result<Vec<(String, PathBuf)>, Failure> {
+fn zones(path: &Path, from: Foreign, zone: Option<&str>) -> Result<Vec<(String, Vec<PathBuf>)>, Failure> {
     let fail = |error: std::io::Error| Failure::plain(format!("read {}: {error}", path.display()));
     if !fs::metadata(path).map_err(fail)?.is_dir() {
         let zone = zone.map(str::to_owned).or_else(|| zone_of(path, from));
         return match zone {
-            Some(zone) => Ok(vec![(zone, path.to_owned())]),
+            Some(zone) => Ok(vec![(zone, vec![path.to_owned()])]),
             None => Err(Failure::hinted(
                 format!("{} does not say by its name which zone it holds", path.display()),
                 format!("reconciled import --from {} {} ZONE", word(from), path.display()),
             )),
         };
     }
-    let mut found = Vec::new();
-    for entry in fs::read_dir(path).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        let Some(name) = zone_of(&path, from).filter(|_| path.is_file()) else { continue };
-        if zone.is_none_or(|zone| zone.trim_end_matches('.') == name) {
-            found.push((name, path));
+    let zone = zone.map(|zone| zone.trim_end_matches('.'));
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for path in entries(path)? {
+        let name = match path.is_dir() {
+            true => split_zone(&path, from, zone),
+            false => zone_of(&path, from),
+        };
+        let Some(name) = name.filter(|name| zone.is_none_or(|zone| zone == name)) else { continue };
+        let files = found.entry(name).or_default();
+        match path.is_dir() {
+            true => files.extend(entries(&path)?.into_iter().filter(|path| zone_of(path, from).is_some())),
+            false => files.push(path),
         }
     }
-    found.sort();
+    found.retain(|_, files| !files.is_empty());
     if found.is_empty() {
         let names = match from {
             Foreign::Octodns => "ZONE.yaml",
@@ -112,7 +138,27 @@ fn zones(path: &Path, from: Foreign, zone: Option<&str>) -> Result<Vec<(String, 
         let hint = format!("files are called {names}");
         return Err(Failure::hinted(format!("{} has no zones in it", path.display()), hint));
     }
+    Ok(found.into_iter().collect())
+}
+
+/// What is in a folder, sorted.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |error: std::io::Error| Failure::plain(format!("read {}: {error}", folder.display()));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        found.push(entry.map_err(fail)?.path());
+    }
+    found.sort();
     Ok(found)
+}
+
+/// The zone of which a folder has a file for each name: octoDNS's `split_extension`, which is behind the zone in the name
+/// of the folder. One that is more than a dot cannot be told from the zone, unless that is named.
+fn split_zone(folder: &Path, from: Foreign, zone: Option<&str>) -> Option<String> {
+    let name = folder.file_name()?.to_str().filter(|_| from == Foreign::Octodns)?;
+    let is_of = |zone: &&str| name.strip_prefix(*zone).is_some_and(|rest| rest.starts_with('.'));
+    let zone = zone.filter(is_of).or_else(|| name.strip_suffix('.'))?;
+    (!zone.is_empty()).then(|| zone.to_owned())
 }
 
 /// The zone that a file is named after.
@@ -132,6 +178,32 @@ fn zone_of(path: &Path, from: Foreign) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_of_octodns_has_a_file_for_each_name_of_a_zone() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        for name in [
+            "example.com./www.yaml",
+            "example.com./$example.com.yaml",
+            "example.net.yaml",
+            "example.org.tst/a.yaml",
+        ] {
+            write(name);
+        }
+        let found = |zone| {
+            let found = zones(folder.path(), Foreign::Octodns, zone);
+            let found = found.map_err(|failure| failure.to_string()).unwrap();
+            found.into_iter().map(|(zone, files)| (zone, files.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(found(None), [("example.com".to_owned(), 2), ("example.net".to_owned(), 1)]);
+        assert_eq!(found(Some("example.org.")), [("example.org".to_owned(), 1)]);
+        assert!(zones(folder.path(), Foreign::Zonefile, None).is_err());
+    }
 
     #[test]
     fn files_are_named_after_their_zones() {

@@ -10,9 +10,14 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 /// Stands still until somebody moves it; who sleeps wakes when their time has come.
-struct Hand(watch::Sender<Duration>);
+pub(super) struct Hand(watch::Sender<Duration>);
 
 impl Hand {
+    /// A clock that shows some day.
+    pub(super) fn new() -> Arc<Hand> {
+        Arc::new(Hand(watch::Sender::new(Duration::from_secs(1_700_000_000))))
+    }
+
     fn advance(&self, by: Duration) {
         self.0.send_modify(|now| *now += by);
     }
@@ -31,7 +36,7 @@ impl Clock for Hand {
     }
 }
 
-fn git(dir: &Path, words: &[&str]) {
+pub(super) fn git(dir: &Path, words: &[&str]) {
     let done = Command::new("git")
         .args(["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main", "-C"])
         .arg(dir)
@@ -87,7 +92,7 @@ impl Place {
 }
 
 /// Waits, in real time, for what other threads do.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if is_so() {
             return;
@@ -107,7 +112,7 @@ fn count(instance: &Instance, series: &str) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
     let place = Place::new();
-    let clock = Arc::new(Hand(watch::Sender::new(Duration::from_secs(1_700_000_000))));
+    let clock = Hand::new();
     store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
     let config = place.at("config.yaml");
     let session =

@@ -9,6 +9,8 @@
 //! the same open state, or refuses and keeps the old one. After the wish to stop nothing new is written; what is
 //! in flight ends or stays in the journal.
 
+#[cfg(test)]
+mod claims;
 mod control;
 mod fate;
 mod follow;

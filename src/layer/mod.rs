@@ -161,6 +161,9 @@ macro_rules! forward_observer {
     };
 }
 
+#[cfg(test)]
+pub(crate) use forward_observer;
+
 mod failpoint;
 mod rate;
 mod tally;

@@ -78,7 +78,8 @@ pub(super) fn assemble(
     };
     let counts = loading.counts;
     let outputs = loading.asked.take();
-    Loaded { desired, problems: sorted_problems(loading), withheld, contested, outputs, counts }
+    let unchecked = unchecked(&loading);
+    Loaded { desired, problems: sorted_problems(loading), withheld, unchecked, contested, outputs, counts }
 }
 
 /// The unit of each index in the desired set.
@@ -454,6 +455,19 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
         (side.request.name.clone(), state)
     };
     loading.sides.iter().enumerate().map(state).collect()
+}
+
+fn unchecked(loading: &Loading<'_>) -> BTreeSet<Arc<str>> {
+    let is_here = |name: &str| loading.entries.iter().any(|entry| *entry.name == *name);
+    let concerns_others = |unit: &&Unit| match unit.standing {
+        Standing::Unassigned | Standing::Unselected => true,
+        Standing::Offered { .. } => unit.document.providers.iter().any(|(name, _)| !is_here(name)),
+        Standing::Faulty => false,
+    };
+    let name = |source: usize| loading.sides[source].request.name.clone();
+    let others = loading.units.iter().filter(concerns_others).map(|unit| name(unit.source));
+    let broken = loading.sides.iter().filter(|side| !side.broken.is_empty());
+    others.chain(broken.map(|side| side.request.name.clone())).collect()
 }
 
 fn sorted_problems(loading: Loading<'_>) -> Vec<Reported> {

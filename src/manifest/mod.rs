@@ -237,6 +237,9 @@ pub struct Loaded {
     pub problems: Vec<Reported>,
     /// Sources with `onInvalid: hold` that have an error: nothing of this revision may come into force.
     pub withheld: BTreeSet<Arc<str>>,
+    /// Sources with something that was not checked here: files that could not be read, and manifests that other hosts
+    /// make something of as well.
+    pub unchecked: BTreeSet<Arc<str>>,
     /// What more than one source declares. Who tracks it owns it; with [`Request::owners`] loading again tells.
     pub contested: BTreeSet<(Scope, ResourceId)>,
     /// Outputs that were asked for. With [`Request::outputs`] loading again puts their values in place.

@@ -313,14 +313,17 @@ pub async fn push(
         |digest: &Arc<str>| by_trailer && ask.trailers.iter().any(|t| t.eq_ignore_ascii_case(digest));
     let (consented, held) = held.partition(is_consented);
     let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
-    let is_ours = |source: &SourceConfig| {
-        let state = outlook.desired.sources.get(&source.name);
-        state.is_some_and(|state| state.unassigned.is_empty() && state.unselected.is_empty())
-    };
+    // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
+    let mut messages: Vec<String> = Vec::new();
+    for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
     Ok(PushAnswer {
-        messages: outlook.messages(),
+        messages,
         is_broken,
-        is_checked: meant.iter().all(is_ours),
+        is_checked: meant.iter().all(|source| !outlook.unchecked.contains(&source.name)),
         approved,
         held,
         consented,

@@ -1,7 +1,7 @@
 //! `verify` in the entry of any DNS provider: whether, whom and how long to ask if its records are served.
 
+use super::{Verify, endpoint};
 use crate::config::{Period, ProviderEntry};
-use reconciled_dns::{endpoint, served::Verify};
 use reconciled_provider::{Node, Problem};
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};

@@ -76,6 +76,8 @@ pub struct Outlook {
     pub withheld: Vec<Arc<str>>,
     /// Sources with an error in their manifests.
     pub broken: BTreeSet<Arc<str>>,
+    /// Sources with something that was not checked here.
+    pub unchecked: BTreeSet<Arc<str>>,
     /// The outputs that it was loaded with.
     pub outputs: KnownOutputs,
     /// What is kept at earlier revisions.
@@ -384,8 +386,9 @@ impl Session {
         }
         let broken = broken(&loaded);
         let reported = loaded.problems;
-        let (desired, withheld) = (loaded.desired, Vec::new());
-        Ok(Outlook { snapshots, desired, reported, withheld, broken, outputs, pins: Pins::default() })
+        let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());
+        let pins = Pins::default();
+        Ok(Outlook { snapshots, desired, reported, withheld, broken, unchecked, outputs, pins })
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {

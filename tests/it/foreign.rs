@@ -68,3 +68,28 @@ fn zones_of_octodns_are_imported_with_what_is_left_out_said() {
         .says(&["files are called ZONE.yaml"]);
     env.finish(env.command(&["import", "--from", "octdns", "config"])).exits(1).says(&["octodns"]);
 }
+
+#[test]
+fn a_zone_that_octodns_split_into_files_is_imported_as_one() {
+    let env = Env::zonefile();
+    env.write(
+        "config/example.com./$example.com.yaml",
+        "'': {type: MX, value: {exchange: mail.example.com., preference: 10}}\n",
+    );
+    env.write("config/example.com./mail.yaml", "mail: {type: A, value: 192.0.2.25}\n");
+    env.write("config/example.com.yaml", "www: {type: A, value: 192.0.2.1}\n");
+    let output = env.run(&["import", "--from", "octodns", "config"]).exits(0);
+    assert_eq!(output.stdout.matches("kind: Zone").count(), 1, "{}", output.stdout);
+    env.push("zone.yaml", &output.stdout);
+    env.apply();
+    let expected = rrsets(&[
+        (" MX", "3600 10 mail.example.com."),
+        ("mail A", "3600 192.0.2.25"),
+        ("www A", "3600 192.0.2.1"),
+    ]);
+    assert_eq!(env.zone_rrsets("example.com"), expected);
+    env.write("config/example.com./www.yaml", "www: {type: A, value: 192.0.2.2}\n");
+    env.run(&["import", "--from", "octodns", "config"])
+        .exits(1)
+        .says(&["www.example.com./A as another file"]);
+}

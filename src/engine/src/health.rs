@@ -93,9 +93,19 @@ pub(crate) struct Told<'a> {
     pub(crate) seen: &'a Observation,
     /// What was really read, and not taken from memory.
     pub(crate) was_read: &'a dyn Fn(&ResourceId) -> bool,
-    /// What the provider says on its own clock; none when it never says any.
-    pub(crate) asked: Option<Result<Vec<(ResourceId, Health)>, Error>>,
+    /// What the provider says on its own clock.
+    pub(crate) asked: Asked,
     pub(crate) now: Duration,
+}
+
+/// What a provider says of health when it is asked.
+pub(crate) enum Asked {
+    /// It never says any: what was read says all.
+    Never,
+    /// It was not asked this time: what is known stays.
+    NotNow,
+    /// It was asked.
+    Now(Result<Vec<(ResourceId, Health)>, Error>),
 }
 
 /// Puts together what was read, what the provider says when asked, and what was known.
@@ -106,9 +116,9 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
     let mut all: BTreeMap<&ResourceId, &Health> = BTreeMap::new();
     all.extend(seen.resources.iter().filter_map(|o| Some((&o.id, o.health.as_ref()?))));
     let (answers, error) = match &asked {
-        Some(Ok(answers)) => (&answers[..], None),
-        Some(Err(error)) => (&[][..], Some(error)),
-        None => (&[][..], None),
+        Asked::Now(Ok(answers)) => (&answers[..], None),
+        Asked::Now(Err(error)) => (&[][..], Some(error)),
+        Asked::Never | Asked::NotNow => (&[][..], None),
     };
     all.extend(answers.iter().map(|(id, health)| (id, health)));
     let mut out = Assessment::default();
@@ -127,10 +137,15 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
         }
     }
     // What nobody spoke of keeps what is known, unless it was read: then silence means health.
-    let is_asked = matches!(asked, Some(Ok(_)));
-    let silent = |id: &ResourceId| error.is_none() && (is_asked || was_read(id));
-    let kept = memory.ailments.iter().filter(|known| {
-        known.id.as_ref().is_some_and(|id| !all.contains_key(id) && !silent(id) && is_known(memory, id))
+    let silent = |id: &ResourceId| match &asked {
+        Asked::Now(answer) => answer.is_ok(),
+        Asked::Never => was_read(id),
+        Asked::NotNow => false,
+    };
+    let kept = memory.ailments.iter().filter(|known| match &known.id {
+        Some(id) => !all.contains_key(id) && !silent(id) && is_known(memory, id),
+        // Of the scope as a whole.
+        None => matches!(asked, Asked::NotNow),
     });
     out.ailments.extend(kept.cloned());
     out.ailments.sort_by(|a, b| a.id.cmp(&b.id));
@@ -236,12 +251,7 @@ mod tests {
     }
 
     /// `known` and what `seen` and `asked` say of a, b and c, of which only `read` was read.
-    fn check(
-        known: Vec<Ailment>,
-        seen: &[(&str, Health)],
-        asked: Option<Result<Vec<(ResourceId, Health)>, Error>>,
-        read: &[&str],
-    ) -> Assessment {
+    fn check(known: Vec<Ailment>, seen: &[(&str, Health)], asked: Asked, read: &[&str]) -> Assessment {
         let memory = ScopeMemory {
             rows: Vec::from(["a", "b", "c"].map(row)).into(),
             ailments: known,
@@ -272,7 +282,7 @@ mod tests {
     #[test]
     fn what_is_read_and_silent_is_healthy_and_what_is_not_read_stays_as_it_was() {
         let known = vec![ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Missing, 2)];
-        let found = check(known, &[], None, &["a"]);
+        let found = check(known, &[], Asked::Never, &["a"]);
         assert_eq!(found.ailments, [ill(Some("b"), HealthState::Missing, 2)]);
     }
 
@@ -280,7 +290,7 @@ mod tests {
     fn since_is_kept_while_the_state_stays() {
         let known =
             vec![ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Progressing, 2)];
-        let found = check(known, &[("a", degraded()), ("b", degraded())], None, &["a", "b", "c"]);
+        let found = check(known, &[("a", degraded()), ("b", degraded())], Asked::Never, &["a", "b", "c"]);
         let expected =
             [ill(Some("a"), HealthState::Degraded, 1), ill(Some("b"), HealthState::Degraded, 1000)];
         assert_eq!(found.ailments, expected);
@@ -291,7 +301,7 @@ mod tests {
         let found = check(
             vec![ill(Some("c"), HealthState::Degraded, 1)],
             &[("a", degraded()), ("b", degraded())],
-            Some(Ok(vec![("a".into(), Health::Healthy)])),
+            Asked::Now(Ok(vec![("a".into(), Health::Healthy)])),
             &[],
         );
         assert_eq!(found.ailments, [ill(Some("b"), HealthState::Degraded, 1000)]);
@@ -300,14 +310,21 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_looked_at_again() {
         let way = |seconds| Health::Progressing { why: "why".into(), recheck: Duration::from_secs(seconds) };
-        let found = check(Vec::new(), &[("a", way(30)), ("b", way(0))], None, &["a", "b"]);
+        let found = check(Vec::new(), &[("a", way(30)), ("b", way(0))], Asked::Never, &["a", "b"]);
         assert_eq!(found.recheck, Some(NOW + SOONEST));
+    }
+
+    #[test]
+    fn who_is_not_asked_keeps_the_health_that_is_known_whatever_is_read() {
+        let known = vec![ill(None, HealthState::Unknown, 1), ill(Some("a"), HealthState::Degraded, 2)];
+        assert_eq!(check(known.clone(), &[], Asked::NotNow, &["a", "b", "c"]).ailments, known);
+        assert_eq!(check(known, &[], Asked::Now(Ok(Vec::new())), &[]).ailments, []);
     }
 
     #[test]
     fn a_question_without_an_answer_makes_the_whole_unknown_and_forgets_nothing() {
         let known = vec![ill(Some("a"), HealthState::Degraded, 1)];
-        let found = check(known.clone(), &[], Some(Err(Error::unavailable("no"))), &["a", "b", "c"]);
+        let found = check(known.clone(), &[], Asked::Now(Err(Error::unavailable("no"))), &["a", "b", "c"]);
         assert_eq!(found.ailments.len(), 2);
         assert_eq!((found.ailments[0].state, found.ailments[0].id.clone()), (HealthState::Unknown, None));
         assert_eq!(found.ailments[1], known[0]);

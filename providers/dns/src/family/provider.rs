@@ -61,6 +61,9 @@ impl Observer for Family {
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = self.backend.diff(cx, want, seen).await?;
         self.marker.refuse(want, seen, &mut deltas);
+        if let Some(watch) = &self.watch {
+            watch.differs(want.scope, &deltas);
+        }
         Ok(deltas)
     }
 

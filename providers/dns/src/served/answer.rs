@@ -1,6 +1,8 @@
 //! What an answer says of a RRset: is it served, and what is served instead?
 
+use super::ask::Answer;
 use crate::{
+    http::printable,
     name,
     rdata::octets,
     record::{self, RrSet},
@@ -8,6 +10,7 @@ use crate::{
 };
 use hickory_proto::op::ResponseCode;
 use reconciled_provider::{Resource, ResourceId, Scope, Spec};
+use std::collections::BTreeMap;
 
 /// A TTL that leaves the choice to the service.
 const AUTOMATIC: u32 = 1;
@@ -33,7 +36,7 @@ impl<'a> Asked<'a> {
         let (name, kind) = record::parts(&resource.id)?;
         let set = RrSet::decode(bytes)?;
         let is_apex = name.strip_suffix('.') == Some(&*scope.name);
-        let is_asked = set.extra.is_empty() && kind != "SOA" && (kind != "NS" || is_apex);
+        let is_asked = is_plainly_served(set.extra) && kind != "SOA" && (kind != "NS" || is_apex);
         let is_plain = !set.values.iter().any(|value| value.starts_with('('));
         // Sets told apart by an id have it behind their type.
         let number = octets::number(kind)?;
@@ -42,9 +45,7 @@ impl<'a> Asked<'a> {
 
     /// Nothing when `answer` is what is declared, else what it is instead.
     pub(super) fn differs(&self, answer: &[u8]) -> Option<String> {
-        let Some(response) = response::parse(answer) else {
-            return Some("gives an answer that cannot be read".into());
-        };
+        let response = response::parse(answer)?;
         if let Some(refusal) = refusal(&response) {
             return Some(refusal);
         }
@@ -66,7 +67,7 @@ impl<'a> Asked<'a> {
         }
         if values.is_empty() {
             return Some(match (alias, response.rcode) {
-                (Some(target), _) => format!("answers with the alias {target}"),
+                (Some(target), _) => format!("answers with the alias {}", printable(&target)),
                 (None, 3) => "does not know the name".into(),
                 (None, _) => format!("has no {} there", self.kind),
             });
@@ -74,11 +75,26 @@ impl<'a> Asked<'a> {
         values.sort_unstable();
         values.dedup();
         if values != self.set.values {
-            return Some(format!("answers {}", values.join(", ")));
+            return Some(format!("answers {}", printable(&values.join(", "))));
         }
         // Less may be a cache in front of the server that counts down.
         let ttl = ttl.filter(|ttl| self.set.ttl > AUTOMATIC && *ttl > self.set.ttl)?;
         Some(format!("answers with a TTL of {ttl}, declared {}", self.set.ttl))
+    }
+}
+
+/// True where what a backend knows besides does not change what is answered: Cloudflare's comments and tags do not.
+fn is_plainly_served(extra: &str) -> bool {
+    let parsed: BTreeMap<String, serde_json::Value> = match extra {
+        "" => return true,
+        extra => serde_json::from_str(extra).unwrap_or_default(),
+    };
+    let mut backends = parsed.iter();
+    match (backends.next(), backends.next()) {
+        (Some((word, known)), None) => {
+            word == "cloudflare" && known["proxied"] != serde_json::Value::Bool(true)
+        }
+        _ => false,
     }
 }
 
@@ -90,12 +106,13 @@ fn refusal(response: &Response<'_>) -> Option<String> {
     }
 }
 
+/// What a server does that does not answer.
+pub(super) const SILENT: &str = "does not answer";
+
 /// The serial that an answer to the question for the SOA of `zone` has, or what the server does instead.
-pub(super) fn serial(zone: &str, answer: Option<&[u8]>) -> Result<u32, String> {
-    let Some(answer) = answer else { return Err("does not answer".into()) };
-    let Some(response) = response::parse(answer) else {
-        return Err("gives an answer that cannot be read".into());
-    };
+pub(super) fn serial(zone: &str, answer: &Answer) -> Result<u32, String> {
+    let Answer::Octets(answer) = answer else { return Err(SILENT.into()) };
+    let Some(response) = response::parse(answer) else { return Err(SILENT.into()) };
     if let Some(refusal) = refusal(&response) {
         return Err(refusal);
     }

@@ -1,25 +1,39 @@
 //! Questions to one name server, many at once.
 //!
-//! Guarantees: an answer counts only when it comes from the server that was asked and repeats id and question; no wait
-//! is without an end; a server that says nothing at all costs one round of waiting for each try, however much it is
-//! asked.
+//! Guarantees: an answer counts only when it comes from the server that was asked and repeats id and question; all of it
+//! ends after some seconds, and what was not asked for by then is told apart from what the server did not answer.
 
 use crate::{name, rfc2136::response};
 use ring::rand::{SecureRandom, SystemRandom};
-use std::{net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UdpSocket},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 
 /// Questions that are on their way at once: few enough for the buffer of any socket.
 const WINDOW: usize = 64;
-/// How long each try waits. The last ones are for a server that is far away or busy.
+/// How long each try waits. The last one is for a server that is far away or busy.
 const TRIES: [Duration; 3] =
     [Duration::from_millis(400), Duration::from_millis(800), Duration::from_millis(1_600)];
+/// The one try for a server that said nothing the last time: nobody is to wait for one that is down again and again.
+const LAST_TRY: [Duration; 1] = [Duration::from_millis(800)];
+/// How long all questions may take.
+const WHOLE: Duration = Duration::from_secs(4);
 /// What fits into a packet everywhere (DNS flag day 2020).
 const PACKET: u16 = 1_232;
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// A message that answers it.
+    Octets(Vec<u8>),
+    /// Nothing came, however often it was asked.
+    Silence,
+    /// There was no time for it, or the answer never came whole.
+    Unasked,
+}
 
 /// Name and type number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,48 +42,54 @@ pub(super) struct Question<'a> {
     pub(super) number: u16,
 }
 
-/// Asks `server`; the answers stand where the questions do, none for what it does not answer. One that said nothing the
-/// last time is tried once: whoever waits for this is not to wait for a server that is down again and again.
+/// Asks `server`; the answers stand where the questions do.
+///
+/// Errors: this host cannot send to the server.
 pub(super) async fn ask(
     server: SocketAddr,
     questions: &[Question<'_>],
     was_silent: bool,
-) -> Vec<Option<Vec<u8>>> {
-    let mut answers = vec![None; questions.len()];
-    let Some(packets) = packets(questions) else { return answers };
+) -> io::Result<Vec<Answer>> {
+    let until = Instant::now() + WHOLE;
+    let packets = packets(questions).ok_or_else(|| io::Error::other("no randomness"))?;
     let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let Ok(socket) = UdpSocket::bind(any).await else { return answers };
-    if socket.connect(server).await.is_err() {
-        return answers;
-    }
-    for patience in TRIES.into_iter().take(if was_silent { 1 } else { TRIES.len() }) {
-        let open: Vec<usize> = (0..questions.len()).filter(|index| answers[*index].is_none()).collect();
-        for window in open.chunks(WINDOW) {
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(server).await?;
+    let mut answers = vec![Answer::Unasked; questions.len()];
+    let tries = if was_silent { &LAST_TRY[..] } else { &TRIES[..] };
+    for patience in tries {
+        let open: Vec<usize> =
+            (0..questions.len()).filter(|index| !matches!(answers[*index], Answer::Octets(_))).collect();
+        for window in open.chunks(WINDOW).take_while(|_| Instant::now() < until) {
             for index in window {
                 if let Some(packet) = &packets[*index] {
                     let _ = socket.send(packet).await;
+                    answers[*index] = Answer::Silence;
                 }
             }
-            let heard = listen(&socket, questions, &packets, window, &mut answers, patience).await;
-            if heard == 0 {
+            let patience = until.min(Instant::now() + *patience);
+            if listen(&socket, questions, &packets, window, &mut answers, patience).await == 0 {
                 break;
             }
         }
-        if answers.iter().all(Option::is_some) {
-            break;
-        }
     }
-    let cut: Vec<usize> = (0..questions.len())
-        .filter(|index| answers[*index].as_deref().and_then(response::parse).is_some_and(|r| r.is_truncated))
-        .collect();
-    if !cut.is_empty() {
-        let whole = timeout(TRIES[2] * 2, over_tcp(server, questions, &packets, &cut));
-        let whole = whole.await.ok().and_then(Result::ok).unwrap_or_default();
-        for (place, index) in cut.iter().enumerate() {
-            answers[*index] = whole.get(place).cloned().flatten();
-        }
+    let is_cut = |answer: &Answer| match answer {
+        Answer::Octets(octets) => response::parse(octets).is_some_and(|response| response.is_truncated),
+        _ => false,
+    };
+    let cut: Vec<usize> = (0..answers.len()).filter(|index| is_cut(&answers[*index])).collect();
+    for index in &cut {
+        answers[*index] = Answer::Unasked;
     }
-    answers
+    // A server may close after each answer; one that never gives any is left alone.
+    let (mut open, mut is_given_up) = (&cut[..], false);
+    while !open.is_empty() && !is_given_up && Instant::now() < until {
+        let before = open.len();
+        let rest = over_tcp(server, questions, &packets, &mut open, &mut answers);
+        let _ = timeout_at(until, rest).await;
+        is_given_up = open.len() == before;
+    }
+    Ok(answers)
 }
 
 /// Takes answers to the questions of `window` until all are there or time is over; says how many came.
@@ -78,45 +98,49 @@ async fn listen(
     questions: &[Question<'_>],
     packets: &[Option<Vec<u8>>],
     window: &[usize],
-    answers: &mut [Option<Vec<u8>>],
-    patience: Duration,
+    answers: &mut [Answer],
+    until: Instant,
 ) -> usize {
-    let until = Instant::now() + patience;
-    let mut heard = 0;
+    let (mut heard, mut open) = (0, window.iter().filter(|index| packets[**index].is_some()).count());
     let mut buffer = vec![0; 4_096];
-    while window.iter().any(|index| answers[*index].is_none()) {
+    while open > 0 {
         // Nobody listens there, or time is over.
         let Ok(Ok(length)) = timeout_at(until, socket.recv(&mut buffer)).await else { break };
         let packet = &buffer[..length];
         let is_for = |index: &&usize| {
             packets[**index].as_ref().is_some_and(|asked| is_answer(asked, &questions[**index], packet))
         };
-        if let Some(index) = window.iter().find(is_for) {
-            answers[*index] = Some(packet.to_vec());
-            heard += 1;
+        if let Some(index) = window.iter().find(is_for)
+            && answers[*index] == Answer::Silence
+        {
+            answers[*index] = Answer::Octets(packet.to_vec());
+            (heard, open) = (heard + 1, open - 1);
         }
     }
     heard
 }
 
-/// Asks again what did not fit into a packet, on one connection.
+/// Asks again what did not fit into a packet, on one connection; takes what was answered off `open`.
 async fn over_tcp(
     server: SocketAddr,
     questions: &[Question<'_>],
     packets: &[Option<Vec<u8>>],
-    which: &[usize],
-) -> std::io::Result<Vec<Option<Vec<u8>>>> {
+    open: &mut &[usize],
+    answers: &mut [Answer],
+) -> io::Result<()> {
     let mut stream = TcpStream::connect(server).await?;
-    let mut answers = Vec::with_capacity(which.len());
-    for index in which {
-        let Some(packet) = &packets[*index] else { continue };
+    while let Some((index, rest)) = open.split_first() {
+        let packet = packets[*index].as_deref().unwrap_or_default();
         stream.write_u16(u16::try_from(packet.len()).unwrap_or(0)).await?;
         stream.write_all(packet).await?;
         let mut answer = vec![0; usize::from(stream.read_u16().await?)];
         stream.read_exact(&mut answer).await?;
-        answers.push(is_answer(packet, &questions[*index], &answer).then_some(answer));
+        if is_answer(packet, &questions[*index], &answer) {
+            answers[*index] = Answer::Octets(answer);
+        }
+        *open = rest;
     }
-    Ok(answers)
+    Ok(())
 }
 
 /// True for an answer to the question that `asked` is.

@@ -1,6 +1,7 @@
 //! Which name servers serve a zone: those that are configured, or those that the world is told.
 
 use crate::record;
+use futures_util::future::join_all;
 use hickory_resolver::{
     Resolver, TokioResolver,
     config::{ConnectionConfig, NameServerConfig, ResolverConfig},
@@ -24,14 +25,16 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct NameServer {
     /// As configured, or its host name.
     pub(super) name: String,
-    pub(super) address: SocketAddr,
+    /// None where its name has no address.
+    pub(super) address: Option<SocketAddr>,
 }
 
 impl std::fmt::Display for NameServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let address = match self.address.port() {
-            53 => self.address.ip().to_string(),
-            _ => self.address.to_string(),
+        let address = match self.address {
+            Some(address) if address.port() == 53 => address.ip().to_string(),
+            Some(address) => address.to_string(),
+            None => return f.write_str(&self.name),
         };
         match self.name == address {
             true => f.write_str(&address),
@@ -41,21 +44,18 @@ impl std::fmt::Display for NameServer {
 }
 
 /// The servers at `places`, which are hosts or addresses with or without a port.
-pub(super) async fn configured(places: &[(String, u16)]) -> Result<Vec<NameServer>, Error> {
-    let mut servers = Vec::with_capacity(places.len());
-    for (host, port) in places {
-        let found = timeout(LIMIT, lookup_host((host.as_str(), *port)));
-        let found = found.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let all: Vec<SocketAddr> = found.map_err(|error| not_found(host).caused_by(error))?.collect();
-        let address = prefer(all.iter().map(SocketAddr::ip)).ok_or_else(|| not_found(host))?;
-        let name = match (host.parse::<IpAddr>().is_ok(), port) {
-            (true, 53) => host.clone(),
-            (true, _) => SocketAddr::new(address, *port).to_string(),
-            (false, _) => host.clone(),
+pub(super) async fn configured(places: &[(String, u16)]) -> Vec<NameServer> {
+    let found = places.iter().map(|(host, port)| async move {
+        let found = timeout(LIMIT, lookup_host((host.as_str(), *port))).await;
+        let all = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let address = all.ok().and_then(|all| prefer(all.map(|address| address.ip())));
+        let name = match host.parse::<IpAddr>() {
+            Ok(ip) if *port != 53 => SocketAddr::new(ip, *port).to_string(),
+            _ => host.clone(),
         };
-        servers.push(NameServer { name, address: SocketAddr::new(address, *port) });
-    }
-    Ok(servers)
+        NameServer { name, address: address.map(|ip| SocketAddr::new(ip, *port)) }
+    });
+    join_all(found).await
 }
 
 /// The servers that the NS of the zone name, as `resolvers` know them; none configured: those of the system.
@@ -77,17 +77,17 @@ pub(super) async fn published(scope: &Scope, resolvers: &[SocketAddr]) -> Result
             _ => None,
         })
         .collect();
-    let mut servers = Vec::with_capacity(names.len());
-    for name in names {
-        let found = resolver.lookup_ip(name.as_str()).await.map_err(lost)?;
-        let address = prefer(found.iter()).ok_or_else(|| not_found(&name))?;
+    if names.is_empty() {
+        return Err(Error::unavailable(format!("{doing}: there are none")));
+    }
+    let resolver = &resolver;
+    let servers = names.into_iter().map(|name| async move {
+        let found = resolver.lookup_ip(name.as_str()).await.ok();
+        let address = found.and_then(|found| prefer(found.iter())).map(|ip| SocketAddr::new(ip, 53));
         let name = name.strip_suffix('.').unwrap_or(&name).to_owned();
-        servers.push(NameServer { name, address: SocketAddr::new(address, 53) });
-    }
-    match servers.is_empty() {
-        true => Err(Error::unavailable(format!("{doing}: there are none"))),
-        false => Ok(servers),
-    }
+        NameServer { name, address }
+    });
+    Ok(join_all(servers).await)
 }
 
 fn resolver(resolvers: &[SocketAddr]) -> Result<TokioResolver, Error> {
@@ -128,9 +128,4 @@ fn limit(options: &mut hickory_resolver::config::ResolverOpts) {
 /// One address of a server: what one of them serves, all do, and a host without IPv6 is not to complain of it.
 fn prefer(addresses: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
     addresses.min_by_key(|address| (address.is_ipv6(), *address))
-}
-
-fn not_found(host: &str) -> Error {
-    Error::unavailable(format!("the name server {host} has no address"))
-        .hint("is `verify.servers` of the entry right?")
 }

@@ -6,7 +6,7 @@
 use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus, recover::recover};
 use crate::{
     desired::Desired,
-    health,
+    health::{self, Asked},
     plan::{self, ScopeInput, ScopePlan},
     ready,
     store::ScopeMemory,
@@ -154,12 +154,13 @@ impl Surveyor {
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
             plan.foreign_count = known.foreign;
         }
-        let asked = match options.health && observer.tells_health() {
-            true => {
+        let asked = match (observer.tells_health(), options.health) {
+            (true, true) => {
                 let health = observer.health(&self.cx, &want);
-                Some(self.within(health, &format!("asking for the health of {scope}")).await)
+                Asked::Now(self.within(health, &format!("asking for the health of {scope}")).await)
             }
-            false => None,
+            (true, false) => Asked::NotNow,
+            (false, _) => Asked::Never,
         };
         let was_read = |id: &ResourceId| !skipped && !is_recalled && seen.complete && focus.covers(id);
         let now = self.cx.clock.now();
