@@ -1,6 +1,6 @@
 //! A backend as a provider of the contract.
 
-use super::{Backend, health};
+use super::{Backend, gap, health};
 use crate::{export, merge, ownership::Marker, record};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -58,6 +58,9 @@ impl Observer for Family {
 
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = self.backend.diff(cx, want, seen).await?;
+        if !self.info.atomic_batch {
+            gap::tell(want, seen, &mut deltas);
+        }
         self.marker.refuse(want, seen, &mut deltas);
         Ok(deltas)
     }

@@ -14,6 +14,7 @@ mod fake_webhook;
 mod ownership;
 mod pdns;
 mod powerdns;
+mod probe;
 mod relay;
 mod requests;
 mod rfc2136;
