@@ -133,6 +133,10 @@ impl<'b> Run<'b> {
             let text = format!("{name} {kind} is kept by another product of Cloudflare");
             return Err(Error::unsupported(text).hint("change it there, or remove it from the manifests"));
         }
+        if kind == "ALIAS" && name != record::zone_name(&self.batch.scope) {
+            let text = format!("{name} ALIAS is not at the zone itself, where alone Cloudflare has one");
+            return Err(Error::unsupported(text).hint("write CNAME"));
+        }
         let changes = writer.changes(name, kind, now, batch::wanted(action)?.as_ref())?;
         let (count, limit) = (changes.count(), writer.plan.batch);
         if count > limit {
