@@ -11,6 +11,7 @@ mod fake;
 mod fake_cloudflare;
 mod fake_route53;
 mod fake_webhook;
+mod faults;
 mod moto;
 mod ownership;
 mod pdns;
