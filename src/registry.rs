@@ -9,6 +9,7 @@ use reconciled_dns::{
     endpoint,
     family::Options,
     ownership::{Naming, Ownership, TxtMarks},
+    route53::Login,
     served::Verify,
 };
 use reconciled_provider::{
@@ -179,28 +180,14 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
         "route53" => {
             let mut rest = entry.rest.clone();
             let places = ["accessKeyId", "secretAccessKey", "sessionToken"].map(|key| take(&mut rest, key));
+            let login = take(&mut rest, "credentials");
             let (config, mut problems) = decode::<reconciled_dns::route53::Config>(entry, &rest);
-            let mut credentials = reconciled_dns::route53::Credentials::default();
-            let [id, key, token] = places;
-            match (id, key) {
-                // The variables that every tool of AWS knows.
-                (None, None) => {}
-                (id, key) => {
-                    let id = secret(entry, id, "accessKeyId", &mut problems);
-                    let key = secret(entry, key, "secretAccessKey", &mut problems);
-                    if let (Some(id), Some(key)) = (id, key) {
-                        (credentials.access_key_id, credentials.secret_access_key) = (id, key);
-                    }
-                }
-            }
-            if token.is_some() {
-                credentials.session_token = secret(entry, token, "sessionToken", &mut problems);
-            }
-            match config {
-                Some(config) if problems.is_empty() => {
+            let login = aws_login(entry, login, places, &mut problems);
+            match (config, login) {
+                (Some(config), Some(login)) if problems.is_empty() => {
                     let config =
                         reconciled_dns::route53::Config { timeout: entry.timeout, options, ..config };
-                    reconciled_dns::route53::connect(&entry.name, config, credentials)
+                    reconciled_dns::route53::connect(&entry.name, config, login)
                         .map_err(|e| at_entry(entry, &e))
                 }
                 _ => Err(problems),
@@ -243,6 +230,61 @@ fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dy
             Err(vec![Problem::error(message).at(&entry.file, entry.span).hint(hint)])
         }
     }
+}
+
+/// A file such as `~/.aws/credentials` in host configuration.
+#[derive(Deserialize)]
+struct SharedFile {
+    shared: SecretPlace,
+    #[serde(default = "default_profile")]
+    profile: String,
+}
+
+fn default_profile() -> String {
+    "default".into()
+}
+
+/// Where an entry gets its key of AWS: `credentials`, or the parts of one; else the variables that every tool of AWS
+/// knows.
+fn aws_login(
+    entry: &ProviderEntry,
+    login: Option<Node>,
+    [id, key, token]: [Option<Node>; 3],
+    problems: &mut Vec<Problem>,
+) -> Option<Login> {
+    let mut credentials = reconciled_dns::route53::Credentials::default();
+    if let Some(node) = login {
+        if id.is_some() || key.is_some() || token.is_some() {
+            let message = format!("`{}` has `credentials` and parts of a key", entry.name);
+            problems.push(Problem::error(message).at(&entry.file, node.span).hint("leave one of them out"));
+            return None;
+        }
+        return match node.as_str() {
+            Some("instance") => Some(Login::instance()),
+            Some("container") => Some(Login::Container),
+            Some(other) => {
+                let message = format!("`{other}` lends no credentials");
+                let hint =
+                    "write instance, container, or {shared: {file: /path/of/the/credentials}, profile: NAME}";
+                problems.push(Problem::error(message).at(&entry.file, node.span).hint(hint));
+                None
+            }
+            None => {
+                let (file, found) = node.decode::<SharedFile>(&entry.file);
+                problems.extend(found);
+                file.map(|file| Login::Shared { file: file.shared.0, profile: file.profile })
+            }
+        };
+    }
+    if id.is_some() || key.is_some() {
+        let id = secret(entry, id, "accessKeyId", problems);
+        let key = secret(entry, key, "secretAccessKey", problems);
+        (credentials.access_key_id, credentials.secret_access_key) = (id?, key?);
+    }
+    if token.is_some() {
+        credentials.session_token = secret(entry, token, "sessionToken", problems);
+    }
+    Some(credentials.into())
 }
 
 /// A key of TSIG in host configuration.
@@ -333,6 +375,13 @@ mod tests {
         assert_eq!(problems("type: route53, region: us-east-1"), "");
         let keys = "accessKeyId: {env: A}, secretAccessKey: {file: /s}, sessionToken: {env: T}";
         assert_eq!(problems(&format!("type: route53, {keys}, createZones: true")), "");
+        for login in ["instance", "container", "{shared: {file: /root/.aws/credentials}, profile: dns}"] {
+            assert_eq!(
+                problems(&format!("type: route53, credentials: {login}, insync: true")),
+                "",
+                "{login}"
+            );
+        }
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
     }
@@ -378,6 +427,9 @@ mod tests {
         refuse("type: cloudflare, token: secret-in-clear", "config.yaml:2:");
         refuse("type: route53, accessKeyId: {env: A}", "`x` needs `secretAccessKey`");
         refuse("type: route53, regoin: x", "did you mean `region`");
+        refuse("type: route53, credentials: machine", "write instance, container, or");
+        refuse("type: route53, credentials: instance, accessKeyId: {env: A}", "leave one of them out");
+        refuse("type: route53, credentials: {shared: {file: /f}, profil: x}", "did you mean `profile`");
         refuse("type: webhook, txt: bare", "bare");
         refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
         refuse("type: webhok", "did you mean `webhook`");

@@ -47,14 +47,13 @@ class Octodns(Contender):
         super().__init__(*rest)
         self.program = program
         (self.directory / "zones").mkdir()
-        host, _, port = self.server.url.removeprefix("http://").rpartition(":")
         lines = [
             "providers:",
             f"  config: {{class: octodns.provider.yaml.YamlProvider, directory: {self.directory}/zones, "
             f"default_ttl: {TTL}, enforce_order: false}}",
-            f"  pdns: {{class: octodns_powerdns.PowerDnsProvider, host: {host}, port: {port}, api_key: {self.server.key}}}",
+            f"  {self.server.entry}: {self.server.octodns()}",
             "zones:",
-            *(f"  {zone}: {{sources: [config], targets: [pdns]}}" for zone in self.zones),
+            *(f"  {zone}: {{sources: [config], targets: [{self.server.entry}]}}" for zone in self.zones),
         ]
         (self.directory / "config.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         for zone in self.zones:
@@ -83,15 +82,12 @@ class Reconciled(Contender):
         super().__init__(*rest)
         self.binary, self.plan_args = binary, shlex.split(plan_args)
         self.work, bare = self.directory / "work", self.directory / "infra.git"
-        key = self.directory / "pdns.key"
-        key.write_text(self.server.key + "\n", encoding="utf-8")
-        key.chmod(0o600)
         (self.directory / "config.yaml").write_text(
             "instance: bench\n"
             f"stateDir: {self.directory}/state\n"
             f"sources:\n  - {{name: infra, url: {bare}, branch: main, path: .}}\n"
             "providers:\n"
-            f'  - {{name: pdns, type: powerdns, url: "{self.server.url}", apiKey: {{file: {key}}}}}\n',
+            f"  - {self.server.reconciled(self.directory)}\n",
             encoding="utf-8",
         )
         self.git(self.directory, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
@@ -110,7 +106,7 @@ class Reconciled(Contender):
         name = zone.removesuffix(".")
         with (self.work / f"{name}.yaml").open("w", encoding="utf-8") as file:
             file.write(f"apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: {name}}}\n")
-            file.write(f"spec:\n  provider: pdns\n  ttl: {TTL}\n  records:\n")
+            file.write(f"spec:\n  provider: {self.server.entry}\n  ttl: {TTL}\n  records:\n")
             for label, content in self.records(zone):
                 file.write(f"    - {{name: {label}, type: A, values: [{content}]}}\n")
 

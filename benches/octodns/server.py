@@ -15,12 +15,14 @@ READS = ("GET", "HEAD", "OPTIONS")
 
 
 class Server:
-    """A fresh PowerDNS with its default settings but for `settings`; the database is empty."""
+    """A fresh PowerDNS with its default settings; the database is empty, and `zones` are for the tools to create."""
 
-    def __init__(self, directory, settings=()):
+    entry = "pdns"
+
+    def __init__(self, directory, zones=()):
         # The pipe is the leash: the server ends when this process does, however it ends.
         self.process = subprocess.Popen(
-            [RIG, "start", directory, "--log-requests", *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [RIG, "start", directory, "--log-requests"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         line = self.process.stdout.readline()
         if not line:
@@ -42,6 +44,18 @@ class Server:
         with self.opener.open(request) as answer:
             text = answer.read()
         return json.loads(text) if text else None
+
+    def octodns(self):
+        """The provider as octoDNS configures it."""
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        return f"{{class: octodns_powerdns.PowerDnsProvider, host: {host}, port: {port}, api_key: {self.key}}}"
+
+    def reconciled(self, directory):
+        """The entry of the provider."""
+        key = directory / "pdns.key"
+        key.write_text(self.key + "\n", encoding="utf-8")
+        key.chmod(0o600)
+        return f'{{name: {self.entry}, type: powerdns, url: "{self.url}", apiKey: {{file: {key}}}}}'
 
     def version(self):
         return self.call("GET", "")["version"]
@@ -96,7 +110,11 @@ class Server:
         rows = [(m[1].decode(), m[2].decode(), int(m[3]), int(m[4])) for m in REQUEST.finditer(text)]
         return [row for row in rows if SENTINEL not in row[1]]
 
+    @staticmethod
+    def split(requests):
+        reads = sum(method in READS for method, *_ in requests)
+        return {"reads": reads, "writes": len(requests) - reads}
 
-def split(requests):
-    reads = sum(method in READS for method, *_ in requests)
-    return {"reads": reads, "writes": len(requests) - reads}
+    @staticmethod
+    def was_read(requests):
+        return sum(method in READS for method, *_ in requests) >= 2

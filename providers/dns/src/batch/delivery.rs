@@ -5,8 +5,8 @@
 //! - what is refused fails alone and the rest is sent: by what the answer names, else by halves;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
-use super::{Chunk, Item, Unit, about, done, ids, items, remove};
-use crate::http;
+use super::{Chunk, Item, Unit, about, ids, items, remove};
+use crate::{http, merge};
 use async_trait::async_trait;
 use reconciled_provider::{ActionId, Cx, Error, ErrorKind, Journal, Outcome};
 use std::collections::VecDeque;
@@ -56,6 +56,11 @@ pub(crate) trait Sender<T: Send + Sync>: Send {
     /// The chunks to send in place of one that is too large, last one first.
     fn split<'b>(&self, chunk: Chunk<'b, T>) -> Vec<Chunk<'b, T>> {
         halves(chunk).into()
+    }
+
+    /// How an action of a request ends that took effect.
+    fn done(&self, item: &Item<'_, T>) -> Outcome {
+        merge::done(item.action)
     }
 
     /// `error` of a request that held nothing but the unit of `item`.
@@ -121,7 +126,11 @@ impl<'a, S> Delivery<'a, S> {
                 return fail(self.journal, &stack, &Error::unavailable(text)).await;
             }
             match self.sender.send(&mut chunk).await? {
-                Answer::Done => finish(self.journal, done(&chunk)).await?,
+                Answer::Done => {
+                    let sender = &self.sender;
+                    let done = items(&chunk).map(|item| (item.action.id, sender.done(item))).collect();
+                    finish(self.journal, done).await?;
+                }
                 Answer::Named(outcomes) => {
                     self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
                     remove(&mut chunk, &outcomes);
@@ -156,6 +165,7 @@ impl<'a, S> Delivery<'a, S> {
                     S::CULPRITS
                 );
                 let error = Error::invalid(text).hint("mend the records that were refused");
+                stack.append(&mut refused);
                 return fail(self.journal, &stack, &error).await;
             }
         }

@@ -65,7 +65,8 @@ pub(crate) async fn apply(
     work.settled.extend(of_zone.settled());
     batch::settle(journal, work.settled).await?;
     let doing = format!("change zone {}", batch.scope.name);
-    let requests = Requests { backend, cx, zone: &now.zone, name: &batch.scope.name, doing: &doing };
+    let requests =
+        Requests { backend, cx, zone: &now.zone, name: &batch.scope.name, doing: &doing, limit: usize::MAX };
     let mut delivery = Delivery::new(requests, cx, journal, &doing);
     delivery.all(work.units).await?;
     if let Some(conflict) = delivery.conflict {
@@ -132,6 +133,10 @@ impl<'b> Run<'b> {
         if now.iter().any(|record| record.is_system) {
             let text = format!("{name} {kind} is kept by another product of Cloudflare");
             return Err(Error::unsupported(text).hint("change it there, or remove it from the manifests"));
+        }
+        if kind == "ALIAS" && name != record::zone_name(&self.batch.scope) {
+            let text = format!("{name} ALIAS is not at the zone itself, where alone Cloudflare has one");
+            return Err(Error::unsupported(text).hint("write CNAME"));
         }
         let changes = writer.changes(name, kind, now, batch::wanted(action)?.as_ref())?;
         let (count, limit) = (changes.count(), writer.plan.batch);
@@ -222,6 +227,8 @@ struct Requests<'a> {
     zone: &'a Zone,
     name: &'a str,
     doing: &'a str,
+    /// What a request was told to be too large for: others may forget the zone meanwhile.
+    limit: usize,
 }
 
 #[async_trait]
@@ -231,7 +238,7 @@ impl Sender<Changes> for Requests<'_> {
     fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, Changes>>) -> Chunk<'b, Changes> {
         // Looked up again each time: an answer may have told that the zone takes less.
         let zone = self.backend.zones.remembered(self.name);
-        let limit = zone.map_or(self.zone.plan.batch, |zone| zone.plan.batch);
+        let limit = zone.map_or(self.zone.plan.batch, |zone| zone.plan.batch).min(self.limit);
         let mut count = 0;
         batch::take(queue, |unit| {
             count += unit.iter().map(|item| item.takes.count()).sum::<usize>();
@@ -250,6 +257,7 @@ impl Sender<Changes> for Requests<'_> {
         };
         let count: usize = items(chunk).map(|item| item.takes.count()).sum();
         if let Some(limit) = batch_limit(&errors, count) {
+            self.limit = limit;
             self.backend.zones.learn_batch(self.name, limit);
             return Ok(Answer::TooLarge(error));
         }

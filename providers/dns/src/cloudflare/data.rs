@@ -12,6 +12,10 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug)]
 enum Field {
     Number,
+    /// With a fraction.
+    Decimal,
+    /// The same with an `m` in the presentation form.
+    Metres,
     /// A host, without its last dot.
     Host,
     /// A character string, without quotes.
@@ -22,7 +26,7 @@ enum Field {
     Rest,
 }
 
-use Field::{Host, Number, Rest, Text, Word};
+use Field::{Decimal, Host, Metres, Number, Rest, Text, Word};
 
 /// Types with fields of their own, in the order of the presentation form.
 const FIELDS: &[(&str, &[(&str, Field)])] = &[
@@ -30,6 +34,23 @@ const FIELDS: &[(&str, &[(&str, Field)])] = &[
     ("DNSKEY", &[("flags", Number), ("protocol", Number), ("algorithm", Number), ("public_key", Rest)]),
     ("DS", &[("key_tag", Number), ("algorithm", Number), ("digest_type", Number), ("digest", Rest)]),
     ("HTTPS", &[("priority", Number), ("target", Host), ("value", Rest)]),
+    (
+        "LOC",
+        &[
+            ("lat_degrees", Number),
+            ("lat_minutes", Number),
+            ("lat_seconds", Decimal),
+            ("lat_direction", Word),
+            ("long_degrees", Number),
+            ("long_minutes", Number),
+            ("long_seconds", Decimal),
+            ("long_direction", Word),
+            ("altitude", Metres),
+            ("size", Metres),
+            ("precision_horz", Metres),
+            ("precision_vert", Metres),
+        ],
+    ),
     (
         "NAPTR",
         &[
@@ -46,7 +67,14 @@ const FIELDS: &[(&str, &[(&str, Field)])] = &[
     ("SSHFP", &[("algorithm", Number), ("type", Number), ("fingerprint", Rest)]),
     ("SVCB", &[("priority", Number), ("target", Host), ("value", Rest)]),
     ("TLSA", &[("usage", Number), ("selector", Number), ("matching_type", Number), ("certificate", Rest)]),
+    // Its priority stands beside `data`.
+    ("URI", &[("weight", Number), ("target", Text)]),
 ];
+
+/// The type as the API calls it.
+pub(crate) fn type_of(kind: &str) -> &str {
+    if kind == "ALIAS" { "CNAME" } else { kind }
+}
 
 fn fields_of(kind: &str) -> Option<&'static [(&'static str, Field)]> {
     FIELDS.iter().find(|(word, _)| *word == kind).map(|(_, fields)| *fields)
@@ -71,7 +99,7 @@ pub(crate) fn read(
     data: Option<&Map<String, Value>>,
 ) -> String {
     let presentation = match kind {
-        "CNAME" | "NS" | "PTR" => absolute(content),
+        "ALIAS" | "CNAME" | "NS" | "PTR" => absolute(content),
         "MX" => format!("{} {}", priority.unwrap_or(0), absolute(content)),
         "TXT" if is_quoted(content) => content.to_owned(),
         "TXT" => {
@@ -82,6 +110,7 @@ pub(crate) fn read(
         _ => {
             let from_data = fields_of(kind).zip(data).and_then(|(fields, data)| from_data(fields, data));
             match (from_data, priority) {
+                (Some(text), Some(priority)) if kind == "URI" => format!("{priority} {text}"),
                 (Some(text), _) => text,
                 (None, Some(priority)) if kind == "SRV" || kind == "URI" => format!("{priority} {content}"),
                 (None, _) => content.to_owned(),
@@ -101,6 +130,7 @@ fn from_data(fields: &[(&str, Field)], data: &Map<String, Value>) -> Option<Stri
     let mut out = String::new();
     for (key, field) in fields {
         let value = match (data.get(*key)?, field) {
+            (Value::Number(number), Metres) => format!("{}m", number.as_f64()?),
             (Value::Number(number), _) => number.as_f64()?.to_string(),
             (Value::String(text), Host) => absolute(text),
             (Value::String(text), Text) => {
@@ -127,7 +157,7 @@ pub(crate) fn write(kind: &str, value: &str) -> Result<Map<String, Value>, Error
     let malformed = || Error::invalid(format!("`{value}` is not the form of {kind} data"));
     match kind {
         "A" | "AAAA" => Ok(content(value)),
-        "CNAME" | "NS" | "PTR" => Ok(content(relative(value))),
+        "ALIAS" | "CNAME" | "NS" | "PTR" => Ok(content(relative(value))),
         "TXT" => Ok(content(&rdata::wire(kind, value, 0))),
         "MX" => {
             let (priority, host) = value.split_once(' ').ok_or_else(malformed)?;
@@ -136,13 +166,11 @@ pub(crate) fn write(kind: &str, value: &str) -> Result<Map<String, Value>, Error
             out.insert("priority".into(), priority.into());
             Ok(out)
         }
+        "OPENPGPKEY" => Ok(content(value)),
         "URI" => {
-            let mut words = value.splitn(3, ' ');
-            let mut number = || words.next().and_then(|word| word.parse::<u32>().ok());
-            let (priority, weight) = number().zip(number()).ok_or_else(malformed)?;
-            let target = words.next().and_then(text::unquote).ok_or_else(malformed)?;
-            let target = String::from_utf8_lossy(&target).into_owned();
-            let data = Map::from_iter([("weight".into(), weight.into()), ("target".into(), target.into())]);
+            let (priority, rest) = value.split_once(' ').ok_or_else(malformed)?;
+            let priority: u32 = priority.parse().map_err(|_| malformed())?;
+            let data = fields_of(kind).and_then(|fields| to_data(fields, rest)).ok_or_else(malformed)?;
             Ok(Map::from_iter([("priority".into(), priority.into()), ("data".into(), data.into())]))
         }
         _ => {
@@ -166,6 +194,7 @@ fn to_data(fields: &[(&str, Field)], value: &str) -> Option<Map<String, Value>> 
         left = rest;
         let value = match field {
             Number => Value::from(word.parse::<u32>().ok()?),
+            Decimal | Metres => Value::from(word.trim_end_matches('m').parse::<f64>().ok()?),
             Host => relative(word).into(),
             Text => String::from_utf8_lossy(&text::unquote(word)?).into(),
             Word | Rest => word.into(),
@@ -209,6 +238,7 @@ mod tests {
     fn each_type_has_its_form_in_the_api() {
         check("A", "192.0.2.1", json!({"content": "192.0.2.1"}));
         check("CNAME", "www.example.com.", json!({"content": "www.example.com"}));
+        check("ALIAS", "www.example.com.", json!({"content": "www.example.com"}));
         check("MX", "10 mail.example.com.", json!({"content": "mail.example.com", "priority": 10}));
         check("MX", "0 .", json!({"content": ".", "priority": 0}));
         check("TXT", "\"v=spf1 -all\"", json!({"content": "\"v=spf1 -all\""}));
@@ -235,7 +265,25 @@ mod tests {
             json!({"data": {"usage": 3, "selector": 1, "matching_type": 1, "certificate": "abcdef"}}),
         );
         check("HTTPS", "1 . alpn=h2", json!({"data": {"priority": 1, "target": ".", "value": "alpn=h2"}}));
-        assert!(write("LOC", "51 30 12.748 N").unwrap_err().message.contains("LOC cannot be written"));
+        check(
+            "LOC",
+            "51 30 12.748 N 0 7 39.611 W 10.00m 1.00m 10000.00m 10.00m",
+            json!({"data": {"lat_degrees": 51, "lat_minutes": 30, "lat_seconds": 12.748, "lat_direction": "N",
+                "long_degrees": 0, "long_minutes": 7, "long_seconds": 39.611, "long_direction": "W", "altitude": 10.0,
+                "size": 1.0, "precision_horz": 10000.0, "precision_vert": 10.0}}),
+        );
+        check(
+            "OPENPGPKEY",
+            "mQENBFVHm5sBCADEQ1jWAAECAw==",
+            json!({"content": "mQENBFVHm5sBCADEQ1jWAAECAw=="}),
+        );
+        check(
+            "URI",
+            "10 1 \"ftp://ftp1.example.com/a b\"",
+            json!({"priority": 10, "data": {"weight": 1, "target": "ftp://ftp1.example.com/a b"}}),
+        );
+        assert!(write("LOC", "51 30 12.748 N").is_err());
+        assert!(write("DNAME", "a.example.").unwrap_err().message.contains("DNAME cannot be written"));
         assert!(write("SRV", "1 2").is_err());
     }
 

@@ -72,6 +72,12 @@ pub(crate) fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, 
         let message = "Cloudflare keeps the SOA of a zone itself".into();
         return refuse(record.kind.span, message, "leave the record out at this provider");
     }
+    // An absolute name may be that of the zone: it is looked at when it is written.
+    let is_at_zone = record.name.value == "@" || record.name.value.ends_with('.');
+    if kind == Type::Alias && !is_at_zone {
+        let message = "Cloudflare has an ALIAS only at the zone itself, where it flattens a CNAME".into();
+        return refuse(record.kind.span, message, "write CNAME");
+    }
     let ttl_span = record.ttl.as_ref().map_or(record.name.span, |ttl| ttl.span);
     let extra = match &record.cloudflare {
         None => Extra::default(),
@@ -105,9 +111,9 @@ pub(crate) fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, 
     };
     if extra.proxied {
         let span = record.cloudflare.as_ref().map_or(ttl_span, |at| at.span);
-        if !matches!(kind, Type::A | Type::Aaaa | Type::Cname) {
+        if !matches!(kind, Type::A | Type::Aaaa | Type::Alias | Type::Cname) {
             let message = format!("a {} cannot be proxied", kind.word());
-            return refuse(span, message, "only A, AAAA and CNAME can");
+            return refuse(span, message, "only A, AAAA, ALIAS and CNAME can");
         }
         if record.ttl.as_ref().is_some_and(|ttl| ttl.value != AUTO) {
             let message = "the ttl of a proxied record is automatic".into();

@@ -40,19 +40,10 @@ pub const INFO: ProviderInfo = ProviderInfo {
     ..family::INFO
 };
 
-/// Cloudflare has the type; how it reports one is not known well enough to compare.
-const UNTRIED: &str = "records of this type cannot be written at Cloudflare yet";
-
 /// What it serves.
 const SERVED: Served = Served {
     by: "cloudflare",
-    refused: &[
-        (Type::Alias, "Cloudflare has no ALIAS: write A and AAAA"),
-        (Type::Dname, "Cloudflare has no DNAME: declare the names one by one"),
-        (Type::Loc, UNTRIED),
-        (Type::Openpgpkey, UNTRIED),
-        (Type::Uri, UNTRIED),
-    ],
+    refused: &[(Type::Dname, "Cloudflare has no DNAME: declare the names one by one")],
     dialect: dialect::settle,
 };
 

@@ -134,9 +134,12 @@ async fn records(backend: &Backend, cx: &Cx, scope: &Scope, zone: &Zone) -> Resu
         return Err(moved());
     }
     let mut sets: BTreeMap<Key, Vec<Seen>> = BTreeMap::new();
+    let apex = record::zone_name(scope);
     for body in &bodies {
         let name = name::observed(&format!("{}.", body.name)).into_owned();
-        sets.entry((name, body.kind.clone())).or_default().push(body.seen());
+        // At the zone itself Cloudflare answers with what a CNAME leads to, which elsewhere is called ALIAS.
+        let kind = if body.kind == "CNAME" && name == apex { "ALIAS" } else { &body.kind };
+        sets.entry((name, kind.to_owned())).or_default().push(body.seen());
     }
     Ok(ZoneRead { zone: zone.clone(), sets })
 }

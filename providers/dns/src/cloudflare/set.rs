@@ -182,7 +182,7 @@ impl Writer<'_> {
                     patch.extend(data);
                     // The fields of some types can only be read together with name and type.
                     patch.insert("name".into(), name.trim_end_matches('.').into());
-                    patch.insert("type".into(), kind.into());
+                    patch.insert("type".into(), data::type_of(kind).into());
                     out.patches.push(with_id(&record.id, patch));
                 }
                 None => out.posts.push(self.post(name, kind, desired.ttl, &wanted, data)),
@@ -254,9 +254,9 @@ impl Writer<'_> {
         let (comment, tags) = self.notes(&Marked::default(), wanted, true);
         let mut out = Map::new();
         out.insert("name".into(), name.trim_end_matches('.').into());
-        out.insert("type".into(), kind.into());
+        out.insert("type".into(), data::type_of(kind).into());
         out.insert("ttl".into(), ttl.into());
-        if matches!(kind, "A" | "AAAA" | "CNAME") {
+        if matches!(kind, "A" | "AAAA" | "ALIAS" | "CNAME") {
             out.insert("proxied".into(), wanted.proxied.into());
         }
         if !comment.is_empty() {

@@ -2,6 +2,7 @@
 //!
 //! A backend is a [`Backend`]: it says what it serves, reads, and writes. [`serve`] makes a provider of it.
 
+mod gap;
 mod provider;
 
 use crate::{

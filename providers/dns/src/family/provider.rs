@@ -1,6 +1,6 @@
 //! A backend as a provider of the contract.
 
-use super::Backend;
+use super::{Backend, gap};
 use crate::{export, merge, ownership::Marker, record, served::Watch};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -60,6 +60,9 @@ impl Observer for Family {
 
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = self.backend.diff(cx, want, seen).await?;
+        if !self.info.atomic_batch {
+            gap::tell(want, seen, &mut deltas);
+        }
         self.marker.refuse(want, seen, &mut deltas);
         if let Some(watch) = &self.watch {
             watch.differs(want.scope, &deltas);

@@ -64,7 +64,7 @@ pub(crate) async fn apply(
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
     let mut update = delivery.sender;
-    if update.is_behind && update.renew().await.is_err() {
+    if update.is_behind && (result.is_err() || update.renew().await.is_err()) {
         // Without the SOA after the last message there is no proof against the server.
         update.sets.clear();
     }

@@ -11,6 +11,7 @@
 use super::{
     Backend,
     client::Refusal,
+    insync,
     observe::{self, Key, Set},
     xml::{self, Changed, Created, NAMESPACE},
 };
@@ -18,13 +19,15 @@ use crate::{
     batch::{
         self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, about, give_up, items, zone_done,
     },
-    rdata, record,
+    merge, rdata, record,
 };
 use async_trait::async_trait;
-use reconciled_provider::{Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Outcome, Version};
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Outcome, Scope, Version,
+};
 use reqwest::Method;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     fmt::Write,
     sync::PoisonError,
 };
@@ -73,12 +76,24 @@ pub(crate) async fn apply(
         _ => return Err(moved()),
     };
     let apex = record::zone_name(&batch.scope);
+    insync::ask(backend, cx, batch).await?;
     let mut work =
         Work::of(batch, Together::Swaps, |action, name, kind| changes(action, name, kind, &now, &apex));
+    // What is as wanted in the zone may not be so at every name server.
+    let waits: HashSet<ActionId> = batch
+        .actions
+        .iter()
+        .filter(|action| backend.open.has(&batch.scope, action.op.id()))
+        .map(|action| action.id)
+        .collect();
+    for (_, outcome) in work.settled.iter_mut().filter(|(id, _)| waits.contains(id)) {
+        *outcome = insync::pending(outcome.clone());
+    }
     work.settled.extend(of_zone.settled());
     batch::settle(journal, work.settled).await?;
     let (path, doing) = (format!("/hostedzone/{id}/rrset/"), format!("change zone {zone}"));
-    let requests = Requests { backend, cx, path: &path, doing: &doing };
+    let scope = &batch.scope;
+    let requests = Requests { backend, cx, scope, path: &path, doing: &doing };
     let mut delivery = Delivery::new(requests, cx, journal, &doing);
     delivery.all(work.units).await?;
     if let Some(conflict) = delivery.conflict {
@@ -238,6 +253,7 @@ impl Run<'_> {
 struct Requests<'a> {
     backend: &'a Backend,
     cx: &'a Cx,
+    scope: &'a Scope,
     path: &'a str,
     doing: &'a str,
 }
@@ -263,12 +279,27 @@ impl Sender<Changes> for Requests<'_> {
         );
         let api = &self.backend.api;
         match api.call::<Changed>(self.cx, Method::POST, self.path, &[], Some(body), self.doing).await {
-            Ok(_) => Ok(Answer::Done),
+            Ok(changed) => {
+                let change = changed.change_info;
+                if self.backend.config.insync && change.status != "INSYNC" {
+                    let kept = items(chunk).filter_map(|item| item.action.op.desired());
+                    kept.for_each(|resource| self.backend.open.begin(self.scope, &resource.id, &change.id));
+                }
+                Ok(Answer::Done)
+            }
             Err(Refusal::Refused(error, said)) if said.code == "InvalidChangeBatch" => {
                 let named = blame(chunk, &said.messages, &error);
                 Ok(if named.is_empty() { Answer::Refused(error) } else { Answer::Named(named) })
             }
             Err(refusal) => Ok(refusal.into()),
+        }
+    }
+
+    fn done(&self, item: &Item<'_>) -> Outcome {
+        let outcome = merge::done(item.action);
+        match self.backend.open.has(self.scope, item.action.op.id()) {
+            true => insync::pending(outcome),
+            false => outcome,
         }
     }
 }

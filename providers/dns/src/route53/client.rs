@@ -4,12 +4,13 @@
 //! a refusal for too many stops them all for a while.
 
 use super::{
-    config::{Config, Credentials},
+    config::{Config, Login},
+    login::{AccessKey, Keys},
     sign::{self, Key},
     xml::ErrorBody,
 };
 use crate::http::{self, Answer, Client, Failure, printable};
-use reconciled_provider::{Cx, Error, ErrorKind, SecretRef};
+use reconciled_provider::{Cx, Error, ErrorKind};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use std::{
@@ -50,16 +51,22 @@ pub(crate) struct Api {
     client: Client,
     base: String,
     region: String,
-    credentials: Credentials,
+    keys: Keys,
     next: Mutex<Duration>,
 }
 
 impl Api {
     /// Prepares calls; sends nothing.
-    pub(crate) fn new(config: &Config, credentials: Credentials) -> Result<Api, Error> {
+    pub(crate) fn new(config: &Config, login: Login) -> Result<Api, Error> {
         let base = config.base()?;
         let client = Client::new(&base, config.timeout)?;
-        Ok(Api { client, base, region: config.region.clone(), credentials, next: Mutex::default() })
+        Ok(Api {
+            client,
+            base,
+            region: config.region.clone(),
+            keys: Keys::new(login)?,
+            next: Mutex::default(),
+        })
     }
 
     /// The address of the API, for messages.
@@ -78,10 +85,11 @@ impl Api {
         doing: &str,
     ) -> Result<T, Refusal> {
         let what = format!("{doing} at {}", self.base);
+        let key = self.keys.key(cx).await.map_err(Refusal::NotSent)?;
         self.take_turn(cx).await;
         let is_write = method != Method::GET;
         let body = body.unwrap_or_default();
-        let request = self.signed(cx, method, path, query, body).map_err(Refusal::NotSent)?;
+        let request = self.signed(cx, &key, method, path, query, body).map_err(Refusal::NotSent)?;
         let sent = self.client.send(cx, request, &what, is_write).await;
         let answer = sent.map_err(Failure::without_details)?;
         if !answer.status.is_success() {
@@ -116,18 +124,12 @@ impl Api {
     fn signed(
         &self,
         cx: &Cx,
+        AccessKey { id, secret, token }: &AccessKey,
         method: Method,
         path: &str,
         query: &[(&str, &str)],
         body: String,
     ) -> Result<reqwest::RequestBuilder, Error> {
-        let text = |reference: &SecretRef| {
-            let secret = cx.secrets.reveal(reference)?;
-            Ok::<_, Error>(zeroize::Zeroizing::new(secret.reveal_str()?.trim().to_owned()))
-        };
-        let (id, secret) =
-            (text(&self.credentials.access_key_id)?, text(&self.credentials.secret_access_key)?);
-        let token = self.credentials.session_token.as_ref().map(text).transpose()?;
         let url =
             url::Url::parse(&self.base).map_err(|_| Error::invalid("url of a route53 entry is none"))?;
         let host = match (url.host_str(), url.port()) {
@@ -139,7 +141,7 @@ impl Api {
         if !body.is_empty() {
             headers.push(("content-type", CONTENT_TYPE));
         }
-        if let Some(token) = &token {
+        if let Some(token) = token {
             headers.push(("x-amz-security-token", token.as_str()));
         }
         let signing = sign::Request {
@@ -149,7 +151,7 @@ impl Api {
             headers: &headers,
             body: body.as_bytes(),
         };
-        let key = Key { id: &id, secret: &secret, region: &self.region, service: "route53" };
+        let key = Key { id, secret, region: &self.region, service: "route53" };
         let (date, authorization) = sign::sign(&signing, &key, cx.clock.now());
         let mut target = format!("{}{VERSION}{path}", self.base);
         if !query.is_empty() {
@@ -166,7 +168,7 @@ impl Api {
         };
         let mut request = self.client.request(method, &target).header("x-amz-date", date);
         request = request.header("authorization", header(&authorization)?);
-        if let Some(token) = &token {
+        if let Some(token) = token {
             request = request.header("x-amz-security-token", header(token)?);
         }
         if !body.is_empty() {
@@ -198,6 +200,9 @@ impl Api {
                     self.client.pause(cx, PAUSE);
                 }
             }
+            ErrorKind::Unavailable if answer.status.as_u16() == 403 => {
+                error.hint = Some("set the clock of this host (NTP): AWS accepts five minutes".into());
+            }
             ErrorKind::PermissionDenied => {
                 error.hint = Some("docs/dns-route53.md lists what the key must be allowed to do".into());
             }
@@ -213,6 +218,7 @@ impl Api {
 fn kind_of(code: &str, answer: &Answer) -> ErrorKind {
     match code {
         "Throttling" | "ThrottlingException" | "PriorRequestNotComplete" => ErrorKind::RateLimited,
+        "RequestTimeTooSkewed" | "RequestExpired" => ErrorKind::Unavailable,
         "NoSuchHostedZone" | "HostedZoneAlreadyExists" | "ConflictingDomainExists" => ErrorKind::Conflict,
         "InvalidClientTokenId"
         | "SignatureDoesNotMatch"

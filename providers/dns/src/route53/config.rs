@@ -21,6 +21,9 @@ pub struct Config {
     /// Create zones that are declared and missing. A zone costs money, and gets name servers of its own.
     #[serde(default)]
     pub create_zones: bool,
+    /// A change counts as done when every name server has it, and not when the API has taken it.
+    #[serde(default)]
+    pub insync: bool,
     /// How long one call may take in all, such as `30s`.
     #[serde(default = "default_timeout", deserialize_with = "crate::duration::deserialize")]
     #[schemars(with = "String")]
@@ -50,6 +53,7 @@ impl Default for Config {
             region: default_region(),
             private: false,
             create_zones: false,
+            insync: false,
             timeout: default_timeout(),
             options: Options::default(),
         }
@@ -69,7 +73,41 @@ impl Config {
     }
 }
 
-/// Where the credentials are.
+/// Where keys come from.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// A key in places of its own.
+    Key(Credentials),
+    /// A section of a file such as `~/.aws/credentials`.
+    Shared {
+        /// Where the file is.
+        file: SecretRef,
+        /// Name of the section.
+        profile: String,
+    },
+    /// The metadata service of the machine, in its second version.
+    Instance {
+        /// Its address.
+        url: String,
+    },
+    /// What lends keys to a container, as its environment says.
+    Container,
+}
+
+impl Login {
+    /// The metadata service where every machine of AWS has it.
+    pub fn instance() -> Login {
+        Login::Instance { url: "http://169.254.169.254".into() }
+    }
+}
+
+impl From<Credentials> for Login {
+    fn from(places: Credentials) -> Login {
+        Login::Key(places)
+    }
+}
+
+/// Where the parts of a key are.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The id of the access key.

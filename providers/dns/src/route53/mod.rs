@@ -2,19 +2,20 @@
 //!
 //! Guarantees: a set is changed by deleting exactly what was read and creating the new one, in one transaction, so
 //! that nobody's change in between is lost; aliases and sets with a routing policy are seen and kept.
-//! Deliberately not done: writing those; zones of a VPC are read and written, not created; waiting until a
-//! change has reached every name server (`INSYNC`).
+//! Deliberately not done: writing those; zones of a VPC are read and written, not created.
 //!
 //! API: <https://docs.aws.amazon.com/Route53/latest/APIReference/>.
 
 mod apply;
 mod client;
 mod config;
+mod insync;
+mod login;
 mod observe;
 mod sign;
 mod xml;
 
-pub use config::{Config, Credentials};
+pub use config::{Config, Credentials, Login};
 
 use crate::{
     family,
@@ -70,17 +71,29 @@ pub(crate) struct Backend {
     zones: Mutex<HashMap<String, String>>,
     /// How many sets they had.
     sizes: Mutex<HashMap<String, usize>>,
+    /// Changes that have not reached every name server, or of which that is not known.
+    open: insync::Open,
 }
 
 /// Prepares an entry called `entry`. Sends nothing.
 ///
 /// The credentials are looked up at each call, so that rotated ones work at once.
 /// Errors: `Invalid` when the configuration cannot work.
-pub fn connect(entry: &str, config: Config, credentials: Credentials) -> Result<Arc<dyn Provider>, Error> {
-    let api = Api::new(&config, credentials)?;
+pub fn connect(entry: &str, config: Config, login: impl Into<Login>) -> Result<Arc<dyn Provider>, Error> {
+    let api = Api::new(&config, login.into())?;
     let entry = entry.into();
     let options = config.options.clone();
-    family::serve(Backend { entry, config, api, zones: Mutex::default(), sizes: Mutex::default() }, options)
+    family::serve(
+        Backend {
+            entry,
+            config,
+            api,
+            zones: Mutex::default(),
+            sizes: Mutex::default(),
+            open: insync::Open::default(),
+        },
+        options,
+    )
 }
 
 #[async_trait]

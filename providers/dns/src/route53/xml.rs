@@ -1,6 +1,6 @@
 //! The XML of the API: what is read, and what is written.
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use std::borrow::Cow;
 
 /// Namespace of every document.
@@ -52,8 +52,17 @@ pub(crate) struct Created {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Changed {
-    #[serde(rename = "ChangeInfo")]
-    _change_info: IgnoredAny,
+    pub(crate) change_info: ChangeInfo,
+}
+
+/// How far a change has come.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct ChangeInfo {
+    /// `/change/C123`
+    pub(crate) id: String,
+    /// `PENDING` or `INSYNC`.
+    pub(crate) status: String,
 }
 
 #[derive(Debug, Deserialize)]

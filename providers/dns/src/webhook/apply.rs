@@ -3,7 +3,7 @@
 //! Guarantees, besides those of [`crate::batch`]: nothing is written when the zone moved since `base`: all records are read again right before the
 //! first write. No part is taken for a transaction: after a refusal the records are read once more, and each
 //! action ends as what is there says. What did not take effect is sent again by halves, until the culprit is
-//! alone; the others are written. Twelve refusals in a row without an effect are no culprit but a provider that does not
+//! alone; the others are written. A swap that is refused as one is carried out step by step. Twelve refusals in a row without an effect are no culprit but a provider that does not
 //! work, and end the batch.
 
 use super::{
@@ -158,21 +158,91 @@ impl Sender<Change> for Requests<'_> {
             Err(Failure::Refused(error, ())) => error,
             Err(failure) => return Ok(failure.into()),
         };
-        let Ok(read) = observe::read(self.backend, self.cx).await else {
+        let Some(has_effect) = self.look(chunk, &error).await? else {
             return Ok(Answer::Over { error, is_lost: true });
         };
-        let effects = effects(chunk, &read, &error);
-        self.refusals = if effects.is_empty() { self.refusals + 1 } else { 0 };
-        if !effects.is_empty() {
-            remove(chunk, &effects);
-            self.journal.finished(effects).await?;
-        }
+        self.refusals = if has_effect { 0 } else { self.refusals + 1 };
         let is_for_all = matches!(error.kind, ErrorKind::RateLimited | ErrorKind::PermissionDenied);
-        Ok(match is_for_all || self.refusals >= REFUSALS {
-            true => Answer::Over { error, is_lost: false },
-            false => Answer::Refused(error),
-        })
+        if is_for_all || self.refusals >= REFUSALS {
+            return Ok(Answer::Over { error, is_lost: false });
+        }
+        match &chunk[..] {
+            [unit] if is_swap(unit) => self.in_steps(chunk, error).await,
+            _ => Ok(Answer::Refused(error)),
+        }
     }
+}
+
+/// True where something goes and something else takes its place.
+fn is_swap(unit: &Unit<'_, Change>) -> bool {
+    let goes = |item: &Item<'_, Change>| item.takes.desired.is_none();
+    unit.iter().any(goes) && !unit.iter().all(goes)
+}
+
+impl Requests<'_> {
+    /// Ends what a refused request did in spite of its refusal; true where there was any, none when nobody can tell.
+    async fn look(&self, chunk: &mut Chunk<'_, Change>, error: &Error) -> Result<Option<bool>, Error> {
+        let Ok(read) = observe::read(self.backend, self.cx).await else { return Ok(None) };
+        let effects = effects(chunk, &read, error);
+        if effects.is_empty() {
+            return Ok(Some(false));
+        }
+        remove(chunk, &effects);
+        self.journal.finished(effects).await?;
+        Ok(Some(true))
+    }
+
+    /// True when nothing of what `chunk` creates is there.
+    async fn nothing_came(&self, chunk: &Chunk<'_, Change>) -> bool {
+        let Ok(read) = observe::read(self.backend, self.cx).await else { return false };
+        items(chunk).all(|item| item.takes.desired.is_none() || !read.sets.contains_key(&key(item)))
+    }
+
+    /// Carries out a swap that was refused as one: providers that create before they delete find the name taken.
+    ///
+    /// The gap is one round trip. Where what comes is refused, what went is put back, and it is not tried again: each try
+    /// would take the name away once more.
+    async fn in_steps(&mut self, chunk: &mut Chunk<'_, Change>, refusal: Error) -> Result<Answer, Error> {
+        let all = changes(chunk);
+        let going = Changes { delete: all.delete.clone(), ..Changes::default() };
+        let coming = Changes { delete: Vec::new(), ..all };
+        let error = match self.backend.remote.change(self.cx, &going, self.doing).await {
+            Ok(()) => match self.backend.remote.change(self.cx, &coming, self.doing).await {
+                Ok(()) => {
+                    self.refusals = 0;
+                    return Ok(Answer::Done);
+                }
+                // No more is taken at all for now: the next pass goes on with what comes.
+                Err(Failure::Refused(error, ())) if !is_about_content(&error) => {
+                    return Ok(Answer::Over { error, is_lost: true });
+                }
+                Err(Failure::Refused(error, ())) => {
+                    // Beside a part of what comes, what went would be in its way.
+                    if self.nothing_came(chunk).await {
+                        let back = Changes { create: going.delete, ..Changes::default() };
+                        // Whether it worked is seen by looking.
+                        let _ = self.backend.remote.change(self.cx, &back, self.doing).await;
+                    }
+                    Error::invalid(format!(
+                        "{error}, although its name was free; what was there was put back"
+                    ))
+                    .hint("change what is declared: until then it is not tried again")
+                }
+                Err(failure) => return Ok(Answer::Over { error: failure.into_error(), is_lost: true }),
+            },
+            Err(Failure::Refused(..)) => refusal,
+            Err(failure) => return Ok(failure.into()),
+        };
+        match self.look(chunk, &error).await? {
+            Some(_) => Ok(Answer::Refused(error)),
+            None => Ok(Answer::Over { error, is_lost: true }),
+        }
+    }
+}
+
+/// False where a provider takes no request at all for now, whatever is in it.
+fn is_about_content(error: &Error) -> bool {
+    !matches!(error.kind, ErrorKind::RateLimited | ErrorKind::PermissionDenied)
 }
 
 /// What a refused request did in spite of its refusal.

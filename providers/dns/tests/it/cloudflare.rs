@@ -53,6 +53,9 @@ async fn a_second_run_is_empty_for_every_type() {
             r#"name: _sip._tcp, type: SRV, values: [10 60 5060 sip.example.com., 0 0 0 .]"#,
             r#"name: "*.dev", type: A, values: [192.0.2.9], ttl: 86400, cloudflare: {comment: "ask (Bob)"}"#,
             r#"name: sub, type: NS, values: [ns1.example.net., ns2.example.net.]"#,
+            "name: loc, type: LOC, values: [51 30 12.748 N 0 7 39.611 W 10m, 52 14 05 S 00 08 50 E -10m 30m 20m 5m]",
+            r#"name: key, type: OPENPGPKEY, values: ["mQENBFVHm5sBCADEQ1jW AAECAw=="]"#,
+            r#"name: _ftp._tcp, type: URI, values: ['10 1 "ftp://ftp1.example.com/public"']"#,
             r#"name: txt, type: TXT, values: ["", "a;b", "trailing ", "it's `x`", "quo\"te", "back\\slash", "äö\nü"]"#,
             &long,
         ]),
@@ -69,6 +72,26 @@ async fn a_second_run_is_empty_for_every_type() {
             "ask (Bob) (reconciled=dns1)"
         );
     });
+}
+
+#[tokio::test]
+async fn an_alias_at_the_zone_itself_is_a_cname_that_is_flattened() {
+    let (fake, provider) = with_zone("free");
+    let text = r#"name: "@", type: TXT, values: [beside]"#;
+    let list = |apex: &str| desired(&*provider, ZONE, &records(&[apex, text]));
+    let alias = list(r#"name: "@", type: ALIAS, values: [www.example.net.], cloudflare: {proxied: true}"#);
+    converge(&*provider, &cx(), ZONE, &alias, &[]).await;
+    let kept = fake.with(|cloudflare| cloudflare.at(ZONE, ZONE, "CNAME")[0].clone());
+    assert_eq!((&kept["content"], &kept["proxied"]), (&json!("www.example.net"), &json!(true)));
+    let address = list(r#"name: "@", type: A, values: [192.0.2.1]"#);
+    converge(&*provider, &cx(), ZONE, &address, &["example.com./ALIAS"]).await;
+    converge(&*provider, &cx(), ZONE, &alias, &["example.com./A"]).await;
+    let spec = "records: [{name: www, type: ALIAS, values: [a.example.net.]}]";
+    let (_, problems) = normalize(&*provider, ZONE, spec);
+    assert!(problems[0].message.contains("only at the zone itself"), "{problems:?}");
+    let spec = "records: [{name: '@', type: CNAME, values: [a.example.net.]}]";
+    let (_, problems) = normalize(&*provider, ZONE, spec);
+    assert!(problems[0].hint.as_ref().unwrap().contains("ALIAS"), "{problems:?}");
 }
 
 #[tokio::test]

@@ -162,12 +162,13 @@ impl Cloudflare {
             return refuse(9_000, "DNS name is invalid.");
         }
         record.insert("name".into(), json!(name));
-        if matches!(kind.as_str(), "CAA" | "SRV") {
+        if matches!(kind.as_str(), "CAA" | "LOC" | "SRV" | "URI") {
             let data = record.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
-            let keys: &[&str] = if kind == "CAA" {
-                &["flags", "tag", "value"]
-            } else {
-                &["priority", "weight", "port", "target"]
+            let keys: &[&str] = match kind.as_str() {
+                "CAA" => &["flags", "tag", "value"],
+                "LOC" => &["lat_degrees", "lat_direction", "long_degrees", "long_direction", "altitude"],
+                "URI" => &["weight", "target"],
+                _ => &["priority", "weight", "port", "target"],
             };
             if keys.iter().any(|key| !data.contains_key(*key)) {
                 return refuse(9_101, "data is a required data field.");
@@ -181,6 +182,7 @@ impl Cloudflare {
             "AAAA" => content.parse::<std::net::Ipv6Addr>().is_ok(),
             "TXT" => content.starts_with('"') && content.ends_with('"') && content.is_ascii(),
             "CNAME" | "NS" | "PTR" => !content.ends_with('.') || content == ".",
+            "URI" => record.contains_key("priority"),
             "MX" => record.contains_key("priority") && (!content.ends_with('.') || content == "."),
             "SOA" => false,
             _ => true,
@@ -216,8 +218,11 @@ impl Cloudflare {
             {
                 return refuse(81_058, "An identical record already exists.");
             }
-            let clash =
-                |one: &str, two: &str| one == "CNAME" && matches!(two, "A" | "AAAA" | "CNAME" | "TXT" | "MX");
+            // At the zone itself a CNAME is flattened, and other types may stand beside it.
+            let stands_alone = |two: &str| matches!(two, "A" | "AAAA" | "CNAME") || name != apex;
+            let clash = |one: &str, two: &str| {
+                one == "CNAME" && matches!(two, "A" | "AAAA" | "CNAME" | "TXT" | "MX") && stands_alone(two)
+            };
             if clash(&kind, other) || clash(other, &kind) {
                 return refuse(81_053, "An A, AAAA, or CNAME record with that host already exists.");
             }

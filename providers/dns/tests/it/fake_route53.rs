@@ -5,15 +5,12 @@ use crate::{
     fake::{Fake, Play, Reply, Request},
     world,
 };
-use reconciled_dns::route53::{Config, Credentials, connect};
+use reconciled_dns::route53::{Config, Credentials, Login, connect};
 use reconciled_provider::{Cx, Provider, SecretRef};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 /// The secret of the key, long enough to be found where it must not be. The id is the same text here.
 pub(crate) const SECRET: &str = "secret-of-the-fake-route53";
-
-/// What every change is answered with.
-const CHANGE: &str = "<ChangeInfo><Id>/change/C1</Id><Status>PENDING</Status></ChangeInfo>";
 
 /// Reversed labels, type, set identifier: the order of lists.
 type Key = (Vec<String>, String, String);
@@ -35,6 +32,8 @@ pub(crate) struct Route53 {
     pub(crate) bad: Option<&'static str>,
     /// Requests without a signature.
     pub(crate) unsigned: usize,
+    /// Changes have reached every name server.
+    pub(crate) insync: bool,
     references: BTreeMap<String, String>,
     next: u64,
 }
@@ -56,6 +55,11 @@ pub(crate) fn provider_with(fake: &Fake<Route53>, change: impl FnOnce(&mut Confi
     let key = || SecretRef::Named("key".into());
     let credentials = Credentials { access_key_id: key(), secret_access_key: key(), session_token: None };
     connect("test", config, credentials).unwrap()
+}
+
+/// A provider of the fake that gets its key from `login`.
+pub(crate) fn provider_of(fake: &Fake<Route53>, login: Login) -> Arc<dyn Provider> {
+    connect("test", Config { url: fake.url.clone(), ..Config::default() }, login).unwrap()
 }
 
 /// A context with the right credentials.
@@ -161,6 +165,11 @@ impl Route53 {
         self.put(name, name, "SOA", &[soa]);
         self.put(name, name, "NS", &["ns-1.awsdns-0.org.", "ns-2.awsdns-0.net."]);
         id
+    }
+    /// What every change is answered with, and every question about one.
+    fn change_info(&self) -> String {
+        let status = if self.insync { "INSYNC" } else { "PENDING" };
+        format!("<ChangeInfo><Id>/change/C1</Id><Status>{status}</Status></ChangeInfo>")
     }
     fn sets(&mut self, zone: &str) -> &mut BTreeMap<Key, Set> {
         &mut self.zones.values_mut().find(|(name, _)| name == zone).unwrap().1
@@ -339,6 +348,9 @@ impl Play for Route53 {
                 self.references.insert(reference, id.clone());
                 xml(format!("<CreateHostedZoneResponse>{}</CreateHostedZoneResponse>", zone_xml(&id, &name)))
             }
+            ("GET", ["change", "C1"]) => {
+                xml(format!("<GetChangeResponse>{}</GetChangeResponse>", self.change_info()))
+            }
             (_, ["hostedzone", id, ..]) if !self.zones.contains_key(*id) => {
                 error(404, "NoSuchHostedZone", "No hosted zone found with this ID")
             }
@@ -347,7 +359,7 @@ impl Play for Route53 {
                     return error(400, "HostedZoneNotEmpty", "The zone has records.");
                 }
                 self.zones.remove(*id);
-                xml(format!("<DeleteHostedZoneResponse>{CHANGE}</DeleteHostedZoneResponse>"))
+                xml(format!("<DeleteHostedZoneResponse>{}</DeleteHostedZoneResponse>", self.change_info()))
             }
             ("GET", ["hostedzone", id, "rrset"]) => self.list(&self.zones[*id].1, request),
             ("POST", ["hostedzone", id, "rrset"]) => {
@@ -355,8 +367,9 @@ impl Play for Route53 {
                 match self.change(&name, &mut sets, &request.body) {
                     Ok(()) => {
                         self.zones.insert(id.to_string(), (name, sets));
+                        let info = self.change_info();
                         xml(format!(
-                            "<ChangeResourceRecordSetsResponse>{CHANGE}</ChangeResourceRecordSetsResponse>"
+                            "<ChangeResourceRecordSetsResponse>{info}</ChangeResourceRecordSetsResponse>"
                         ))
                     }
                     Err(wrong) => {

@@ -26,6 +26,8 @@ pub(crate) struct Webhook {
     pub(crate) property: Option<(&'static str, &'static str)>,
     /// Targets that are refused.
     pub(crate) bad: Option<&'static str>,
+    /// Creates before it deletes, and refuses a CNAME beside other data.
+    pub(crate) creates_first: bool,
     /// What a client must not do, and did.
     pub(crate) wrong: Vec<String>,
 }
@@ -40,6 +42,7 @@ pub(crate) fn start() -> Fake<Webhook> {
         drops: "",
         property: None,
         bad: None,
+        creates_first: false,
         wrong: Vec::new(),
     })
 }
@@ -93,6 +96,15 @@ impl Webhook {
         let all = list("create").len() + news.len() + list("delete").len();
         if all == 0 {
             self.wrong.push("changes without a change".into());
+        }
+        if self.creates_first {
+            let is_alias = |key: &Key| key.1 == "CNAME";
+            for new in list("create").iter().map(key) {
+                let clashes = |old: &&Key| old.0 == new.0 && (is_alias(old) || is_alias(&new));
+                if self.records.keys().any(|old| clashes(&old)) {
+                    return Err(format!("{} cannot be a CNAME and something else", new.0));
+                }
+            }
         }
         for endpoint in list("delete") {
             if self.records.remove(&key(&endpoint)).as_ref() != Some(&endpoint) {

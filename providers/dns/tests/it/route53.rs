@@ -1,13 +1,13 @@
 //! Route 53 against a fake that enforces its documented rules.
 
 use crate::{
-    fake::{Fake, Fault, Reply},
+    fake::{Fake, Fault, Play, Reply, Request},
     fake_route53::{self, Route53, SECRET, cx, provider},
     world::{self, Notes, apply, converge, desired, observe, plan, scope},
 };
-use reconciled_dns::route53::{Config, Credentials, connect};
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, Version};
-use reconciled_testkit::context::HandClock;
+use reconciled_dns::route53::{Config, Credentials, Login, connect};
+use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, SecretRef, Tracked, Version};
+use reconciled_testkit::context::{HandClock, TableSecrets, cx_with};
 use std::{sync::Arc, time::Duration};
 
 const ZONE: &str = "example.com";
@@ -347,4 +347,123 @@ fn a_configuration_that_cannot_work_is_refused() {
             .contains("belong in a secret")
     );
     assert!(refused(Config { region: "US East".into(), ..Config::default() }).contains("is none"));
+}
+
+#[tokio::test]
+async fn a_change_is_pending_until_every_name_server_has_it() {
+    let fake = fake_route53::start();
+    fake.with(|route53| route53.add_zone(ZONE));
+    let provider = fake_route53::provider_with(&fake, |config| config.insync = true);
+    let wanted = desired(&*provider, ZONE, &hosts(3));
+    let (_, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("pending", 3)].into());
+    let due = async || {
+        let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+        let next = |resource: &reconciled_provider::Resource| {
+            let tracked = Tracked::new(resource.id.clone(), resource.spec.hash().unwrap());
+            Op::Continue { desired: resource.clone(), tracked, claims: Vec::new() }
+        };
+        let batch = world::batch(ZONE, &seen, wanted[1..].iter().map(next).collect());
+        let notes = Notes::default();
+        fake.asked();
+        provider.apply(&cx(), &batch, &notes).await.unwrap();
+        let changes = fake.lines().iter().filter(|line| line.contains("/change/C1")).count();
+        (notes.counts(), changes)
+    };
+    assert_eq!(due().await, ([("pending", 3)].into(), 1));
+    fake.with(|route53| route53.insync = true);
+    assert_eq!(due().await, ([("done", 3)].into(), 1));
+    assert_eq!(due().await, ([("done", 3)].into(), 0), "nobody asks for what is over");
+}
+
+/// What lends keys: to a machine by its metadata service, or to a container.
+#[derive(Default)]
+struct Lender {
+    wrong: Vec<String>,
+}
+
+const LENT: &str = r#"{"Code": "Success", "AccessKeyId": "secret-of-the-fake-route53",
+    "SecretAccessKey": "canary-of-the-lender", "Token": "token-of-the-lender", "Expiration": "1970-01-01T06:00:00Z"}"#;
+
+impl Play for Lender {
+    fn answer(&mut self, request: &Request) -> Reply {
+        let has_token = request.header("x-aws-ec2-metadata-token") == "token";
+        match request.line().as_str() {
+            "PUT /latest/api/token" if !request.header("x-aws-ec2-metadata-token-ttl-seconds").is_empty() => {
+                Reply::new(200, "token")
+            }
+            "GET /latest/meta-data/iam/security-credentials/" if has_token => Reply::new(200, "dns-role\n"),
+            "GET /latest/meta-data/iam/security-credentials/dns-role" if has_token => Reply::new(200, LENT),
+            "GET /container" if request.header("authorization") == "task-token" => Reply::new(200, LENT),
+            line => {
+                self.wrong.push(line.into());
+                Reply::new(401, "canary-of-the-lender")
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_machine_gets_its_key_from_the_metadata_service_and_a_new_one_before_it_ends() {
+    let (fake, lender) = (fake_route53::start(), Fake::start(Lender::default()));
+    fake.with(|route53| route53.add_zone(ZONE));
+    let provider = fake_route53::provider_of(&fake, Login::Instance { url: lender.url.clone() });
+    let clock = Arc::new(HandClock::default());
+    let cx = Cx { clock: clock.clone(), ..cx_with(TableSecrets::default()) };
+    for _ in 0..3 {
+        observe(&*provider, &cx, ZONE).await.unwrap();
+    }
+    assert_eq!(lender.lines().len(), 3, "a token, the role, its key");
+    clock.advance(Duration::from_secs(6 * 3_600 - 300));
+    observe(&*provider, &cx, ZONE).await.unwrap();
+    assert_eq!(lender.lines().len(), 3, "five minutes before the end");
+    assert_eq!(fake.with(|route53| route53.unsigned), 0);
+    lender.fail("PUT", 0, Fault::Say(Reply::new(403, "canary-of-the-lender")));
+    let error = observe(&*provider, &cx, ZONE).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PermissionDenied);
+    assert!(error.hint.as_ref().unwrap().contains("instance profile"), "{error:?}");
+    assert!(!format!("{error:?} {provider:?}").contains("canary"), "{error:?} {provider:?}");
+}
+
+#[tokio::test]
+async fn a_container_gets_its_key_from_who_its_environment_names() {
+    let (fake, lender) = (fake_route53::start(), Fake::start(Lender::default()));
+    fake.with(|route53| route53.add_zone(ZONE));
+    let provider = fake_route53::provider_of(&fake, Login::Container);
+    let environment = |url: String| {
+        let variables = [
+            ("AWS_CONTAINER_CREDENTIALS_FULL_URI", url),
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "task-token".into()),
+        ];
+        cx_with(TableSecrets(
+            variables.map(|(name, value)| (SecretRef::Env(name.into()), value.into())).into(),
+        ))
+    };
+    let elsewhere = environment("http://lender.example/".into());
+    let error = observe(&*provider, &elsewhere, ZONE).await.unwrap_err();
+    assert!(error.message.contains("no address that lends credentials"), "{error}");
+    let error = observe(&*provider, &cx_with(TableSecrets::default()), ZONE).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PermissionDenied);
+    let here = environment(format!("{}/container", lender.url));
+    assert_eq!(observe(&*provider, &here, ZONE).await.unwrap().resources.len(), 3);
+    assert_eq!(lender.with(|lender| lender.wrong.clone()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_section_of_a_shared_file_is_a_key() {
+    let fake = fake_route53::start();
+    fake.with(|route53| route53.add_zone(ZONE));
+    let file = SecretRef::File("/etc/aws".into());
+    let text = format!(
+        "[default]\naws_access_key_id = x\n[dns]\naws_access_key_id = {SECRET}\naws_secret_access_key = canary\n"
+    );
+    let cx = cx_with(TableSecrets([(file.clone(), text.into())].into()));
+    let provider = |profile: &str| {
+        fake_route53::provider_of(&fake, Login::Shared { file: file.clone(), profile: profile.into() })
+    };
+    assert_eq!(observe(&*provider("dns"), &cx, ZONE).await.unwrap().resources.len(), 3);
+    let error = observe(&*provider("default"), &cx, ZONE).await.unwrap_err();
+    assert!(error.message.contains("profile `default` of the credentials file has no access key"), "{error}");
+    assert!(!format!("{error:?}").contains("canary"), "{error:?}");
 }

@@ -3,7 +3,7 @@
 use crate::{
     fake::{Fake, Fault, Reply},
     fake_webhook::{self, MEDIA_TYPE, Webhook, provider},
-    world::{Notes, apply, converge, cx, desired, normalize, observe, observe_for, plan, scope},
+    world::{Notes, apply, converge, cx, desired, diff, normalize, observe, observe_for, plan, scope},
 };
 use reconciled_dns::webhook::{Config, TxtForm, connect};
 use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, Resource, Version};
@@ -223,6 +223,37 @@ async fn another_order_of_the_same_records_is_the_same_zone() {
     provider.apply(&cx(""), &batch, &notes).await.unwrap();
     assert_eq!(notes.counts(), [("done", 1)].into());
     nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn a_swap_that_a_provider_does_not_take_as_one_is_planned_as_such_and_done_in_steps() {
+    let (fake, provider) = start();
+    fake.with(|webhook| {
+        webhook.put("www.example.com", "CNAME", "a.example.net");
+        webhook.creates_first = true;
+    });
+    let wanted = desired(&*provider, ZONE, &records(&["name: www, type: A, values: [192.0.2.1]"]));
+    let seen = observe_for(&*provider, &cx(""), ZONE, &wanted).await.unwrap();
+    let deltas = diff(&*provider, &cx(""), ZONE, &wanted, &seen).await;
+    let field = &deltas[&"www.example.com./A".into()].as_ref().unwrap().fields[0];
+    let shown = format!("{}: {:?} {:?}", field.path, field.before, field.after);
+    assert!(shown.contains("CNAME") && shown.contains("A, not in one step"), "{shown}");
+    let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &["www.example.com./CNAME"]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 1), ("gone", 1)].into());
+
+    // What comes is refused on its own account: what went is there again.
+    fake.with(|webhook| webhook.bad = Some("b.example.net"));
+    let alias = desired(&*provider, ZONE, &records(&["name: www, type: CNAME, values: [b.example.net.]"]));
+    let (batch, notes, result) = apply(&*provider, &cx(""), ZONE, &alias, &["www.example.com./A"]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("failed", 2)].into());
+    let outcome = notes.outcome(&batch, "www.example.com./CNAME");
+    assert!(
+        outcome.contains("is bad") && outcome.contains("invalid"),
+        "tried again, the name would go again: {outcome}"
+    );
+    wants_nothing(&*provider, &wanted).await;
 }
 
 #[tokio::test]
