@@ -2,7 +2,7 @@
 
 mod marks;
 
-use crate::config::{ProviderEntry, SecretPlace};
+use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
 use reconciled_dns::ownership::{Naming, Ownership, TxtMarks};
 use reconciled_provider::{
@@ -32,6 +32,11 @@ pub fn types() -> Vec<Type> {
         Type { name: "route53", kinds: dns.clone(), info: &reconciled_dns::route53::INFO },
         Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
+        Type {
+            name: "host",
+            kinds: Arc::new(reconciled_local::kind::kinds()),
+            info: &reconciled_local::INFO,
+        },
     ]
 }
 
@@ -58,7 +63,8 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
         ownership: Default::default(),
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
-    zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
+    let zonefile = zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>));
+    zonefile.into_iter().chain([("host", reconciled_local::sample("host"))]).collect()
 }
 
 /// Programs whose files can be imported, with the word for each.
@@ -87,13 +93,29 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
     reconciled_dns::export::export("", found)
 }
 
-/// Builds the provider of one entry.
+/// Builds the provider of one entry of `config`.
 ///
 /// Errors: every problem of the entry at its place in the host configuration.
-pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    if &*entry.type_name == reconciled_local::INFO.type_name {
+        return host(entry, config);
+    }
     let mut entry = entry.clone();
-    let ownership = marks::take(&mut entry, instance)?;
-    dns(&entry, instance, ownership)
+    let ownership = marks::take(&mut entry, &config.instance)?;
+    dns(&entry, &config.instance, ownership)
+}
+
+fn host(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest);
+    let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
+    let originals = || config.state_dir.join("originals").join(&*entry.name);
+    let config = reconciled_local::Config {
+        timeout: entry.timeout,
+        commands: Some(config.commands.clone()),
+        originals: Some(decoded.originals.clone().unwrap_or_else(originals)),
+        ..decoded
+    };
+    reconciled_local::open(&entry.name, config).map_err(|error| at_entry(entry, &error))
 }
 
 fn dns(
@@ -307,7 +329,8 @@ mod tests {
         let file = SourceFile::new("config.yaml", format!("providers:\n  - {{name: x, {text}}}\n"));
         let (config, problems) = config::parse(file.into(), &Environment::of([]));
         assert!(problems.is_empty(), "{problems:?}");
-        let built = build(&config.unwrap().providers[0], "dns1");
+        let config = config.unwrap();
+        let built = build(&config.providers[0], &config);
         built.err().unwrap_or_default().iter().map(|problem| format!("{problem}\n")).collect()
     }
 
@@ -326,6 +349,7 @@ mod tests {
         assert_eq!(problems("type: route53, region: us-east-1"), "");
         let keys = "accessKeyId: {env: A}, secretAccessKey: {file: /s}, sessionToken: {env: T}";
         assert_eq!(problems(&format!("type: route53, {keys}, createZones: true")), "");
+        assert_eq!(problems("type: host, paths: [/etc, /srv], root: /, originals: /var/lib/x"), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
     }
@@ -362,5 +386,8 @@ mod tests {
         refuse("type: webhook, txt: bare", "bare");
         refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
         refuse("type: webhok", "did you mean `webhook`");
+        refuse("type: host", "field `paths` is missing");
+        refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
+        refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
     }
 }
