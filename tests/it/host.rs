@@ -1,6 +1,9 @@
 //! Files of a host from Git to the disk and back, with the real program.
 
-use crate::env::Env;
+use crate::{
+    env::Env,
+    running::{Daemon, wait_for},
+};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 const SIGKILL: i32 = 9;
@@ -154,6 +157,47 @@ fn content_from_the_host_s_secrets_reaches_the_file_and_nothing_else() {
     assert!(!said.contains("canary"), "{said}");
     let state = fs::read(env.path("state/state.db")).unwrap();
     assert!(!state.windows(6).any(|bytes| bytes == b"canary"), "a secret is in the database");
+}
+
+#[test]
+fn a_daemon_puts_back_what_changes_when_it_changes_and_its_own_writes_wake_it_in_vain() {
+    let env = Env::host("");
+    // One file for each: of one that is changed again and again, only the first repairs are made.
+    let all = ["a", "b", "c", "d", "e", "f"];
+    let spec = |name: &&str| file(name, &format!("path: /etc/{name}, content: {name}"));
+    env.push("all.yaml", &all.iter().map(spec).collect::<String>());
+    let daemon = Daemon::ready(&env);
+    let at = |name: &str| env.path(&format!("machine/etc/{name}"));
+    let is_back = |name: &str| {
+        let metadata = fs::symlink_metadata(at(name));
+        let is_ours = metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o777 == 0o644);
+        is_ours && fs::read_to_string(at(name)).is_ok_and(|text| text == name)
+    };
+    let writes = || env.sql("SELECT count(*) FROM journal").parse::<u32>().unwrap();
+    let before = writes();
+    // Nothing but a hint can be in time: the next look by the clock is ten minutes away.
+    env.write("machine/etc/a", "by hand");
+    fs::remove_file(at("b")).unwrap();
+    fs::set_permissions(at("c"), fs::Permissions::from_mode(0o666)).unwrap();
+    // As editors save: beside it, and renamed.
+    env.write("machine/etc/.d.swp", "saved");
+    fs::rename(at(".d.swp"), at("d")).unwrap();
+    fs::remove_file(at("e")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", at("e")).unwrap();
+    for name in all {
+        wait_for("it is put back", || is_back(name));
+    }
+    let healed = writes();
+    // What was removed and made again, or written in two steps, may be seen in between.
+    assert!((5..=7).contains(&(healed - before)), "{before}, then {healed}: {}", daemon.log());
+    // All at once: a file that is seen while it is being written is planned twice.
+    env.write("machine/etc/.f.swp", "saved");
+    fs::rename(at(".f.swp"), at("f")).unwrap();
+    wait_for("it is put back", || is_back("f"));
+    env.write("machine/etc/foreign", "nobody's");
+    env.run(&["sync", "--wait"]).exits(0);
+    assert_eq!(writes(), healed + 1, "{}", daemon.log());
+    daemon.stop();
 }
 
 #[test]

@@ -6,14 +6,14 @@
 
 use crate::{
     block,
-    hands::{Account, Hands, Meta, Seen, What},
+    hands::{Account, Hands, Meta, Seen, Watched, What},
     path::FilePath,
     state::{self, Access, Block, Content, Directory, File, Refusal, Shape},
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, ErrorKind, Observation, Observed, Resource, ResourceId, Sealed, SecretMark, Tracked, Version,
-    Want,
+    Cx, Error, ErrorKind, Focus, Observation, Observed, Resource, ResourceId, Sealed, SecretMark, Tracked,
+    Version, Want,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,8 +58,13 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     for tracked in want.tracked {
         targets.entry(tracked.id.clone()).or_insert_with(|| target(&tracked.id)).tracked = Some(tracked);
     }
+    let purged = purged(&targets);
+    if *want.focus == Focus::All {
+        // Before anything is looked at: what changes from here on is told.
+        hands.watch(&watched(&targets, &purged)).await?;
+    }
     let mut resources = Vec::new();
-    for stray in strays(hands, &targets).await? {
+    for stray in strays(hands, &targets, &purged).await? {
         let id: ResourceId = stray.path.as_str().into();
         if want.focus.covers(&id) {
             resources.extend(observed(cx, &target(&id), &stray));
@@ -83,14 +88,26 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     Ok(Observation { covered, complete: true, version, resources })
 }
 
-/// What is in purged directories and is neither declared nor tracked, nor the way to something that is.
-async fn strays(hands: &dyn Hands, targets: &BTreeMap<ResourceId, Target<'_>>) -> Result<Vec<Seen>, Error> {
+/// The directories in which only what is declared shall stay.
+fn purged(targets: &BTreeMap<ResourceId, Target<'_>>) -> BTreeSet<FilePath> {
     let is_purged = |target: &&Target<'_>| {
         let bytes = target.desired.and_then(|desired| desired.spec.bytes());
         matches!(bytes.and_then(Shape::decode), Some(Shape::Directory(Directory { purge: true, .. })))
     };
-    let purged: Vec<FilePath> =
-        targets.values().filter(is_purged).filter_map(|target| FilePath::parse(&target.id.0).ok()).collect();
+    targets.values().filter(is_purged).filter_map(|target| FilePath::parse(&target.id.0).ok()).collect()
+}
+
+fn watched(targets: &BTreeMap<ResourceId, Target<'_>>, purged: &BTreeSet<FilePath>) -> Watched {
+    let paths = targets.keys().filter_map(|id| FilePath::parse(state::parts(id).0).ok());
+    Watched { paths: paths.collect(), directories: purged.clone() }
+}
+
+/// What is in purged directories and is neither declared nor tracked, nor the way to something that is.
+async fn strays(
+    hands: &dyn Hands,
+    targets: &BTreeMap<ResourceId, Target<'_>>,
+    purged: &BTreeSet<FilePath>,
+) -> Result<Vec<Seen>, Error> {
     if purged.is_empty() {
         return Ok(Vec::new());
     }
@@ -104,7 +121,7 @@ async fn strays(hands: &dyn Hands, targets: &BTreeMap<ResourceId, Target<'_>>) -
     }
     let mut strays: BTreeMap<FilePath, Seen> = BTreeMap::new();
     for directory in purged {
-        let listed = hands.list(&directory).await?;
+        let listed = hands.list(directory).await?;
         let unknown = listed.into_iter().filter(|seen| !known.contains(&seen.path));
         strays.extend(unknown.map(|seen| (seen.path.clone(), seen)));
     }

@@ -3,7 +3,7 @@
 use crate::{
     Config, apply, compare,
     export::export,
-    hands::{Hands, Here},
+    hands::{Change, Hands, Here},
     kind,
     normalize::{self, FILES},
     observe::{self, Target},
@@ -12,16 +12,18 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_core::stream::BoxStream;
+use futures_core::stream::{BoxStream, Stream};
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized, Observation, Observed,
-    Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want,
-    diff_by_compare, no_hints,
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Focus, Found, GuardDomain, Health, Hint,
+    Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized, Observation,
+    Observed, Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want,
+    diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -188,7 +190,7 @@ impl Observer for Host {
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
+        Box::pin(Hints { scope: Scope::new(self.entry.clone(), FILES), changes: self.hands.changes() })
     }
 }
 
@@ -196,6 +198,30 @@ impl Observer for Host {
 impl Provider for Host {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         apply::apply(&*self.hands, cx, batch, journal).await
+    }
+}
+
+/// Changes of files as hints for their scope.
+struct Hints {
+    scope: Scope,
+    changes: BoxStream<'static, Vec<Change>>,
+}
+
+impl Stream for Hints {
+    type Item = Hint;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
+        let changes = ready!(self.changes.as_mut().poll_next(cx));
+        let focus = |change: &Change| match change {
+            // Which blocks a file has is known to who looks: a focus on the path means the file as a whole.
+            Change::At(path) => Focus::Only([ResourceId::from(path.as_str())].into()),
+            Change::Anywhere => Focus::All,
+        };
+        let focus = changes.map(|changes| {
+            let nothing = Focus::Only([].into());
+            changes.iter().map(focus).fold(nothing, |all, one| all.union(&one))
+        });
+        Poll::Ready(focus.map(|focus| Hint { scope: self.scope.clone(), focus }))
     }
 }
 

@@ -1,15 +1,17 @@
 //! The hands of this very process.
 
 use super::{
-    Fault, Hands, LARGEST, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, What,
+    Change, Fault, Hands, LARGEST, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, Watched, What,
     accounts::Accounts,
     beneath::{self, refusal},
     command::{self, Command},
     originals,
     replace::{self, DRAFT, Draft},
+    watch::Watches,
 };
 use crate::{Config, path::FilePath, state::Refusal};
 use async_trait::async_trait;
+use futures_core::stream::BoxStream;
 use reconciled_provider::{Error, ErrorKind, Secret, problem::did_you_mean};
 use rustix::{
     fd::OwnedFd,
@@ -20,12 +22,12 @@ use std::{collections::HashMap, fs::File, io::Read, sync::Arc};
 
 /// Carries out requests in this process, with its rights.
 #[derive(Clone, Debug)]
-pub struct Here(Arc<Config>);
+pub struct Here(Arc<Config>, Arc<Watches>);
 
 impl Here {
     /// Hands that go where `config` allows.
     pub fn new(config: Arc<Config>) -> Here {
-        Here(config)
+        Here(config, Arc::default())
     }
 
     /// Runs `work`, which waits for the disk, where waiting hurts nobody.
@@ -183,6 +185,15 @@ impl Hands for Here {
     async fn remove(&self, remove: &Remove) -> Result<(), Fault> {
         let request = remove.clone();
         self.blocking(move |me| me.take_away(&request)).await?
+    }
+
+    async fn watch(&self, watched: &Watched) -> Result<(), Error> {
+        let watched = watched.clone();
+        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, &watched)).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Vec<Change>> {
+        self.1.changes(&self.0.root, &self.0.paths)
     }
 }
 

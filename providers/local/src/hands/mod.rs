@@ -13,6 +13,7 @@ mod command;
 mod here;
 mod originals;
 mod replace;
+mod watch;
 
 pub use here::Here;
 pub(crate) use here::unknown_command;
@@ -20,8 +21,9 @@ pub(crate) use here::unknown_command;
 use crate::path::FilePath;
 use crate::state::Refusal;
 use async_trait::async_trait;
+use futures_core::stream::BoxStream;
 use reconciled_provider::{Error, Hash, Secret};
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// Largest file that is read.
 pub const LARGEST: u64 = 16 * 1024 * 1024;
@@ -198,6 +200,24 @@ impl From<Error> for Fault {
     }
 }
 
+/// What changes are told of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// These paths, each whatever is there.
+    pub paths: BTreeSet<FilePath>,
+    /// Whatever stands in these directories.
+    pub directories: BTreeSet<FilePath>,
+}
+
+/// Something changed: where to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At this path.
+    At(FilePath),
+    /// Nobody knows.
+    Anywhere,
+}
+
 /// Looks at and changes a machine.
 #[async_trait]
 pub trait Hands: Send + Sync + fmt::Debug {
@@ -211,4 +231,8 @@ pub trait Hands: Send + Sync + fmt::Debug {
     async fn put(&self, put: &Put) -> Result<(), Fault>;
     /// Deletes something; durable when it returns.
     async fn remove(&self, remove: &Remove) -> Result<(), Fault>;
+    /// From now on changes of these are told, and of no others. What cannot be watched is left to the next look.
+    async fn watch(&self, watched: &Watched) -> Result<(), Error>;
+    /// Changes, from now on; a stream that has ended where nothing can be told. One listener.
+    fn changes(&self) -> BoxStream<'static, Vec<Change>>;
 }
