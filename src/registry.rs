@@ -3,7 +3,7 @@
 mod marks;
 mod verify;
 
-use crate::config::{ProviderEntry, SecretPlace};
+use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
 use reconciled_dns::{
     endpoint,
@@ -39,6 +39,11 @@ pub fn types() -> Vec<Type> {
         Type { name: "route53", kinds: dns.clone(), info: &reconciled_dns::route53::INFO },
         Type { name: "webhook", kinds: dns.clone(), info: &reconciled_dns::webhook::INFO },
         Type { name: "zonefile", kinds: dns, info: &reconciled_dns::zonefile::INFO },
+        Type {
+            name: "host",
+            kinds: Arc::new(reconciled_local::kind::kinds()),
+            info: &reconciled_local::INFO,
+        },
     ]
 }
 
@@ -65,7 +70,8 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
         options: Default::default(),
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
-    zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>)).into_iter().collect()
+    let zonefile = zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>));
+    zonefile.into_iter().chain([("host", reconciled_local::sample("host"))]).collect()
 }
 
 /// Programs whose files can be imported, with the word for each.
@@ -94,18 +100,34 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
     reconciled_dns::export::export("", found)
 }
 
-/// Builds the provider of one entry.
+/// Builds the provider of one entry of `config`.
 ///
 /// Errors: every problem of the entry at its place in the host configuration.
-pub fn build(entry: &ProviderEntry, instance: &str) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    if &*entry.type_name == reconciled_local::INFO.type_name {
+        return host(entry, config);
+    }
     let mut entry = entry.clone();
-    let (ownership, verify) = match (marks::take(&mut entry, instance), verify::take(&mut entry)) {
+    let (ownership, verify) = match (marks::take(&mut entry, &config.instance), verify::take(&mut entry)) {
         (Ok(ownership), Ok(verify)) => (ownership, verify),
         (ownership, verify) => {
             return Err(ownership.err().into_iter().chain(verify.err()).flatten().collect());
         }
     };
-    dns(&entry, instance, Options { ownership, verify })
+    dns(&entry, &config.instance, Options { ownership, verify })
+}
+
+fn host(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest);
+    let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
+    let originals = || config.state_dir.join("originals").join(&*entry.name);
+    let config = reconciled_local::Config {
+        timeout: entry.timeout,
+        commands: Some(config.commands.clone()),
+        originals: Some(decoded.originals.clone().unwrap_or_else(originals)),
+        ..decoded
+    };
+    reconciled_local::open(&entry.name, config).map_err(|error| at_entry(entry, &error))
 }
 
 fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dyn Provider>, Vec<Problem>> {
@@ -356,7 +378,8 @@ mod tests {
         let file = SourceFile::new("config.yaml", format!("providers:\n  - {{name: x, {text}}}\n"));
         let (config, problems) = config::parse(file.into(), &Environment::of([]));
         assert!(problems.is_empty(), "{problems:?}");
-        let built = build(&config.unwrap().providers[0], "dns1");
+        let config = config.unwrap();
+        let built = build(&config.providers[0], &config);
         built.err().unwrap_or_default().iter().map(|problem| format!("{problem}\n")).collect()
     }
 
@@ -382,6 +405,7 @@ mod tests {
                 "{login}"
             );
         }
+        assert_eq!(problems("type: host, paths: [/etc, /srv], root: /, originals: /var/lib/x"), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
     }
@@ -433,5 +457,8 @@ mod tests {
         refuse("type: webhook, txt: bare", "bare");
         refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
         refuse("type: webhok", "did you mean `webhook`");
+        refuse("type: host", "field `paths` is missing");
+        refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
+        refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
     }
 }

@@ -110,9 +110,14 @@ mod tests {
 
     #[test]
     fn every_folder_of_the_examples_is_valid_without_a_configuration() {
-        for name in
-            ["dns", "dns-homelab", "dns-company/common", "dns-company/env/prod", "dns-company/env/lab"]
-        {
+        for name in [
+            "dns",
+            "host",
+            "dns-homelab",
+            "dns-company/common",
+            "dns-company/env/prod",
+            "dns-company/env/lab",
+        ] {
             let loaded = checked(&examples().join(name));
             assert_eq!(loaded.problems, [], "{name}");
             assert!(loaded.counts.manifests > 0, "{name}");
@@ -128,7 +133,7 @@ mod tests {
     fn desired(config: &Config, example: &str, rules: SourceRules) -> Loaded {
         let kinds = Arc::new(registry::kinds());
         let view = |entry: &config::ProviderEntry| {
-            let observer = registry::build(entry, "test").unwrap();
+            let observer = registry::build(entry, config).unwrap();
             EntryView { name: entry.name.clone(), observer, kinds: kinds.clone() }
         };
         let views: Vec<EntryView> = config.providers.iter().map(view).collect();
@@ -149,7 +154,7 @@ mod tests {
             host: &config.host,
             owners: &manifest::Owners::new(),
             outputs: &manifest::NoOutputs,
-            secrets: &config::HostSecrets::new([0; 32], Environment::default(), Default::default()),
+            secrets: &config::HostSecrets::new([0; 32], Environment::default(), config.secrets.clone()),
         };
         manifest::load(&request, &mut manifest::Cache::default())
     }
@@ -183,6 +188,27 @@ mod tests {
         assert_eq!(count(&loaded, "zones/home.example"), 12);
         // The zone, and what `reverse` adds to it from three files.
         assert_eq!(count(&loaded, "zones/1.168.192.in-addr.arpa"), 4);
+    }
+
+    #[test]
+    fn the_host_example_loads_with_what_its_page_configures() {
+        let page = fs::read_to_string(examples().join("host/README.md")).unwrap();
+        let indented: String = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let (text, verbs) = indented.split_once("reconciled ").unwrap();
+        assert!(verbs.contains("plan"));
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&secret, "x").unwrap();
+        let text = text.replace("/etc/reconciled/app-db", secret.path().to_str().unwrap());
+        let file = reconciled_provider::SourceFile::new("config.yaml", text);
+        let (config, problems) = config::parse(file.into(), &Environment::default());
+        assert_eq!(problems, []);
+        let loaded = desired(&config.unwrap(), "host", SourceRules::default());
+        assert_eq!(loaded.problems, []);
+        assert_eq!(count(&loaded, "host/files"), 9);
     }
 
     #[test]

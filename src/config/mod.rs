@@ -4,10 +4,10 @@
 //! What belongs to a provider's backend stays a tree in [`ProviderEntry::rest`], for that backend to decode.
 //! Nothing here reads a secret's value or reaches a network; the surroundings come in as [`Environment`].
 
+mod commands;
 mod daemon;
 mod environment;
 mod guard;
-mod later;
 mod locate;
 mod notify;
 mod provider;
@@ -21,6 +21,7 @@ mod upkeep;
 mod values;
 mod windows;
 
+pub use commands::Commands;
 pub use daemon::{Api, Hook, OnHold, SYSTEM_SOCKET};
 pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
@@ -38,19 +39,24 @@ pub use values::{Percent, Period, Rate, Size, ValueError};
 
 use daemon::{RawApi, RawHook};
 use guard::RawGuard;
-use later::Elsewhere;
 use reconciled_provider::{
     Node, Problem, SecretRef, SourceFile, Span,
     problem::did_you_mean,
     yaml::{Limits, NodeValue, parse as parse_yaml},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use telemetry::RawTelemetry;
+
+/// Accepts anything and keeps nothing: the value is looked at elsewhere.
+type Elsewhere = Option<IgnoredAny>;
 
 /// The host configuration, complete and consistent.
 #[derive(Clone, Debug)]
@@ -65,6 +71,8 @@ pub struct Config {
     pub host: Host,
     /// Secrets that manifests may name.
     pub secrets: BTreeMap<Arc<str>, DeclaredSecret>,
+    /// Commands that manifests may name.
+    pub commands: Commands,
     /// Where manifests come from, in order of precedence.
     pub sources: Vec<SourceConfig>,
     /// The provider entries.
@@ -181,7 +189,6 @@ fn whole(
     }
     let root = &documents[0];
     let raw = decode_all::<RawConfig>(root, file, problems);
-    later::in_config(root, file, problems);
     let guard = match raw.as_ref().and_then(|raw| raw.guard.as_ref()) {
         Some(guard) => guard.over(&GuardLimits::default()),
         None => GuardLimits::default(),
@@ -200,6 +207,7 @@ fn whole(
         .collect();
     check_names("receiver", notify.iter().map(|r| (&*r.name, r.span)), file, problems);
     let secrets = declared_secrets(root, file, problems);
+    let commands = commands::read(root, file, problems);
     let tokens = reach::tokens(root, file, problems);
     check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
     check_names("provider", providers.iter().map(|p| (&*p.name, p.span)), file, problems);
@@ -227,6 +235,7 @@ fn whole(
         state_dir,
         host,
         secrets,
+        commands,
         sources,
         providers,
         guard,

@@ -1,8 +1,7 @@
 //! One entry under `sources:`: where manifests come from and what they may touch.
 
 use super::{
-    decode_all,
-    later::Elsewhere,
+    Elsewhere, decode_all,
     reach::{RawWebhook, Webhook},
     report::{RawReport, Report},
     secrets::SecretPlace,

@@ -271,10 +271,6 @@ fn a_report_names_one_forge_and_one_project() {
 fn a_command_is_an_argv_and_no_line_for_a_shell() {
     let text = "commands:\n  nginx: [nginx, -t, -c, \"{file}\"]\n  none: []\n  line: [\"nginx -t\"]\n  blank: [check, \"{zone}\"]\n";
     assert_snapshot!(problems(text), @r#"
-    warning: `commands` is not supported by this version and has no effect
-      --> config.yaml:1:1
-    1 | commands:
-      | ^
     error: command `none` names no program
       --> config.yaml:3:9
     3 |   none: []

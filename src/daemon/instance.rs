@@ -5,7 +5,7 @@ use super::{
     fate::{self, Fates},
     follow,
     follower::Follower,
-    tracked, upkeep,
+    hints, tracked, upkeep,
 };
 use crate::{
     api::{Hooks, Tokens},
@@ -120,6 +120,9 @@ impl Instance {
         tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
         tracked(&instance.tasks, notify::watch(instance.clone()));
         tracked(&instance.tasks, upkeep::watch(instance.clone()));
+        for watched in instance.session.surveyor.entries.values() {
+            tracked(&instance.tasks, hints::watch(instance.clone(), watched.observer.clone()));
+        }
         for source in &instance.session.config.sources {
             if let Some(report) = &source.report {
                 let report = notify::report(instance.clone(), source.clone(), report.clone());

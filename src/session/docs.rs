@@ -47,8 +47,9 @@ fn every_configuration_in_the_documentation_is_valid() {
         let file = SourceFile::new(place.clone(), text);
         let (config, problems) = config::parse(file.into(), &Environment::of([]));
         assert!(problems.is_empty(), "{place}\n{}", shown(&problems));
-        for entry in &config.unwrap().providers {
-            let built = registry::build(entry, "docs");
+        let config = config.unwrap();
+        for entry in &config.providers {
+            let built = registry::build(entry, &config);
             assert!(built.is_ok(), "{place}\n{}", shown(&built.err().unwrap_or_default()));
         }
     }
@@ -61,7 +62,8 @@ async fn every_manifest_in_the_documentation_is_valid() {
         let (file, folder) = (scratch.path().join("config.yaml"), scratch.path().join("manifests"));
         let root = scratch.path().display();
         let config = format!(
-            "stateDir: {root}/state\nproviders:\n  - {{name: zones, type: zonefile, directory: {root}/zones}}\n"
+            "stateDir: {root}/state\nproviders:\n  - {{name: zones, type: zonefile, directory: {root}/zones}}\n  \
+             - {{name: host, type: host, root: {root}, paths: [/etc, /srv]}}\ncommands: {{nginx: [nginx, -t, -c, \"{{file}}\"]}}\n"
         );
         fs::write(&file, config).unwrap();
         fs::create_dir(&folder).unwrap();

@@ -155,7 +155,7 @@ impl Session {
         let mut views = Vec::new();
         let mut problems = Vec::new();
         for entry in &config.providers {
-            let (provider, bucket) = match registry::build(entry, &config.instance) {
+            let (provider, bucket) = match registry::build(entry, &config) {
                 Ok(provider) => {
                     let (clock, tally) = (clock.clone(), tally.clone());
                     layer::wrap(provider, &entry.name, entry.rate, clock, tally, metrics.clone())

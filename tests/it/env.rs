@@ -83,6 +83,21 @@ impl Env {
         env.config(&format!("  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}", directory.display()));
         env
     }
+    /// A desk that manages the files of a machine in `machine/` under the entry `host`, its guard out of the way.
+    pub(crate) fn host(config: &str) -> Env {
+        let env = Env::new();
+        fs::create_dir_all(env.path("machine/etc")).unwrap();
+        env.host_config(config);
+        env
+    }
+    /// Writes the configuration of such a desk; `config` are further keys of the file.
+    pub(crate) fn host_config(&self, config: &str) {
+        let root = self.path("machine");
+        self.config(&format!(
+            "  - {{name: host, type: host, root: {}, paths: [/etc], {WIDE_GUARD}}}\n{config}",
+            root.display()
+        ));
+    }
     /// A PowerDNS entry at `url` with further `keys`.
     pub(crate) fn pdns_entry(&self, url: &str, keys: &str) -> String {
         let comma = if keys.is_empty() { "" } else { ", " };

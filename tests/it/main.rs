@@ -12,6 +12,7 @@ mod env;
 mod foreign;
 mod git;
 mod health;
+mod host;
 mod hostile;
 mod http;
 mod input;

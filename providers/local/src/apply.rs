@@ -1,0 +1,194 @@
+//! Carrying out a batch: one request to the hands for each action, each with what it expects to find.
+//!
+//! Guarantees: what is there is looked at again right before; what is as declared already is done; what is not what the
+//! plan was made from is a conflict. What somebody else wrote is kept before it goes.
+
+use crate::{
+    block,
+    hands::{Fault, Hands, Make, Put, Remove, Seen, What},
+    observe::{self, Target, Written},
+    path::FilePath,
+    state::{self, Access, Content, Shape},
+};
+use reconciled_provider::{
+    Action, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, Secret, SecretRef, Tracked,
+};
+
+/// Permissions of a file that is made for a block.
+const NEW_FILE: u32 = 0o644;
+
+/// Carries out a batch.
+pub(crate) async fn apply(
+    hands: &dyn Hands,
+    cx: &Cx,
+    batch: &Batch,
+    journal: &dyn Journal,
+) -> Result<(), Error> {
+    for action in in_order(&batch.actions) {
+        if cx.stop.is_set() {
+            return Ok(());
+        }
+        journal.started(&[action.id]).await?;
+        let outcome = match carry_out(hands, cx, &action.op).await {
+            Ok(outcome) => outcome,
+            Err(Fault::NoEffect(error)) => Outcome::Failed(error),
+            Err(Fault::Unknown(error)) => Outcome::Unknown(error),
+        };
+        journal.finished(vec![(action.id, outcome)]).await?;
+    }
+    Ok(())
+}
+
+/// Deletions at the end of a batch go from the inside out: a directory has to be empty.
+fn in_order(actions: &[Action]) -> Vec<&Action> {
+    let is_deletion = |action: &&Action| matches!(action.op, Op::Delete { .. });
+    let last = actions.len() - actions.iter().rev().take_while(is_deletion).count();
+    let mut ordered: Vec<&Action> = actions.iter().collect();
+    ordered[last..].sort_by(|a, b| b.op.id().cmp(a.op.id()));
+    ordered
+}
+
+async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault> {
+    let (desired, planned, tracked) = match op {
+        Op::Create { desired, .. } => (Some(desired), None, None),
+        Op::Update { desired, observed, tracked, .. } | Op::Replace { desired, observed, tracked, .. } => {
+            (Some(desired), Some(observed), tracked.as_ref())
+        }
+        Op::Delete { observed, tracked } => (None, Some(observed), tracked.as_ref()),
+        Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(tracked)),
+    };
+    let (path, block) = state::parts(op.id());
+    let path = FilePath::parse(path).map_err(|why| Error::invalid(format!("`{path}` {why}")))?;
+    let seen = hands.look(std::slice::from_ref(&path)).await?.into_iter().next();
+    let seen = seen.ok_or_else(|| Error::unexpected(format!("nothing was said of {path}")))?;
+    let target = Target { id: op.id().clone(), desired, tracked };
+    let now = observe::observed(cx, &target, &seen);
+    if let Some(done) = already(desired, now.as_ref()) {
+        return Ok(done);
+    }
+    if now.as_ref().map(|now| now.hash) != planned.map(|planned| planned.hash) {
+        return Err(Fault::NoEffect(Error::conflict(format!("{} changed since it was looked at", op.id()))));
+    }
+    let keep = is_somebody_elses(tracked, now.as_ref());
+    match (desired, block) {
+        (None, None) => hands.remove(&Remove { path, expect: seen.stamp(), keep }).await?,
+        (None, Some(name)) => hands.put(&without_block(&seen, name, keep)?).await?,
+        (Some(desired), _) => hands.put(&put(cx, desired, block, &seen, keep)?).await?,
+    }
+    Ok(match desired {
+        Some(desired) => done(cx, desired)?,
+        None => Outcome::Gone,
+    })
+}
+
+/// The outcome where there is nothing to do, because it was done: before a crash, or by somebody else.
+fn already(desired: Option<&Resource>, now: Option<&Observed>) -> Option<Outcome> {
+    match (desired, now) {
+        (None, None) => Some(Outcome::Gone),
+        (Some(desired), Some(now)) if desired.spec.hash() == Some(now.hash) => {
+            let mut tracked = Tracked::new(desired.id.clone(), now.hash);
+            tracked.private = now.private.clone();
+            Some(Outcome::Done(tracked))
+        }
+        _ => None,
+    }
+}
+
+/// True unless the content is what was last written here.
+fn is_somebody_elses(tracked: Option<&Tracked>, now: Option<&Observed>) -> bool {
+    let written = |private| Written::open(private).map(|written: Written| written.mark);
+    let now = now.and_then(|now| written(&now.private));
+    now.is_some() && now != tracked.and_then(|tracked| written(&tracked.private))
+}
+
+fn shape_of(desired: &Resource) -> Result<Shape, Error> {
+    let bytes = desired.spec.bytes();
+    let unknown = || Error::invalid(format!("not all is known yet of {}", desired.id));
+    Shape::decode(bytes.ok_or_else(unknown)?)
+        .ok_or_else(|| Error::unexpected(format!("what is declared of {} cannot be read", desired.id)))
+}
+
+/// The content in clear, for the one call that needs it.
+fn reveal(cx: &Cx, content: &Content) -> Result<Secret, Error> {
+    match content {
+        Content::Clear(bytes) => Ok(Secret::new(bytes.to_vec())),
+        Content::Secret { name, mark } => {
+            let secret = cx.secrets.reveal(&SecretRef::Named(name.clone()))?;
+            // What was planned is what is written: a secret that was rotated since is planned anew.
+            match cx.secrets.mark(secret.reveal()).0 == *mark {
+                true => Ok(secret),
+                false => Err(Error::conflict(format!("secret `{name}` changed since it was planned"))),
+            }
+        }
+        Content::Mark { .. } => Err(Error::unexpected("a declared content is only a mark")),
+    }
+}
+
+/// The request that makes `desired`.
+fn put(cx: &Cx, desired: &Resource, block: Option<&str>, seen: &Seen, keep: bool) -> Result<Put, Error> {
+    let make = match shape_of(desired)? {
+        Shape::File(file) => Make::File {
+            content: reveal(cx, &file.content)?,
+            is_public: file.access.is_public() && matches!(file.content, Content::Clear(_)),
+            access: file.access,
+            validate: file.validate,
+        },
+        Shape::Link { target } => Make::Link { target },
+        Shape::Directory(directory) => Make::Directory { access: directory.access },
+        Shape::Block(declared) => {
+            let name = block.ok_or_else(|| Error::unexpected(format!("{} names no block", desired.id)))?;
+            let inner = reveal(cx, &declared.content)?;
+            let (old, access) = surroundings(seen)?;
+            let content = block::put(old, name, &declared.comment, inner.reveal());
+            let content = content.map_err(|line| observe::broken_block(&seen.path, name, line))?;
+            Make::File {
+                is_public: seen.is_public && matches!(declared.content, Content::Clear(_)),
+                content: Secret::new(content),
+                access,
+                validate: declared.validate,
+            }
+        }
+        Shape::Other { .. } | Shape::Refused(_) => {
+            return Err(Error::unexpected(format!("what is declared of {} can only be seen", desired.id)));
+        }
+    };
+    Ok(Put { path: seen.path.clone(), expect: seen.stamp(), make, keep })
+}
+
+/// The request that takes a block out of its file, which stays.
+fn without_block(seen: &Seen, name: &str, keep: bool) -> Result<Put, Error> {
+    let (old, access) = surroundings(seen)?;
+    let content = block::remove(old, name);
+    let content = content.map_err(|line| observe::broken_block(&seen.path, name, line))?;
+    let make = Make::File { content: Secret::new(content), access, validate: None, is_public: false };
+    Ok(Put { path: seen.path.clone(), expect: seen.stamp(), make, keep })
+}
+
+/// The file around a block, and whose it is: that is not ours to change.
+fn surroundings(seen: &Seen) -> Result<(&[u8], Access), Error> {
+    match &seen.what {
+        What::Absent => Ok((b"", Access { owner: None, group: None, mode: NEW_FILE })),
+        What::File { meta, content } => {
+            let number = |id: u32| Some(id.to_string().into());
+            let access =
+                Access { owner: number(meta.owner.id), group: number(meta.group.id), mode: meta.mode };
+            Ok((content.reveal(), access))
+        }
+        What::Refused(refusal) => Err(refusal.clone().into()),
+        _ => Err(Error::invalid(format!("{} is no file that could have a block in it", seen.path))),
+    }
+}
+
+fn done(cx: &Cx, desired: &Resource) -> Result<Outcome, Error> {
+    let shape = shape_of(desired)?;
+    let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
+    let is_secret = matches!(observe::content(&shape), Some(Content::Secret { .. }));
+    let mark = match (&shape, observe::content(&shape)) {
+        (_, Some(Content::Secret { mark, .. })) => Some(reconciled_provider::SecretMark(*mark)),
+        (_, Some(Content::Clear(bytes))) => Some(cx.secrets.mark(bytes)),
+        (Shape::Link { target }, _) => Some(cx.secrets.mark(target.as_bytes())),
+        _ => None,
+    };
+    tracked.private = mark.map(|mark| Written { mark, is_secret }.seal()).unwrap_or_default();
+    Ok(Outcome::Done(tracked))
+}

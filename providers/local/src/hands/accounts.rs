@@ -1,0 +1,95 @@
+//! Names of users and groups, from the machine's own lists (`/etc/passwd`, `/etc/group`).
+//!
+//! They are read as text, so that they may be those of another root, and because the C library's answer may come over a
+//! network. An account that is elsewhere is declared by its number.
+
+use super::Account;
+use reconciled_provider::Error;
+use std::{fs, path::Path, sync::Arc};
+
+/// The names of one machine.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    users: Vec<(Arc<str>, u32)>,
+    groups: Vec<(Arc<str>, u32)>,
+}
+
+impl Accounts {
+    /// Reads the lists below `root`. What is not there has no names.
+    pub(super) fn read(root: &Path) -> Accounts {
+        let list =
+            |name: &str| fs::read_to_string(root.join(name)).map(|text| parse(&text)).unwrap_or_default();
+        Accounts { users: list("etc/passwd"), groups: list("etc/group") }
+    }
+
+    /// The user with this number.
+    pub(super) fn user(&self, id: u32) -> Account {
+        named(&self.users, id, rustix::process::geteuid().as_raw())
+    }
+    /// The group with this number.
+    pub(super) fn group(&self, id: u32) -> Account {
+        named(&self.groups, id, rustix::process::getegid().as_raw())
+    }
+
+    /// The number of a declared user; none where the process's own is meant.
+    pub(super) fn user_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
+        number(&self.users, declared, "user", "useradd")
+    }
+    /// The number of a declared group; none where the process's own is meant.
+    pub(super) fn group_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
+        number(&self.groups, declared, "group", "groupadd")
+    }
+}
+
+/// `NAME:x:NUMBER:…` in each line; what is no such line is left out.
+fn parse(text: &str) -> Vec<(Arc<str>, u32)> {
+    let entry = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with(['#', '+', '-']))?;
+        Some((name.into(), fields.nth(1)?.parse().ok()?))
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+fn named(list: &[(Arc<str>, u32)], id: u32, own: u32) -> Account {
+    let name = list.iter().find(|(_, known)| *known == id).map(|(name, _)| name.clone());
+    Account { id, name, is_own: id == own }
+}
+
+fn number(
+    list: &[(Arc<str>, u32)],
+    declared: Option<&str>,
+    what: &str,
+    tool: &str,
+) -> Result<Option<u32>, Error> {
+    let Some(text) = declared else { return Ok(None) };
+    let known = list.iter().find(|(name, _)| &**name == text).map(|(_, id)| *id);
+    // -1 means "leave it" to the kernel.
+    let id = known.or_else(|| text.parse().ok().filter(|id| *id != u32::MAX));
+    id.map(Some).ok_or_else(|| {
+        Error::unavailable(format!("this host has no {what} `{text}`")).hint(format!(
+            "create it ({tool} {text}); one that is not in the host's own lists is written as its number"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_lists_and_numbers_always_do() {
+        let list = parse("root:x:0:0:root:/root:/bin/sh\n#x:x:1\n\n+nis::\nweb:x:33:33::/:\nbad:x:y\n");
+        assert_eq!(list, [("root".into(), 0), ("web".into(), 33)]);
+        let id = |text| number(&list, text, "user", "useradd");
+        assert_eq!(id(None).unwrap(), None);
+        assert_eq!(id(Some("web")).unwrap(), Some(33));
+        assert_eq!(id(Some("4711")).unwrap(), Some(4711));
+        assert!(id(Some("nobody-here")).unwrap_err().message.contains("no user `nobody-here`"));
+        assert!(id(Some("4294967295")).is_err());
+        let web = named(&list, 33, 0);
+        assert!(web.is(Some("web")) && web.is(Some("33")) && !web.is(None) && !web.is(Some("root")));
+        assert_eq!((&*web.named(), &*named(&list, 7, 0).named()), ("web", "7"));
+        assert!(named(&list, 0, 0).is(None));
+    }
+}

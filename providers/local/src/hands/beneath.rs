@@ -1,0 +1,130 @@
+//! The way to a path: through directories alone, below an allowed one, and through no symbolic link.
+//!
+//! The kernel does the checking (`openat2`, Linux 5.6): a text that looks right can lead anywhere by the time it is used.
+
+use super::LARGEST;
+use crate::{path::FilePath, state::Refusal};
+use reconciled_provider::{Error, ErrorKind};
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags, ResolveFlags, openat2},
+    io::Errno,
+};
+use std::path::Path;
+
+/// Opens the directory that `path` stands in, for reading.
+///
+/// None: some directory on the way is not there.
+pub(super) fn parent(root: &Path, allowed: &[String], path: &FilePath) -> Result<Option<OwnedFd>, Refusal> {
+    let Some((base, rest)) = allowed.iter().find_map(|base| Some((base, path.below(base)?))) else {
+        return Err(Refusal {
+            kind: ErrorKind::PermissionDenied,
+            message: format!("{path} is not below any of the directories in which files may be managed"),
+            hint: Some("extend `paths` of the provider entry in the host configuration".into()),
+        });
+    };
+    let below = rest.rsplit_once('/').map_or("", |(directories, _)| directories);
+    let refused = |errno| refusal("go to", path, errno);
+    let root = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(refused)?;
+    // The allowed directory is the host's word, and may itself be reached through links.
+    let base = base.trim_start_matches('/');
+    let base = match openat2(&root, base, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT) {
+        Err(Errno::NOENT) => return Ok(None),
+        base => base.map_err(refused)?,
+    };
+    if below.is_empty() {
+        return Ok(Some(base));
+    }
+    match openat2(&base, below, DIRECTORY, Mode::empty(), STRICT) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some).map_err(refused),
+    }
+}
+
+/// Opens a directory below another one, through no link.
+pub(super) fn directory(base: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat2(base, name, DIRECTORY, Mode::empty(), STRICT)
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const STRICT: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// True when every user may pass through the directory at `path` and all those above it.
+pub(super) fn is_open_to_all(root: &Path, path: &str) -> bool {
+    let mut at = path;
+    let Ok(root) = rustix::fs::open(root, DIRECTORY, Mode::empty()) else { return false };
+    loop {
+        let name = match at.trim_start_matches('/') {
+            "" => ".",
+            name => name,
+        };
+        let found = openat2(&root, name, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT);
+        let Some(stat) = found.ok().and_then(|directory| rustix::fs::fstat(directory).ok()) else {
+            return false;
+        };
+        if stat.st_mode & 0o001 == 0 {
+            return false;
+        }
+        match at.rsplit_once('/') {
+            Some((above, _)) => at = above,
+            None => return true,
+        }
+    }
+}
+
+/// Why the kernel would not do it, in words.
+pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
+    let message = |why: &str| format!("{doing} {path}: {why}");
+    let (kind, message, hint) = match errno {
+        Errno::LOOP => (
+            ErrorKind::PermissionDenied,
+            message("a symbolic link is in the way, and none is followed"),
+            Some("declare the path that the link leads to"),
+        ),
+        Errno::XDEV => (ErrorKind::PermissionDenied, message("the way leads out of the directory"), None),
+        Errno::NOTDIR => (ErrorKind::Invalid, message("what should be a directory on the way is none"), None),
+        Errno::ACCESS => (
+            ErrorKind::PermissionDenied,
+            message("permission denied"),
+            Some("give this process the right to it"),
+        ),
+        Errno::PERM => (
+            ErrorKind::PermissionDenied,
+            message("operation not permitted"),
+            Some("`lsattr` shows whether it is immutable; `chattr -i` ends that"),
+        ),
+        Errno::ROFS => (
+            ErrorKind::PermissionDenied,
+            message("the file system is read-only"),
+            Some("mount it writable; a unit with ProtectSystem= needs ReadWritePaths="),
+        ),
+        Errno::NOSPC | Errno::DQUOT => (
+            ErrorKind::Unavailable,
+            message("no space is left"),
+            Some("free some space; what was there is untouched"),
+        ),
+        Errno::FBIG => (
+            ErrorKind::Unsupported,
+            message(&format!("it is larger than the {} MiB that are looked at", LARGEST >> 20)),
+            None,
+        ),
+        Errno::NOSYS => (
+            ErrorKind::Unsupported,
+            message("this kernel has no openat2"),
+            Some("Linux 5.6 or later is needed; a container's filter of system calls may hide it"),
+        ),
+        errno => (ErrorKind::Unavailable, message(&std::io::Error::from(errno).to_string()), None),
+    };
+    Refusal { kind, message, hint: hint.map(str::to_owned) }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        let error = Error::new(refusal.kind, refusal.message);
+        match refusal.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}

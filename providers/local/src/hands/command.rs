@@ -1,0 +1,72 @@
+//! Running a command of the host configuration on a file: an argument list without a shell, bounded in time and output.
+
+use crate::path::FilePath;
+use reconciled_provider::Error;
+use std::{path::Path, process::Stdio, time::Duration};
+
+/// Characters of a command's output that are shown.
+const EXCERPT: usize = 500;
+
+/// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What is run.
+pub(super) struct Command<'a> {
+    pub(super) name: &'a str,
+    pub(super) argv: &'a [String],
+    pub(super) limit: Duration,
+    /// Its output may be told: it often repeats a line of the file.
+    pub(super) is_public: bool,
+}
+
+/// Runs the command on `draft`, the new content of `path`.
+///
+/// Errors: `Invalid` when the command says no, `Unavailable` when it cannot be run or does not end in time.
+pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath) -> Result<(), Error> {
+    let shown_path = draft.to_string_lossy();
+    let words: Vec<String> = command.argv.iter().map(|word| word.replace("{file}", &shown_path)).collect();
+    let name = command.name;
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Error::invalid(format!("command `{name}` of the host configuration is empty")));
+    };
+    let child = tokio::process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", PATH)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = match tokio::time::timeout(command.limit, child).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => {
+            return Err(Error::unavailable(format!("run `{name}` ({program}) on the new {path}"))
+                .hint(format!("is {program} installed? it is looked for in {PATH}"))
+                .caused_by(error));
+        }
+        Err(_) => {
+            let limit = command.limit.as_secs();
+            return Err(Error::unavailable(format!(
+                "`{name}` did not end within {limit} s on the new {path}"
+            )));
+        }
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = excerpt(&output.stdout, &output.stderr);
+    let said = match command.is_public {
+        _ if said.is_empty() => String::new(),
+        true => format!(": {said}"),
+        false => ": what it said may repeat what not everyone may read, and is not shown".into(),
+    };
+    Err(Error::invalid(format!("`{name}` refuses the new {path} ({}){said}", output.status))
+        .hint("the old file is untouched; mend the content in the repository"))
+}
+
+fn excerpt(stdout: &[u8], stderr: &[u8]) -> String {
+    let text = [stdout, b" ", stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(EXCERPT).collect()
+}

@@ -1,0 +1,339 @@
+//! The hands of this very process.
+
+use super::{
+    Change, Fault, Hands, LARGEST, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, Watched, What,
+    accounts::Accounts,
+    beneath::{self, refusal},
+    command::{self, Command},
+    originals,
+    replace::{self, DRAFT, Draft},
+    watch::Watches,
+};
+use crate::{Config, path::FilePath, state::Refusal};
+use async_trait::async_trait;
+use futures_core::stream::BoxStream;
+use reconciled_provider::{Error, ErrorKind, Secret, problem::did_you_mean};
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
+    io::Errno,
+};
+use std::{collections::HashMap, fs::File, io::Read, sync::Arc};
+
+/// Carries out requests in this process, with its rights.
+#[derive(Clone, Debug)]
+pub struct Here(Arc<Config>, Arc<Watches>);
+
+impl Here {
+    /// Hands that go where `config` allows.
+    pub fn new(config: Arc<Config>) -> Here {
+        Here(config, Arc::default())
+    }
+
+    /// Runs `work`, which waits for the disk, where waiting hurts nobody.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Here) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let me = self.clone();
+        let task = tokio::task::spawn_blocking(move || work(&me));
+        task.await.map_err(|error| Error::unexpected("work on files").caused_by(error))
+    }
+
+    fn parent(&self, path: &FilePath) -> Result<Option<OwnedFd>, Refusal> {
+        beneath::parent(&self.0.root, &self.0.paths, path)
+    }
+
+    /// What is there is what the request was made for; returns it with the directory it stands in.
+    fn expected(&self, path: &FilePath, expect: super::Stamp) -> Result<(Seen, OwnedFd), Fault> {
+        let parent = self.parent(path).map_err(Error::from)?;
+        let Some(parent) = parent else {
+            let directory = path.parent();
+            let error = Error::unavailable(format!("make {path}: there is no directory {directory}"));
+            return Err(Fault::NoEffect(
+                error.hint(format!("declare it (kind: Directory, path: {directory}), or create it by hand")),
+            ));
+        };
+        let seen = Look::new(self).at(path);
+        if seen.stamp() != expect {
+            return Err(Fault::NoEffect(replace::moved(path)));
+        }
+        Ok((seen, parent))
+    }
+
+    /// Keeps what somebody else wrote.
+    fn keep(&self, seen: &Seen) -> Result<(), Error> {
+        let Some(directory) = &self.0.originals else { return Ok(()) };
+        match &seen.what {
+            What::File { content, .. } => originals::keep(directory, &seen.path, content.reveal()),
+            // A link says nothing but where it led.
+            What::Link { target } => originals::keep(directory, &seen.path, target.as_bytes()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything up to the command; none where nothing is left to do.
+    fn stage(&self, put: &Put) -> Result<Option<Draft>, Fault> {
+        let (seen, parent) = self.expected(&put.path, put.expect)?;
+        let accounts = Accounts::read(&self.0.root);
+        match (&seen.what, &put.make) {
+            (What::Directory { .. }, Make::Directory { access }) => {
+                replace::change_directory(&put.path, access, &parent, &accounts)?;
+                Ok(None)
+            }
+            (What::Refused(refusal), _) => Err(Error::from(refusal.clone()).into()),
+            (What::Directory { .. } | What::Other(_), _) => Err(in_the_way(&seen).into()),
+            (What::File { .. } | What::Link { .. }, Make::Directory { .. }) => Err(in_the_way(&seen).into()),
+            _ => Ok(Some(replace::draft(put, parent, &accounts)?)),
+        }
+    }
+
+    fn commit(&self, put: &Put, draft: Draft) -> Result<(), Fault> {
+        // The race that is left is between this look and the rename.
+        let (now, _) = self.expected(&put.path, put.expect)?;
+        if put.keep {
+            self.keep(&now)?;
+        }
+        replace::commit(put, draft, &now, &Accounts::read(&self.0.root))
+    }
+
+    fn take_away(&self, remove: &Remove) -> Result<(), Fault> {
+        let path = &remove.path;
+        let (seen, parent) = self.expected(path, remove.expect)?;
+        if remove.keep {
+            self.keep(&seen)?;
+        }
+        let flags = match &seen.what {
+            What::Absent => return Ok(()),
+            What::Directory { .. } => AtFlags::REMOVEDIR,
+            What::Refused(refusal) => return Err(Error::from(refusal.clone()).into()),
+            _ => AtFlags::empty(),
+        };
+        match rustix::fs::unlinkat(&parent, path.name(), flags) {
+            Ok(()) | Err(Errno::NOENT) => replace::sync(&parent, path),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                Err(Fault::NoEffect(Error::invalid(format!("delete {path}: it is not empty")).hint(
+                    "what is in it was declared by nobody: remove that by hand, or keep the directory (`forget`)",
+                )))
+            }
+            Err(errno) => Err(Fault::NoEffect(refusal("delete", path, errno).into())),
+        }
+    }
+}
+
+/// Something of another kind is there, which nobody asked to be deleted.
+fn in_the_way(seen: &Seen) -> Error {
+    let word = match &seen.what {
+        What::Directory { .. } => "a directory",
+        What::Link { .. } => "a symbolic link",
+        What::Other(word) => word,
+        _ => "a file",
+    };
+    Error::invalid(format!("{} is {word}", seen.path)).hint("remove it by hand, or declare it as what it is")
+}
+
+#[async_trait]
+impl Hands for Here {
+    async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error> {
+        let paths = paths.to_vec();
+        self.blocking(move |me| {
+            let mut look = Look::new(me);
+            paths.iter().map(|path| look.at(path)).collect()
+        })
+        .await
+    }
+
+    async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
+        let directory = directory.clone();
+        self.blocking(move |me| {
+            let mut look = Look::new(me);
+            look.below(&directory)?;
+            Ok(look.listed)
+        })
+        .await?
+    }
+
+    async fn list_all(&self) -> Result<Vec<Seen>, Error> {
+        self.blocking(|me| {
+            let mut look = Look::new(me);
+            for base in &me.0.paths {
+                let base = FilePath::parse(base).map_err(|why| Error::invalid(format!("`{base}` {why}")))?;
+                look.base(&base)?;
+            }
+            Ok(look.listed)
+        })
+        .await?
+    }
+
+    async fn put(&self, put: &Put) -> Result<(), Fault> {
+        let request = put.clone();
+        let Some(draft) = self.blocking(move |me| me.stage(&request)).await?? else { return Ok(()) };
+        if let Make::File { validate: Some(name), is_public, .. } = &put.make {
+            let commands = self.0.commands.iter().flatten();
+            let Some((_, argv)) = commands.clone().find(|(known, _)| *known == name) else {
+                return Err(unknown_command(name, commands.map(|(known, _)| &**known)).into());
+            };
+            let command = Command { name, argv, limit: self.0.timeout, is_public: *is_public };
+            let beside = format!("{}/{}", put.path.parent(), draft.name);
+            let file = self.0.root.join(beside.trim_start_matches('/'));
+            command::accepts(&command, &file, &put.path).await?;
+        }
+        let request = put.clone();
+        self.blocking(move |me| me.commit(&request, draft)).await?
+    }
+
+    async fn remove(&self, remove: &Remove) -> Result<(), Fault> {
+        let request = remove.clone();
+        self.blocking(move |me| me.take_away(&request)).await?
+    }
+
+    async fn watch(&self, watched: &Watched) -> Result<(), Error> {
+        let watched = watched.clone();
+        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, &watched)).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, Vec<Change>> {
+        self.1.changes(&self.0.root, &self.0.paths)
+    }
+}
+
+/// No command of the host has this name.
+pub(crate) fn unknown_command<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let error = Error::invalid(format!("the host configuration has no command `{name}`"));
+    match did_you_mean(name, known) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(format!("declare it under `commands`: {name}: [PROGRAM, \"{{file}}\"]")),
+    }
+}
+
+/// One look, with what is known for its length.
+struct Look<'a> {
+    here: &'a Here,
+    accounts: Accounts,
+    /// Directories, and whether every user may pass them and those above.
+    open_to_all: HashMap<String, bool>,
+    listed: Vec<Seen>,
+}
+
+impl<'a> Look<'a> {
+    fn new(here: &'a Here) -> Look<'a> {
+        let accounts = Accounts::read(&here.0.root);
+        Look { here, accounts, open_to_all: HashMap::new(), listed: Vec::new() }
+    }
+
+    fn at(&mut self, path: &FilePath) -> Seen {
+        match self.here.parent(path) {
+            Ok(Some(parent)) => self.entry(&parent, path),
+            Ok(None) => Seen { path: path.clone(), what: What::Absent, is_public: false },
+            Err(refusal) => Seen { path: path.clone(), what: What::Refused(refusal), is_public: false },
+        }
+    }
+
+    fn entry(&mut self, parent: &OwnedFd, path: &FilePath) -> Seen {
+        let (what, mode) = match what(parent, path, &self.accounts) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => (What::Absent, 0),
+            Err(errno) => (What::Refused(refusal("look at", path, errno)), 0),
+        };
+        let is_public = mode & 0o004 != 0 && self.is_open_to_all(path.parent());
+        Seen { path: path.clone(), what, is_public }
+    }
+
+    fn is_open_to_all(&mut self, directory: &str) -> bool {
+        if let Some(known) = self.open_to_all.get(directory) {
+            return *known;
+        }
+        let is_open = beneath::is_open_to_all(&self.here.0.root, directory);
+        self.open_to_all.insert(directory.to_owned(), is_open);
+        is_open
+    }
+
+    /// Lists what is below a directory; nothing where there is none.
+    fn below(&mut self, directory: &FilePath) -> Result<(), Error> {
+        let Some(parent) = self.here.parent(directory)? else { return Ok(()) };
+        match beneath::directory(&parent, directory.name()) {
+            Ok(open) => self.descend(&open, directory),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(refusal("list", directory, errno).into()),
+        }
+    }
+
+    /// Lists what is below an allowed directory. It is reached through its first entry, since it is below none itself.
+    fn base(&mut self, base: &FilePath) -> Result<(), Error> {
+        let Some(inside) = base.join("x") else { return Ok(()) };
+        match self.here.parent(&inside)? {
+            Some(open) => self.descend(&open, base),
+            None => Ok(()),
+        }
+    }
+
+    fn descend(&mut self, open: &OwnedFd, directory: &FilePath) -> Result<(), Error> {
+        let failed = |errno| Error::from(refusal("list", directory, errno));
+        let entries = Dir::read_from(open).map_err(failed)?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            // What a manifest could not name is nobody's here: drafts of ours, and names that are no text.
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if !matches!(name, "" | "." | "..") && !name.starts_with(DRAFT) {
+                names.extend(directory.join(name));
+            }
+        }
+        names.sort();
+        for path in names {
+            if self.listed.len() >= MOST_ENTRIES {
+                let text = format!("list {directory}: there are more than {MOST_ENTRIES} entries");
+                return Err(Error::new(ErrorKind::Unsupported, text).hint("name a smaller directory"));
+            }
+            let seen = self.entry(open, &path);
+            let is_directory = matches!(seen.what, What::Directory { .. });
+            self.listed.push(seen);
+            if is_directory {
+                let inner = beneath::directory(open, path.name());
+                let inner = inner.map_err(|errno| Error::from(refusal("list", &path, errno)))?;
+                self.descend(&inner, &path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands in `parent` under the name of `path`, and its permissions.
+fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What, u32), Errno> {
+    let stat = rustix::fs::statat(parent, path.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+    let mode = |stat: &Stat| stat.st_mode & 0o7777;
+    let meta = |stat: &Stat| Meta {
+        owner: accounts.user(stat.st_uid),
+        group: accounts.group(stat.st_gid),
+        mode: mode(stat),
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            // Without O_NONBLOCK a FIFO that took its place this instant would make us wait for a writer.
+            let flags =
+                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(parent, path.name(), flags, Mode::empty())?);
+            let stat = rustix::fs::fstat(&file)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Err(Errno::AGAIN);
+            }
+            let mut content = Vec::with_capacity(stat.st_size.clamp(0, LARGEST as i64) as usize);
+            let read = file.take(LARGEST + 1).read_to_end(&mut content);
+            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            if content.len() as u64 > LARGEST {
+                return Err(Errno::FBIG);
+            }
+            (What::File { meta: meta(&stat), content: Secret::new(content) }, mode(&stat))
+        }
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(parent, path.name(), Vec::new())?;
+            // Where a link leads may be read by whoever gets there.
+            (What::Link { target: target.to_string_lossy().into() }, 0o444)
+        }
+        FileType::Directory => (What::Directory { meta: meta(&stat) }, mode(&stat)),
+        FileType::Socket => (What::Other("a socket"), 0),
+        FileType::Fifo => (What::Other("a pipe"), 0),
+        FileType::BlockDevice | FileType::CharacterDevice => (What::Other("a device"), 0),
+        FileType::Unknown => (What::Other("of no known type"), 0),
+    })
+}

@@ -1,0 +1,238 @@
+//! All that touches the machine: small requests, each complete in itself.
+//!
+//! *Guarantees*: a request that changes something names what it expects to find, and changes nothing where it finds
+//! something else; done a second time it changes nothing. Nothing outside the allowed directories is read or written, and
+//! no symbolic link is followed below them. *Assumptions*: the caller decides; a request carries no policy.
+//!
+//! [`Here`] does it in this process. The requests hold no state and no open file, so that another process, which has the
+//! rights that this one should not have, can carry them out.
+
+mod accounts;
+mod beneath;
+mod command;
+mod here;
+mod originals;
+mod replace;
+mod watch;
+
+pub use here::Here;
+pub(crate) use here::unknown_command;
+
+use crate::path::FilePath;
+use crate::state::Refusal;
+use async_trait::async_trait;
+use futures_core::stream::BoxStream;
+use reconciled_provider::{Error, Hash, Secret};
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+/// Largest file that is read.
+pub const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Most entries of a directory, those below it included, that are listed.
+pub const MOST_ENTRIES: usize = 10_000;
+
+/// Someone who files belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The number.
+    pub id: u32,
+    /// The name, if the machine's own list has one.
+    pub name: Option<Arc<str>>,
+    /// True for the one that the hands run as: what is declared without a name.
+    pub is_own: bool,
+}
+
+impl Account {
+    /// True when `declared` means this one.
+    pub fn is(&self, declared: Option<&str>) -> bool {
+        match declared {
+            None => self.is_own,
+            Some(text) => self.name.as_deref() == Some(text) || text.parse() == Ok(self.id),
+        }
+    }
+    /// The name, or the number where it has none.
+    pub fn named(&self) -> Arc<str> {
+        self.name.clone().unwrap_or_else(|| self.id.to_string().into())
+    }
+}
+
+/// Owner, group and permissions of what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The user.
+    pub owner: Account,
+    /// The group.
+    pub group: Account,
+    /// Permission bits, without the type.
+    pub mode: u32,
+}
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// Nothing.
+    Absent,
+    /// A regular file.
+    File {
+        /// Who may do what with it.
+        meta: Meta,
+        /// What is in it; may be somebody's secret.
+        content: Secret,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        target: Arc<str>,
+    },
+    /// A directory.
+    Directory {
+        /// Who may do what with it.
+        meta: Meta,
+    },
+    /// Anything else, in a word.
+    Other(&'static str),
+    /// It could not be looked at, or must not be.
+    Refused(Refusal),
+}
+
+/// Names one state of a path: equal stamps, equal state. Only for preconditions: it never leaves memory, because the
+/// hash of a short secret gives it away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(Hash);
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stamp(…)")
+    }
+}
+
+/// A path and what was found there.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The path.
+    pub path: FilePath,
+    /// What is there.
+    pub what: What,
+    /// Every user of the machine gets there and may read it.
+    pub is_public: bool,
+}
+
+impl Seen {
+    /// The stamp of this state.
+    pub fn stamp(&self) -> Stamp {
+        let meta = |meta: &Meta| format!("{} {} {:o}", meta.owner.id, meta.group.id, meta.mode);
+        Stamp(match &self.what {
+            What::Absent => Hash::of(b"absent"),
+            What::File { meta: m, content } => {
+                let head = format!("file {}\n", meta(m));
+                Hash::of(&[head.as_bytes(), &Hash::of(content.reveal()).0].concat())
+            }
+            What::Link { target } => Hash::of(format!("link {target}").as_bytes()),
+            What::Directory { meta: m } => Hash::of(format!("directory {}", meta(m)).as_bytes()),
+            What::Other(word) => Hash::of(format!("other {word}").as_bytes()),
+            What::Refused(refusal) => Hash::of(format!("refused {}", refusal.message).as_bytes()),
+        })
+    }
+}
+
+/// What shall be at a path.
+#[derive(Clone, Debug)]
+pub enum Make {
+    /// A regular file.
+    File {
+        /// Who may do what with it.
+        access: crate::state::Access,
+        /// What is in it.
+        content: Secret,
+        /// The command that must accept it.
+        validate: Option<Arc<str>>,
+        /// What that command says may be told.
+        is_public: bool,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        target: Arc<str>,
+    },
+    /// A directory.
+    Directory {
+        /// Who may do what with it.
+        access: crate::state::Access,
+    },
+}
+
+/// Makes something, where `expect` is found.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// Where.
+    pub path: FilePath,
+    /// What must be there.
+    pub expect: Stamp,
+    /// What shall be there.
+    pub make: Make,
+    /// What is there now is somebody else's work: keep a copy.
+    pub keep: bool,
+}
+
+/// Deletes something, where `expect` is found. A directory must be empty.
+#[derive(Clone, Debug)]
+pub struct Remove {
+    /// Where.
+    pub path: FilePath,
+    /// What must be there.
+    pub expect: Stamp,
+    /// What is there now is somebody else's work: keep a copy.
+    pub keep: bool,
+}
+
+/// How a request that should have changed something failed.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Nothing changed.
+    NoEffect(Error),
+    /// It may have been done.
+    Unknown(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::NoEffect(error)
+    }
+}
+
+/// What changes are told of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// These paths, each whatever is there.
+    pub paths: BTreeSet<FilePath>,
+    /// Whatever stands in these directories.
+    pub directories: BTreeSet<FilePath>,
+}
+
+/// Something changed: where to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At this path.
+    At(FilePath),
+    /// Nobody knows.
+    Anywhere,
+}
+
+/// Looks at and changes a machine.
+#[async_trait]
+pub trait Hands: Send + Sync + fmt::Debug {
+    /// What is at each of `paths`, in their order. What cannot be looked at is [`What::Refused`], each for itself.
+    async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error>;
+    /// What is in a directory and in those below it, without the directory itself and what no manifest could name.
+    async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error>;
+    /// What files there are below the allowed directories.
+    async fn list_all(&self) -> Result<Vec<Seen>, Error>;
+    /// Makes something; durable when it returns.
+    async fn put(&self, put: &Put) -> Result<(), Fault>;
+    /// Deletes something; durable when it returns.
+    async fn remove(&self, remove: &Remove) -> Result<(), Fault>;
+    /// From now on changes of these are told, and of no others. What cannot be watched is left to the next look.
+    async fn watch(&self, watched: &Watched) -> Result<(), Error>;
+    /// Changes, from now on; a stream that has ended where nothing can be told. One listener.
+    fn changes(&self) -> BoxStream<'static, Vec<Change>>;
+}

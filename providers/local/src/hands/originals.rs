@@ -1,0 +1,93 @@
+//! Copies of what somebody else wrote, kept before it is replaced or deleted.
+//!
+//! `DIRECTORY/=2Fetc=2Fmotd/HASH`: one directory for each path, one file for each content, the newest few of them. Only
+//! the process's own user may read them.
+
+use crate::path::FilePath;
+use reconciled_provider::{Error, Hash};
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+/// Copies of one path that are kept.
+const KEPT: usize = 8;
+
+/// Keeps `content` of `path`; durable when it returns.
+pub(super) fn keep(directory: &Path, path: &FilePath, content: &[u8]) -> Result<(), Error> {
+    let place = directory.join(folder(path));
+    store(&place, content).map_err(|error| {
+        Error::unavailable(format!(
+            "keep a copy of what somebody else wrote in {path}, at {}",
+            place.display()
+        ))
+        .hint("it is not replaced without; `originals` of the provider entry says where copies go")
+        .caused_by(error)
+    })
+}
+
+/// The name of the directory of a path's copies. A path may be longer than any name.
+fn folder(path: &FilePath) -> String {
+    let name = path.as_str().replace('=', "=3D").replace('/', "=2F");
+    if name.len() <= 255 { name } else { format!("={}", Hash::of(path.as_str().as_bytes())) }
+}
+
+fn store(place: &Path, content: &[u8]) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+    let name = Hash::of(content).to_string();
+    let (draft, file) = (place.join(format!(".{name}")), place.join(name));
+    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    out.write_all(content)?;
+    out.sync_all()?;
+    // Written again although it is there: the newest is what was there last.
+    fs::rename(draft, &file)?;
+    fs::File::open(place)?.sync_all()?;
+    let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(place)? {
+        let entry = entry?;
+        kept.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    // Times may be equal: the one that was just written stays whatever they say.
+    kept.retain(|(_, path)| *path != file);
+    kept.sort();
+    for (_, old) in kept.iter().rev().skip(KEPT - 1) {
+        fs::remove_file(old)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn copies_are_private_and_the_newest_few() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = FilePath::parse("/etc/a=b").unwrap();
+        for number in 0..20 {
+            keep(&directory.path().join("originals"), &path, format!("{number}").as_bytes()).unwrap();
+        }
+        let place = directory.path().join("originals/=2Fetc=2Fa=3Db");
+        let texts: Vec<String> = fs::read_dir(&place)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+                fs::read_to_string(entry.path()).unwrap()
+            })
+            .collect();
+        assert_eq!(texts.len(), KEPT);
+        assert!(texts.contains(&"19".into()));
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_long_path_has_a_directory_too() {
+        let path = FilePath::parse(&format!("/etc/{}/{}", "a".repeat(200), "b".repeat(200))).unwrap();
+        assert!(folder(&path).len() <= 255);
+    }
+}

@@ -1,0 +1,188 @@
+//! Changes that the kernel tells of: inotify on the directories that watched paths stand in.
+//!
+//! On directories, never on files: what is saved atomically is another file afterwards, and a watch on the old one says
+//! nothing any more. An event says only where to look; what is there is read again. Events that are lost (a full queue, a
+//! directory that came to be later) are made up for by the next look at everything.
+
+use super::{Change, Watched, beneath, replace::DRAFT};
+use crate::path::FilePath;
+use futures_core::stream::{BoxStream, Stream};
+use rustix::{
+    fd::{AsRawFd, OwnedFd},
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    path::Path,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+};
+use tokio::net::unix::pipe::Receiver;
+
+/// What is told of a directory. A name that comes to be is also told of when it is a link, which nobody closes.
+const EVENTS: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
+
+/// The watches of one process; nothing is watched before somebody listens.
+#[derive(Debug, Default)]
+pub(super) struct Watches(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    queue: Option<Arc<OwnedFd>>,
+    /// Directories by the number of their watch, as they were called when it was set.
+    directories: BTreeMap<i32, String>,
+    wanted: Watched,
+}
+
+impl Watches {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on these are watched, and no others.
+    pub(super) fn set(&self, root: &Path, allowed: &[String], wanted: &Watched) {
+        let mut state = self.state();
+        let Some(queue) = state.queue.clone() else {
+            state.wanted = wanted.clone();
+            return;
+        };
+        let mut directories = BTreeMap::new();
+        let of_paths = wanted.paths.iter().map(|path| (path.clone(), path.parent().to_owned()));
+        // A directory is opened through a name in it.
+        let inside = |directory: &FilePath| Some((directory.join("x")?, directory.as_str().to_owned()));
+        let mut opened: BTreeMap<String, FilePath> = BTreeMap::new();
+        for (path, directory) in of_paths.chain(wanted.directories.iter().filter_map(inside)) {
+            opened.entry(directory).or_insert(path);
+        }
+        for (directory, path) in opened {
+            let Ok(Some(open)) = beneath::parent(root, allowed, &path) else { continue };
+            // The very directory that was opened: by its name it could be another one by now.
+            let name = format!("/proc/self/fd/{}", open.as_raw_fd());
+            if let Ok(watch) = inotify::add_watch(&*queue, name, EVENTS) {
+                directories.insert(watch, directory);
+            }
+        }
+        for gone in state.directories.keys().filter(|watch| !directories.contains_key(watch)) {
+            let _ = inotify::remove_watch(&*queue, *gone);
+        }
+        (state.directories, state.wanted) = (directories, wanted.clone());
+    }
+
+    /// What changes from now on; ended at once where the kernel gives no queue.
+    pub(super) fn changes(
+        self: &Arc<Watches>,
+        root: &Path,
+        allowed: &[String],
+    ) -> BoxStream<'static, Vec<Change>> {
+        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+        let own = opened.as_ref().and_then(|queue| queue.try_clone().ok()).map(Arc::new);
+        // A reader of any descriptor that has readiness, in spite of its name.
+        let reader = opened.and_then(|queue| Receiver::from_owned_fd_unchecked(queue).ok());
+        self.state().queue = own.filter(|_| reader.is_some());
+        let wanted = self.state().wanted.clone();
+        self.set(root, allowed, &wanted);
+        Box::pin(Changes { reader, watches: self.clone() })
+    }
+
+    fn change(&self, event: &Event<'_>) -> Option<Change> {
+        if event.mask.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return Some(Change::Anywhere);
+        }
+        let state = self.state();
+        let directory = state.directories.get(&event.watch)?;
+        if event.name.is_empty() {
+            // The directory itself went: so did all that was in it.
+            let is_gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT;
+            return event.mask.intersects(is_gone).then_some(Change::Anywhere);
+        }
+        let name = std::str::from_utf8(event.name).ok().filter(|name| !name.starts_with(DRAFT))?;
+        let path = FilePath::parse(&format!("{directory}/{name}")).ok()?;
+        let is_wanted = state.wanted.paths.contains(&path)
+            || state.wanted.directories.iter().any(|purged| purged.as_str() == directory);
+        is_wanted.then_some(Change::At(path))
+    }
+}
+
+/// One event, as `inotify(7)` has it: four numbers, and a name filled up with zeros.
+struct Event<'a> {
+    watch: i32,
+    mask: ReadFlags,
+    name: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    /// The first event of `bytes` and what is behind it.
+    fn first(bytes: &'a [u8]) -> Option<(Event<'a>, &'a [u8])> {
+        let (head, rest) = bytes.split_at_checked(16)?;
+        let number = |at: usize| Some(u32::from_ne_bytes(head.get(at..at + 4)?.try_into().ok()?));
+        let (name, rest) = rest.split_at_checked(number(12)? as usize)?;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        let mask = ReadFlags::from_bits_retain(number(4)?);
+        Some((Event { watch: number(0)? as i32, mask, name: &name[..end] }, rest))
+    }
+}
+
+struct Changes {
+    reader: Option<Receiver>,
+    watches: Arc<Watches>,
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.watches.state().queue = None;
+    }
+}
+
+impl Stream for Changes {
+    type Item = Vec<Change>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<Change>>> {
+        let Some(reader) = &self.reader else { return Poll::Ready(None) };
+        loop {
+            if ready!(reader.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(None);
+            }
+            let mut buffer = [0; 8 * 1024];
+            let length = match reader.try_read(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                Err(_) => return Poll::Ready(None),
+            };
+            let (mut found, mut rest) = (Vec::new(), &buffer[..length]);
+            while let Some((event, behind)) = Event::first(rest) {
+                found.extend(self.watches.change(&event));
+                rest = behind;
+            }
+            if !found.is_empty() {
+                return Poll::Ready(Some(found));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let mut rest = &bytes[..];
+            while let Some((_, behind)) = Event::first(rest) {
+                prop_assert!(behind.len() + 16 <= rest.len());
+                rest = behind;
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Hosts: the kinds `File` and `Directory`, kept as declared on the machine the daemon runs on.
+//!
+//! What is observed and what is declared meet in [`state`] as canonical bytes; everything that touches the machine
+//! goes through [`hands`], in small steps with a precondition, so that another process may have the rights for it.
+//! No content that came from a secret, or that only some users of the machine may read, is ever shown.
+//!
+//! Code map: [`kind`] are the specs, [`path`] what may be named, [`normalize`](mod@normalize) manifests to resources,
+//! `observe`, `compare` and `apply` the three steps of a pass, [`block`] parts of shared files, [`export`](mod@export)
+//! the way back to manifests, `provider` puts them together.
+
+mod apply;
+pub mod block;
+mod compare;
+pub mod config;
+pub mod export;
+pub mod hands;
+pub mod kind;
+pub mod normalize;
+mod observe;
+pub mod path;
+mod provider;
+pub mod state;
+
+pub use config::Config;
+pub use provider::{INFO, open, sample, with_hands};

@@ -1,0 +1,9 @@
+//! The provider on a real file system: the conformance suite, what it promises besides, and what goes wrong.
+
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+
+mod conformance;
+mod desk;
+mod faults;
+mod files;
+mod manifests;
