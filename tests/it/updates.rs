@@ -13,9 +13,9 @@ const SECRET: &str = "c2VjcmV0LW9mLXRoZS10ZXN0LXNlcnZlcnMtMzItb2N0";
 const PATH: &str = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin";
 
 /// A BIND with the zone `example.com`, which ends with the test.
-struct Bind {
+pub(crate) struct Bind {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     directory: tempfile::TempDir,
 }
 
@@ -38,7 +38,7 @@ fn free_port() -> u16 {
 }
 
 impl Bind {
-    fn start() -> Bind {
+    pub(crate) fn start() -> Bind {
         for _ in 0..5 {
             let (directory, port) = (tempfile::tempdir().unwrap(), free_port());
             let path = directory.path();
@@ -97,11 +97,16 @@ impl Bind {
 }
 
 fn desk(server: &Bind) -> Env {
+    desk_with(server, WIDE_GUARD)
+}
+
+/// A desk that manages `server` under the entry `bind`, with a `guard` of its own.
+pub(crate) fn desk_with(server: &Bind, guard: &str) -> Env {
     let env = Env::new();
     env.write("tsig", &format!("{SECRET}\n"));
     let key = env.path("tsig");
     env.config(&format!(
-        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {WIDE_GUARD}}}",
+        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {guard}}}",
         server.port,
         key.display()
     ));
