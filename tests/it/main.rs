@@ -5,11 +5,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+#[path = "../../providers/dns/tests/it/asker.rs"]
+mod asker;
 mod control;
 mod crash;
 mod daemon;
 mod env;
 mod foreign;
+mod gaps;
 mod git;
 mod health;
 mod host;

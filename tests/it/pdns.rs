@@ -18,6 +18,8 @@ pub(crate) struct Pdns {
     child: Child,
     pub(crate) url: String,
     pub(crate) key: String,
+    /// Where it answers over DNS.
+    pub(crate) port: u16,
     log: String,
     directory: tempfile::TempDir,
 }
@@ -45,7 +47,8 @@ impl Pdns {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).expect("the rig did not start a server");
         let text = |name: &str| told[name].as_str().unwrap().to_owned();
-        Pdns { child, url: text("url"), key: text("key"), log: text("log"), directory }
+        let port = text("dns").rsplit(':').next().unwrap().parse().unwrap();
+        Pdns { child, url: text("url"), key: text("key"), port, log: text("log"), directory }
     }
 
     /// `HOST:PORT` of the API.

@@ -16,9 +16,9 @@ const SECRET: &str = "c2VjcmV0LW9mLXRoZS10ZXN0LXNlcnZlcnMtMzItb2N0";
 const PATH: &str = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin";
 
 /// A BIND with the zone `example.com`, which ends with the test.
-struct Bind {
+pub(crate) struct Bind {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     directory: tempfile::TempDir,
 }
 
@@ -41,7 +41,7 @@ fn free_port() -> u16 {
 }
 
 impl Bind {
-    fn start() -> Bind {
+    pub(crate) fn start() -> Bind {
         for _ in 0..5 {
             let (directory, port) = (tempfile::tempdir().unwrap(), free_port());
             let path = directory.path();
@@ -100,16 +100,16 @@ impl Bind {
 }
 
 fn desk(server: &Bind) -> Env {
-    desk_with(server, "")
+    desk_with(server, WIDE_GUARD)
 }
 
-/// `keys` are further keys of the entry.
-fn desk_with(server: &Bind, keys: &str) -> Env {
+/// A desk that manages `server` under the entry `bind`, with these further `keys`, such as its guard.
+pub(crate) fn desk_with(server: &Bind, keys: &str) -> Env {
     let env = Env::new();
     env.write("tsig", &format!("{SECRET}\n"));
     let key = env.path("tsig");
     env.config(&format!(
-        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {WIDE_GUARD}{keys}}}",
+        "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {keys}}}",
         server.port,
         key.display()
     ));
@@ -204,7 +204,7 @@ fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
     let (server, other) = (Bind::start(), Bind::start());
     let places = [server.port, other.port].map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
     let verify = format!(", verify: {{authoritative: true, timeout: 2s, servers: [{places}]}}");
-    let env = desk_with(&server, &verify);
+    let env = desk_with(&server, &format!("{WIDE_GUARD}{verify}"));
     env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
     let _daemon = Daemon::start(&env);
     env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);

@@ -264,3 +264,6 @@ pub(crate) fn remove<T>(chunk: &mut Chunk<'_, T>, ended: &[(ActionId, Outcome)])
     }
     chunk.retain(|unit| !unit.is_empty());
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,17 +64,20 @@ pub(crate) async fn read(backend: &Backend, cx: &Cx) -> Result<Read, Error> {
 impl Read {
     /// The records of `zone`; of zones within it that this entry heard of, nothing.
     pub(crate) fn zone(&self, backend: &Backend, zone: &str) -> BTreeMap<Key, Set> {
-        let absolute = format!("{zone}.");
         let heard = backend.heard();
-        let inner: Vec<String> = heard
-            .iter()
-            .map(|other| format!("{other}."))
-            .filter(|other| *other != absolute && name::is_within(other, &absolute))
-            .collect();
-        let is_in = |key: &&Key| {
-            name::is_within(&key.0, &absolute) && !inner.iter().any(|other| name::is_within(&key.0, other))
-        };
-        self.sets.iter().filter(|(key, _)| is_in(key)).map(|(key, set)| (key.clone(), set.clone())).collect()
+        let own = self.sets.iter().filter(|(key, _)| innermost(&key.0, &heard) == Some(zone));
+        own.map(|(key, set)| (key.clone(), set.clone())).collect()
+    }
+    /// The records of every zone that this entry heard of.
+    fn zones(&self, backend: &Backend) -> HashMap<&str, BTreeMap<Key, Set>> {
+        let heard = backend.heard();
+        let mut zones: HashMap<&str, BTreeMap<Key, Set>> = HashMap::new();
+        for (key, set) in &self.sets {
+            if let Some(zone) = innermost(&key.0, &heard) {
+                zones.entry(zone).or_default().insert(key.clone(), set.clone());
+            }
+        }
+        zones
     }
     /// Errors: the provider serves nothing of `zone`.
     pub(crate) fn serves(&self, backend: &Backend, zone: &str) -> Result<(), Error> {
@@ -83,6 +86,21 @@ impl Read {
         }
         let text = format!("the provider at {} does not serve {zone}", backend.remote.address());
         Err(Error::invalid(text).hint(format!("its domain filter is: {}", self.filter.shown())))
+    }
+}
+
+/// The innermost zone that holds `name`.
+fn innermost<'n>(name: &'n str, zones: &HashSet<String>) -> Option<&'n str> {
+    let mut rest = name;
+    loop {
+        let zone = rest.strip_suffix('.').unwrap_or(rest);
+        if zones.contains(zone) {
+            return Some(zone);
+        }
+        if rest == "." {
+            return None;
+        }
+        rest = name::parent(rest);
     }
 }
 
@@ -113,8 +131,9 @@ pub(crate) async fn versions(
     let read = read(backend, cx).await?;
     let mut snapshot = Snapshot { at: cx.clock.now(), zones: HashMap::new() };
     let mut versions = BTreeMap::new();
+    let mut zones = read.zones(backend);
     for scope in scopes.iter().filter(|scope| read.filter.touches(&scope.name)) {
-        let sets = read.zone(backend, &scope.name);
+        let sets = zones.remove(&*scope.name).unwrap_or_default();
         versions.insert(scope.clone(), version(&sets));
         snapshot.zones.insert(scope.name.to_string(), sets);
     }

@@ -10,7 +10,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::Write as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -98,6 +98,16 @@ impl Dnsd {
     /// `HOST:PORT`.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where its zone files are, but for PowerDNS, which has none.
+    pub(crate) fn zones(&self) -> PathBuf {
+        self._directory.path().join("zones")
+    }
+
+    /// A command that has it load its zone files again.
+    pub(crate) fn reload(&self) -> Vec<String> {
+        vec!["kill".into(), "-HUP".into(), self.child.id().to_string()]
     }
 
     /// A provider of this server.

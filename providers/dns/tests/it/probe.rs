@@ -1,116 +1,16 @@
 //! Names are asked for each millisecond while they change: none that was there before and is there after is ever gone.
 
 use crate::{
-    dnsd::{Dnsd, KINDS, provider_with},
+    asker::Probe,
+    dnsd::{Dnsd, KINDS, Kind, provider_with},
     pdns::Pdns,
-    world::{apply, converge, desired, observe},
+    world::{apply, converge, desired, observe, scope},
 };
-use reconciled_provider::{Cx, Provider, Resource};
-use std::{
-    collections::BTreeMap,
-    io::ErrorKind,
-    net::UdpSocket,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
-};
+use reconciled_dns::zonefile;
+use reconciled_provider::{Cx, Provider, Resource, Version};
+use std::time::{Duration, Instant};
 
 const ZONE: &str = "example.com";
-
-/// How long one question is waited for. What comes later was an answer all the same, to somebody who waits longer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What was heard.
-#[derive(Debug, Default)]
-struct Heard {
-    /// Answers with data.
-    answers: usize,
-    /// What must never be heard: `NXDOMAIN`, no data, a failure, silence, each with its name and how often.
-    gaps: BTreeMap<String, usize>,
-}
-
-/// Asks for names until it is dropped or asked what it heard.
-struct Probe {
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Heard>>,
-}
-
-impl Probe {
-    /// Asks the server at `port` for the address of each of `names` in turn, a question each millisecond.
-    fn start(port: u16, names: Vec<String>) -> Probe {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let until = is_over.clone();
-        let thread = thread::spawn(move || {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            socket.connect(("127.0.0.1", port)).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            let mut heard = Heard::default();
-            for (id, name) in (1..=u16::MAX).cycle().zip(names.iter().cycle()) {
-                if until.load(Ordering::SeqCst) {
-                    break;
-                }
-                let began = Instant::now();
-                match ask(&socket, id, name) {
-                    None => heard.answers += 1,
-                    Some(gap) => *heard.gaps.entry(format!("{gap} for {name}")).or_default() += 1,
-                }
-                thread::park_timeout(Duration::from_millis(1).saturating_sub(began.elapsed()));
-            }
-            heard
-        });
-        Probe { is_over, thread: Some(thread) }
-    }
-
-    /// Ends it.
-    fn end(mut self) -> Heard {
-        self.is_over.store(true, Ordering::SeqCst);
-        self.thread.take().unwrap().join().unwrap()
-    }
-
-    /// Ends it: nothing but data was heard, and at least `least` times.
-    fn heard_only_data(self, server: &str, least: usize) {
-        let heard = self.end();
-        assert!(heard.gaps.is_empty(), "{server}: {} answers and {:#?}", heard.answers, heard.gaps);
-        assert!(heard.answers >= least, "{server} was asked only {} times", heard.answers);
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-    }
-}
-
-/// Asks for the address of `name`; says what is wrong with the answer. A CNAME alone is data.
-fn ask(socket: &UdpSocket, id: u16, name: &str) -> Option<&'static str> {
-    let mut question = [&id.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
-    for label in name.split('.') {
-        question.push(label.len() as u8);
-        question.extend_from_slice(label.as_bytes());
-    }
-    question.extend_from_slice(&[0, 0, 1, 0, 1]);
-    socket.send(&question).unwrap();
-    let mut answer = [0; 1_500];
-    loop {
-        match socket.recv(&mut answer) {
-            Ok(length) if length >= 12 && answer[..2] == id.to_be_bytes() => break,
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Some("silence");
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    match (answer[3] & 15, u16::from_be_bytes([answer[6], answer[7]])) {
-        (0, 0) => Some("no data"),
-        (0, _) => None,
-        (3, _) => Some("NXDOMAIN"),
-        _ => Some("a failure"),
-    }
-}
 
 fn resources(provider: &dyn Provider, records: &[String]) -> Vec<Resource> {
     desired(provider, ZONE, records)
@@ -199,4 +99,37 @@ async fn no_name_is_ever_gone_while_it_changes_by_updates() {
         swap(&name, &*provider, &server.cx(), server.port).await;
         mass(&name, &*provider, &server.cx(), server.port).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_name_is_ever_gone_while_a_server_loads_zone_files() {
+    let server = Dnsd::with_example(Kind::Knot).await;
+    let mut config = zonefile::Config::new(server.zones());
+    config.reload = server.reload();
+    let files = zonefile::open("test", "dns1", config).unwrap();
+    let cx = crate::world::cx("");
+    let (alias, address) = (resources(&*files, &swaps(true)), resources(&*files, &swaps(false)));
+    // The server has a file when its serial has moved; nobody waits for that but this test.
+    let loaded = async |before: &Version| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let now = server.provider().versions(&server.cx(), &[scope(ZONE)]).await.unwrap();
+            match now.into_values().next() {
+                Some(version) if version != *before => return version,
+                _ => assert!(Instant::now() < deadline, "the file was not loaded"),
+            }
+        }
+    };
+    let empty = loaded(&Version::Unknown).await;
+    converge(&*files, &cx, ZONE, &alias, &[]).await;
+    let mut version = loaded(&empty).await;
+    let ids = |kind: &str| (0..20).map(|i| format!("swap-{i}.example.com./{kind}")).collect::<Vec<_>>();
+    let (aliases, addresses) = (ids("CNAME"), ids("A"));
+    let probe = Probe::start(server.port, (0..20).map(|i| format!("swap-{i}.example.com")).collect());
+    for turn in 0..10 {
+        let (wanted, gone) = if turn % 2 == 0 { (&address, &aliases) } else { (&alias, &addresses) };
+        converge(&*files, &cx, ZONE, wanted, &gone.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        version = loaded(&version).await;
+    }
+    probe.heard_only_data("Knot with zone files", 20);
 }
