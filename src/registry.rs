@@ -389,5 +389,9 @@ mod tests {
         refuse("type: host", "field `paths` is missing");
         refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
         refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
+        refuse(
+            "type: host, paths: [/etc], bus: 'tcp:host=x'",
+            "neither `system` nor the address of a socket",
+        );
     }
 }

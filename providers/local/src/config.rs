@@ -17,6 +17,9 @@ pub struct Config {
     pub root: PathBuf,
     /// Directories below which files may be managed, and nowhere else.
     pub paths: Vec<String>,
+    /// The bus of the service manager: `system`, or an address such as `unix:path=/run/dbus/system_bus_socket`. Without it
+    /// no units are managed.
+    pub bus: Option<String>,
     /// Where a file is copied to before what somebody else wrote in it is replaced or deleted.
     /// Default: `originals/ENTRY` in the state directory.
     pub originals: Option<PathBuf>,
@@ -44,6 +47,7 @@ impl Config {
         Config {
             root: root.into(),
             paths: paths.iter().map(|path| (*path).into()).collect(),
+            bus: None,
             originals: None,
             timeout: default_timeout(),
             commands: None,
@@ -78,10 +82,24 @@ impl Config {
                 );
             }
         }
+        if self.bus.as_deref().is_some_and(|bus| bus != "system" && !bus.starts_with("unix:")) {
+            return problem(
+                "bus of a host entry is neither `system` nor the address of a socket".into(),
+                "write bus: system, or bus: \"unix:path=/run/dbus/system_bus_socket\"",
+            );
+        }
         if self.originals.as_ref().is_some_and(|path| !path.is_absolute()) {
             return problem("originals of a host entry is no absolute path".into(), "write it from /");
         }
         Ok(())
+    }
+
+    /// The address of the bus, if there is one.
+    pub(crate) fn bus_address(&self) -> Option<String> {
+        match self.bus.as_deref()? {
+            "system" => Some("unix:path=/run/dbus/system_bus_socket".into()),
+            address => Some(address.into()),
+        }
     }
 
     /// True when files may be managed at `path`: strictly below one of the directories.

@@ -7,6 +7,7 @@
 use crate::{
     block,
     hands::{Account, Hands, Meta, Seen, Watched, What},
+    normalize::FILES,
     path::FilePath,
     state::{self, Access, Block, Content, Directory, File, Refusal, Shape},
 };
@@ -61,7 +62,7 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     let purged = purged(&targets);
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
-        hands.watch(&watched(&targets, &purged)).await?;
+        hands.watch(FILES, watched(&targets, &purged)).await?;
     }
     let mut resources = Vec::new();
     for stray in strays(hands, &targets, &purged).await? {

@@ -187,9 +187,8 @@ impl Hands for Here {
         self.blocking(move |me| me.take_away(&request)).await?
     }
 
-    async fn watch(&self, watched: &Watched) -> Result<(), Error> {
-        let watched = watched.clone();
-        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, &watched)).await
+    async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
+        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, scope, watched)).await
     }
 
     fn changes(&self) -> BoxStream<'static, Vec<Change>> {
