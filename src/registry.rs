@@ -124,6 +124,11 @@ fn host(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec
     let config = reconciled_local::Config {
         timeout: entry.timeout,
         commands: Some(config.commands.clone()),
+        reserved: [config.state_dir.as_path(), Path::new(&*entry.file.path)]
+            .into_iter()
+            .filter(|path| path.is_absolute())
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect(),
         originals: Some(decoded.originals.clone().unwrap_or_else(originals)),
         ..decoded
     };
@@ -460,5 +465,9 @@ mod tests {
         refuse("type: host", "field `paths` is missing");
         refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
         refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
+        refuse(
+            "type: host, paths: [/etc], bus: 'tcp:host=x'",
+            "neither `system` nor the address of a socket",
+        );
     }
 }

@@ -32,10 +32,29 @@ pub(super) fn read(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) 
             error(format!("command `{name}` begins with `{program}`, which is no program"), hint);
         }
         for argument in &argv[1..] {
+            if argument.contains("{file}") && argument.contains(char::is_whitespace) {
+                let hint = "a path in a line for a shell would be run: write [sh, -c, 'nginx -t -c \"$1\"', check, \"{file}\"]";
+                error(
+                    format!("command `{name}` fills `{{file}}` into `{argument}`, which is a line of words"),
+                    hint,
+                );
+            }
             let blank = argument.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
             if let Some((blank, _)) = blank.filter(|(blank, _)| !BLANKS.contains(blank)) {
                 error(format!("command `{name}` has `{{{blank}}}`, which nothing fills in"), "write {file}");
             }
+        }
+    }
+    let shells = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
+    for (name, argv) in &table {
+        let program = argv.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
+        let lines = argv.windows(2).filter(|pair| pair[0].starts_with('-') && pair[0].ends_with('c'));
+        if shells.contains(&program) && lines.into_iter().any(|pair| pair[1].contains("{file}")) {
+            let span = node.entry(name).map_or(node.span, |(_, value)| value.span);
+            let text = format!("command `{name}` has a shell run what `{{file}}` fills in");
+            let hint =
+                "write it as an argument of its own: [sh, -c, 'nginx -t -c \"$1\"', check, \"{file}\"]";
+            problems.push(Problem::error(text).at(file, span).hint(hint));
         }
     }
     table.into_iter().map(|(name, argv)| (name.into(), argv)).collect()

@@ -12,6 +12,10 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 /// How long hints are gathered after the first one: an editor that saves a file makes several.
 const MOMENT: Duration = Duration::from_millis(20);
 
+/// At least so much lies between the looks that hints lead to: a service that fails and is started again all the time
+/// makes many.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Follows the hints of one entry until they end or the instance stops.
 pub(super) async fn watch(instance: Arc<Instance>, observer: Arc<dyn Observer>) {
     let cx = &instance.session.surveyor.cx;
@@ -34,9 +38,16 @@ pub(super) async fn watch(instance: Arc<Instance>, observer: Arc<dyn Observer>) 
                 else => break,
             }
         }
-        for (scope, focus) in told {
+        let standing = instance.scheduler.standing();
+        // A scope of which nothing is declared or tracked is nobody's.
+        for (scope, focus) in told.into_iter().filter(|(scope, _)| standing.contains_key(scope)) {
             tracing::debug!(%scope, "remote tells of a change");
             instance.scheduler.wake([scope], Priority::Hint, focus);
+        }
+        // Hints that come meanwhile wait with whoever makes them.
+        tokio::select! {
+            () = cx.stop.wished() => return,
+            () = cx.clock.sleep(PAUSE) => {}
         }
     }
 }

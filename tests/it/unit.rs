@@ -346,6 +346,56 @@ fn a_host_s_own_daemon_takes_the_place_of_the_other_and_keeps_its_state() {
     assert!(machine.is_active());
 }
 
+/// Configuration of a host that manages its own files and units.
+const HOST: &str = "  - {name: host, type: host, bus: system, paths: [/etc]}";
+
+/// A manifest of a unit that sleeps so long.
+fn sleeper(name: &str, program: &str) -> String {
+    format!(
+        "apiVersion: systemd/v1\nkind: Unit\nmetadata: {{name: {name}}}\nspec:\n  enabled: true\n  state: running\n  \
+         content: |\n    [Service]\n    ExecStart={program} 1d\n    [Install]\n    WantedBy=basic.target\n---\n"
+    )
+}
+
+#[test]
+fn a_host_s_own_daemon_keeps_files_and_units_and_hears_when_they_change() {
+    let Some(machine) = Machine::with_unit() else { return };
+    machine.config(HOST);
+    let file = "apiVersion: local/v1\nkind: File\nmetadata: {name: x}\nspec: {path: /etc/x, content: x, owner: daemon, mode: \"2640\"}\n---\n";
+    machine.env.push("all.yaml", &format!("{file}{}", sleeper("sleeper.service", "/bin/sleep")));
+    machine.run(&["systemctl", "start", "reconciled-host.service"]);
+    let log = || {
+        let output = machine.command(&["journalctl", "-u", "reconciled-host", "-o", "cat", "--no-pager"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(machine.run(&["stat", "-c", "%U %a", "/etc/x"]), "daemon 2640\n", "{}", log());
+    let is = |property: &str| {
+        machine.run(&["systemctl", "show", "sleeper", "--value", "-p", property]).trim().to_owned()
+    };
+    assert_eq!((is("ActiveState"), is("UnitFileState")), ("active".into(), "enabled".into()), "{}", log());
+
+    // Nothing but what the machine tells can be in time: the next look by the clock is ten minutes away.
+    let pid = is("MainPID");
+    machine.run(&["systemctl", "kill", "-s", "KILL", "sleeper"]);
+    wait_for("it runs again", || is("ActiveState") == "active" && is("MainPID") != pid);
+    machine.run(&["systemctl", "disable", "sleeper"]);
+    wait_for("it is enabled again", || is("UnitFileState") == "enabled");
+    machine.run(&["rm", "/etc/systemd/system/sleeper.service"]);
+    wait_for("it is back", || machine.path("/etc/systemd/system/sleeper.service").exists());
+    machine.write("/etc/x", "by hand");
+    wait_for("it is put back", || fs::read_to_string(machine.path("/etc/x")).unwrap() == "x");
+
+    // A program that is not there is found before anything is written.
+    machine.env.push("all.yaml", &format!("{file}{}", sleeper("sleeper.service", "/no/such/program")));
+    let output = machine.command(&["reconciled", "sync", "--wait", "--timeout", "30s"]);
+    assert_eq!(output.status.code(), Some(3), "{}", log());
+    let status = machine.command(&["reconciled", "status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("systemd-analyze verify") && status.contains("/no/such/program"), "{status}");
+    assert_eq!(is("ActiveState"), "active", "what runs is left alone");
+    machine.run(&["systemctl", "stop", "reconciled-host.service"]);
+}
+
 #[test]
 fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
     let Some(machine) = Machine::bare() else { return };

@@ -17,9 +17,16 @@ pub struct Config {
     pub root: PathBuf,
     /// Directories below which files may be managed, and nowhere else.
     pub paths: Vec<String>,
+    /// The bus of the service manager: `system`, or an address such as `unix:path=/run/dbus/system_bus_socket`. Without it
+    /// no units are managed.
+    pub bus: Option<String>,
     /// Where a file is copied to before what somebody else wrote in it is replaced or deleted.
     /// Default: `originals/ENTRY` in the state directory.
     pub originals: Option<PathBuf>,
+    /// What no manifest may touch: the state and the configuration of this program; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub reserved: Vec<String>,
     /// How long a command may take; handed over apart.
     #[serde(skip, default = "default_timeout")]
     #[schemars(skip)]
@@ -44,7 +51,9 @@ impl Config {
         Config {
             root: root.into(),
             paths: paths.iter().map(|path| (*path).into()).collect(),
+            bus: None,
             originals: None,
+            reserved: Vec::new(),
             timeout: default_timeout(),
             commands: None,
         }
@@ -78,15 +87,34 @@ impl Config {
                 );
             }
         }
+        if self.bus.as_deref().is_some_and(|bus| bus != "system" && !bus.starts_with("unix:")) {
+            return problem(
+                "bus of a host entry is neither `system` nor the address of a socket".into(),
+                "write bus: system, or bus: \"unix:path=/run/dbus/system_bus_socket\"",
+            );
+        }
         if self.originals.as_ref().is_some_and(|path| !path.is_absolute()) {
             return problem("originals of a host entry is no absolute path".into(), "write it from /");
         }
         Ok(())
     }
 
+    /// The address of the bus, if there is one.
+    pub(crate) fn bus_address(&self) -> Option<String> {
+        match self.bus.as_deref()? {
+            "system" => Some("unix:path=/run/dbus/system_bus_socket".into()),
+            address => Some(address.into()),
+        }
+    }
+
     /// True when files may be managed at `path`: strictly below one of the directories.
     pub(crate) fn allows(&self, path: &FilePath) -> bool {
-        self.paths.iter().any(|allowed| path.below(allowed).is_some())
+        self.paths.iter().any(|allowed| path.below(allowed).is_some()) && !self.is_reserved(path)
+    }
+
+    /// True for what is this program's own: whoever writes there decides what it may do.
+    pub(crate) fn is_reserved(&self, path: &FilePath) -> bool {
+        self.reserved.iter().any(|own| path.as_str() == own || path.below(own).is_some())
     }
 }
 

@@ -3,6 +3,8 @@
 use reconciled_provider::{At, Kind, Kinds, yaml::TextOr};
 use serde::Deserialize;
 
+use crate::systemd::{self, UnitSpec};
+
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "local/v1";
 /// Value of `kind` of a file, a symbolic link, or a block in a file.
@@ -19,6 +21,7 @@ pub fn kinds() -> Kinds {
             "A file of a host, a symbolic link, or a block of lines in a file",
         ),
         Kind::of::<DirectorySpec>(&[API_VERSION], DIRECTORY, "A directory of a host"),
+        Kind::of::<UnitSpec>(&[systemd::API_VERSION], systemd::UNIT, "A unit of systemd on a host"),
     ])
 }
 

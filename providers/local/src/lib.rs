@@ -1,4 +1,4 @@
-//! Hosts: the kinds `File` and `Directory`, kept as declared on the machine the daemon runs on.
+//! Hosts: the kinds `File`, `Directory` and `Unit`, kept as declared on the machine the daemon runs on.
 //!
 //! What is observed and what is declared meet in [`state`] as canonical bytes; everything that touches the machine
 //! goes through [`hands`], in small steps with a precondition, so that another process may have the rights for it.
@@ -6,7 +6,7 @@
 //!
 //! Code map: [`kind`] are the specs, [`path`] what may be named, [`normalize`](mod@normalize) manifests to resources,
 //! `observe`, `compare` and `apply` the three steps of a pass, [`block`] parts of shared files, [`export`](mod@export)
-//! the way back to manifests, `provider` puts them together.
+//! the way back to manifests, [`systemd`] are the units, `provider` puts it together.
 
 mod apply;
 pub mod block;
@@ -20,6 +20,7 @@ mod observe;
 pub mod path;
 mod provider;
 pub mod state;
+pub mod systemd;
 
 pub use config::Config;
 pub use provider::{INFO, open, sample, with_hands};

@@ -6,6 +6,7 @@ use crate::{
     kind::{API_VERSION, DIRECTORY, DirectorySpec, FILE, FileSpec},
     path::FilePath,
     state::{Access, Block, Content, Directory, File, Shape, block_id},
+    systemd,
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -151,7 +152,16 @@ impl Reader<'_> {
         let spec = spec?;
         let path = self.path(&spec.path);
         let access = self.access(&spec.owner, &spec.group, &spec.mode, 0o755);
-        Some((path?, Directory { access: access?, purge: spec.purge }))
+        let path = path?;
+        // Unit files and the links that enable them are declared as units, which this scope knows nothing of.
+        let has_units =
+            path.as_str() == systemd::DIRECTORY || systemd::DIRECTORY.starts_with(&format!("{path}/"));
+        if spec.purge && has_units {
+            let message = format!("{path} cannot be purged: units and the links of systemd are in it");
+            self.refuse(spec.path.span, message, "purge a directory that is yours alone");
+            return None;
+        }
+        Some((path, Directory { access: access?, purge: spec.purge }))
     }
 
     /// Two ways to say what a path is cannot stand side by side.
@@ -181,6 +191,11 @@ impl Reader<'_> {
                 return None;
             }
         };
+        if self.config.is_reserved(&path) {
+            let message = format!("`{path}` is the state or the configuration of reconciled itself");
+            self.refuse(text.span, message, "it is managed on the host, and never by what a repository says");
+            return None;
+        }
         if !self.config.allows(&path) {
             let allowed = self.config.paths.join(", ");
             let message =

@@ -7,6 +7,7 @@
 use crate::{
     block,
     hands::{Account, Hands, Meta, Seen, Watched, What},
+    normalize::FILES,
     path::FilePath,
     state::{self, Access, Block, Content, Directory, File, Refusal, Shape},
 };
@@ -61,10 +62,11 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     let purged = purged(&targets);
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
-        hands.watch(&watched(&targets, &purged)).await?;
+        hands.watch(FILES, watched(&targets, &purged)).await?;
     }
     let mut resources = Vec::new();
-    for stray in strays(hands, &targets, &purged).await? {
+    let (strays, unlisted) = strays(hands, &targets, &purged).await;
+    for stray in strays {
         let id: ResourceId = stray.path.as_str().into();
         if want.focus.covers(&id) {
             resources.extend(observed(cx, &target(&id), &stray));
@@ -79,7 +81,11 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
         }
     }
     let list: Vec<FilePath> = paths.keys().cloned().collect();
-    for seen in hands.look(&list).await? {
+    for mut seen in hands.look(&list).await? {
+        if let Some(error) = unlisted.get(&seen.path) {
+            let Error { kind, message, hint, .. } = error.clone();
+            seen.what = What::Refused(Refusal { kind, message: message.into(), hint: hint.map(Into::into) });
+        }
         let of_path = paths.get(&seen.path).into_iter().flatten();
         resources.extend(of_path.filter_map(|target| observed(cx, target, &seen)));
     }
@@ -102,14 +108,16 @@ fn watched(targets: &BTreeMap<ResourceId, Target<'_>>, purged: &BTreeSet<FilePat
     Watched { paths: paths.collect(), directories: purged.clone() }
 }
 
-/// What is in purged directories and is neither declared nor tracked, nor the way to something that is.
+/// What is in purged directories and is neither declared nor tracked, nor the way to something that is; and why one
+/// cannot be listed, which is no matter of the others.
 async fn strays(
     hands: &dyn Hands,
     targets: &BTreeMap<ResourceId, Target<'_>>,
     purged: &BTreeSet<FilePath>,
-) -> Result<Vec<Seen>, Error> {
+) -> (Vec<Seen>, BTreeMap<FilePath, Error>) {
+    let (mut strays, mut unlisted) = (BTreeMap::new(), BTreeMap::new());
     if purged.is_empty() {
-        return Ok(Vec::new());
+        return (Vec::new(), unlisted);
     }
     let mut known: BTreeSet<FilePath> = BTreeSet::new();
     for target in targets.values() {
@@ -119,13 +127,18 @@ async fn strays(
             known.insert(path);
         }
     }
-    let mut strays: BTreeMap<FilePath, Seen> = BTreeMap::new();
     for directory in purged {
-        let listed = hands.list(directory).await?;
-        let unknown = listed.into_iter().filter(|seen| !known.contains(&seen.path));
-        strays.extend(unknown.map(|seen| (seen.path.clone(), seen)));
+        match hands.list(directory).await {
+            Ok(listed) => {
+                let unknown = listed.into_iter().filter(|seen| !known.contains(&seen.path));
+                strays.extend(unknown.map(|seen| (seen.path.clone(), seen)));
+            }
+            Err(error) => {
+                unlisted.insert(directory.clone(), error);
+            }
+        }
     }
-    Ok(strays.into_values().collect())
+    (strays.into_values().collect(), unlisted)
 }
 
 /// What was seen at a path, as the resource that is asked for; none where there is none.
@@ -236,7 +249,7 @@ impl Form<'_> {
         };
         let inner = match block::find(content, name) {
             Ok(None) => return None,
-            Ok(Some(found)) => &content[found.inner],
+            Ok(Some(found)) => self.without_added_line_end(&content[found.inner]),
             Err(line) => return Some((Shape::Refused(broken_block(&seen.path, name, line)), None)),
         };
         let comment = match self.desired {
@@ -245,6 +258,15 @@ impl Form<'_> {
         };
         let block = Block { comment, validate: None, content: self.content(inner) };
         Some((Shape::Block(block), Some(inner.to_vec())))
+    }
+
+    /// What is in a block, without the line end that was added to a secret: nobody could know that it needs one.
+    fn without_added_line_end<'c>(&self, inner: &'c [u8]) -> &'c [u8] {
+        let Some(Content::Secret { mark, .. }) = self.desired.and_then(content) else { return inner };
+        match inner.strip_suffix(b"\n") {
+            Some(stripped) if *mark != self.cx.secrets.mark(inner).0 => stripped,
+            _ => inner,
+        }
     }
 
     /// Content in the declared form where it is as declared; else in clear or as a mark.

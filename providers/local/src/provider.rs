@@ -3,16 +3,18 @@
 use crate::{
     Config, apply, compare,
     export::export,
-    hands::{Change, Hands, Here},
+    hands::{Bus, Change, Hands, Here, Manager},
     kind,
     normalize::{self, FILES},
     observe::{self, Target},
     path::FilePath,
     state::{self, Shape},
+    systemd::{self, SYSTEMD},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_core::stream::{BoxStream, Stream};
+use futures_core::stream::BoxStream;
+use futures_util::stream::{self, StreamExt};
 use reconciled_provider::{
     Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Focus, Found, GuardDomain, Health, Hint,
     Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized, Observation,
@@ -21,16 +23,14 @@ use reconciled_provider::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "host",
-    static_kinds: &[kind::FILE, kind::DIRECTORY],
+    static_kinds: &[kind::FILE, kind::DIRECTORY, systemd::UNIT],
     guard: GuardDomain::Provider,
     fencing: Fencing::None,
     identity: Identity::Deterministic,
@@ -48,7 +48,14 @@ pub const INFO: ProviderInfo = ProviderInfo {
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let config = Arc::new(config);
-    with_hands(entry, config.clone(), Arc::new(Here::new(config)))
+    // Unit files are below a directory of their own, which `paths` need not name.
+    let mut reach = Config::clone(&config);
+    let manager = config.bus_address().map(|address| {
+        reach.paths.push(systemd::DIRECTORY.into());
+        let is_here = config.root.as_os_str() == "/";
+        Arc::new(Bus::new(&address, is_here)) as Arc<dyn Manager>
+    });
+    with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)
 }
 
 /// Prepares an entry whose work other hands do.
@@ -58,16 +65,17 @@ pub fn with_hands(
     entry: &str,
     config: Arc<Config>,
     hands: Arc<dyn Hands>,
+    manager: Option<Arc<dyn Manager>>,
 ) -> Result<Arc<dyn Provider>, Error> {
     config.validate()?;
-    Ok(Arc::new(Host { entry: entry.into(), config, hands, kinds: Arc::new(kind::kinds()) }))
+    Ok(Arc::new(Host { entry: entry.into(), config, hands, manager, kinds: Arc::new(kind::kinds()) }))
 }
 
 /// An entry that normalizes whatever could be right on some host, for checking manifests where nothing is configured.
 pub fn sample(entry: &str) -> Arc<dyn Observer> {
     let config = Arc::new(Config::anywhere());
     let hands = Arc::new(Here::new(config.clone()));
-    Arc::new(Host { entry: entry.into(), config, hands, kinds: Arc::new(kind::kinds()) })
+    Arc::new(Host { entry: entry.into(), config, hands, manager: None, kinds: Arc::new(kind::kinds()) })
 }
 
 #[derive(Debug)]
@@ -75,7 +83,17 @@ struct Host {
     entry: Arc<str>,
     config: Arc<Config>,
     hands: Arc<dyn Hands>,
+    manager: Option<Arc<dyn Manager>>,
     kinds: Arc<Kinds>,
+}
+
+impl Host {
+    fn manager(&self) -> Result<&dyn Manager, Error> {
+        self.manager.as_deref().ok_or_else(|| {
+            Error::unsupported(format!("provider `{}` manages no units: it has no `bus`", self.entry))
+                .hint("in the host configuration, write bus: system for this entry")
+        })
+    }
 }
 
 #[async_trait]
@@ -89,11 +107,14 @@ impl Observer for Host {
     }
 
     fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
-        normalize::normalize(&self.config, manifest, inputs)
+        match &*manifest.api_version {
+            systemd::API_VERSION => systemd::normalize(&self.config, manifest, inputs),
+            _ => normalize::normalize(&self.config, manifest, inputs),
+        }
     }
 
-    fn lint(&self, _: &Scope, declared: &[Linted<'_>], _: bool) -> Vec<Finding> {
-        lint(declared)
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], _: bool) -> Vec<Finding> {
+        if &*scope.name == FILES { lint(declared) } else { Vec::new() }
     }
 
     async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
@@ -101,14 +122,23 @@ impl Observer for Host {
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
-        observe::observe(&*self.hands, cx, want).await
+        match &*want.scope.name {
+            SYSTEMD => systemd::observe(&*self.hands, self.manager()?, cx, want).await,
+            _ => observe::observe(&*self.hands, cx, want).await,
+        }
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
-        compare::compare(desired, observed)
+        match &*desired.scope.name {
+            SYSTEMD => systemd::compare(desired, observed),
+            _ => compare::compare(desired, observed),
+        }
     }
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        if &*want.scope.name == SYSTEMD {
+            return systemd::diff(self.manager()?, want, seen).await;
+        }
         let mut deltas = diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen);
         for desired in want.desired {
             let Some(observed) = seen.get(&desired.id) else { continue };
@@ -126,13 +156,22 @@ impl Observer for Host {
         (!is_purged).then_some(LeftAlone::Custom)
     }
 
-    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        Ok(Vec::new())
+    fn tells_health(&self) -> bool {
+        true
+    }
+
+    async fn health(&self, _: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        match &*want.scope.name {
+            SYSTEMD => systemd::health(self.manager()?, want).await,
+            // A file that is as declared is well.
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let scope = Scope::new(self.entry.clone(), FILES);
         let found = match query {
+            SYSTEMD => return Err(Error::unsupported("units cannot be imported yet")),
             FILES => self.hands.list_all().await?,
             path => {
                 let path = FilePath::parse(path).map_err(|why| {
@@ -171,7 +210,11 @@ impl Observer for Host {
     }
 
     fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
-        Shape::decode(bytes).map(|shape| shape.show()).unwrap_or_default()
+        // Units are JSON, and no shape of a file begins with a brace.
+        match bytes.first() {
+            Some(b'{') => systemd::show(bytes),
+            _ => Shape::decode(bytes).map(|shape| shape.show()).unwrap_or_default(),
+        }
     }
 
     fn place(&self, claim: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
@@ -190,39 +233,48 @@ impl Observer for Host {
     }
 
     fn hints(&self) -> BoxStream<'static, Hint> {
-        Box::pin(Hints { scope: Scope::new(self.entry.clone(), FILES), changes: self.hands.changes() })
+        let entry = self.entry.clone();
+        let files = self.hands.changes().flat_map(move |changes| stream::iter(hints_of(&entry, &changes)));
+        let Some(manager) = &self.manager else { return Box::pin(files) };
+        let scope = Scope::new(self.entry.clone(), SYSTEMD);
+        let units = manager.changes().map(move |name| Hint {
+            scope: scope.clone(),
+            focus: name.map_or(Focus::All, |name| Focus::Only([ResourceId::from(name)].into())),
+        });
+        Box::pin(stream::select(files, units))
     }
 }
 
 #[async_trait]
 impl Provider for Host {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-        apply::apply(&*self.hands, cx, batch, journal).await
+        match &*batch.scope.name {
+            SYSTEMD => systemd::apply(&*self.hands, self.manager()?, cx, batch, journal).await,
+            _ => apply::apply(&*self.hands, cx, batch, journal).await,
+        }
     }
 }
 
-/// Changes of files as hints for their scope.
-struct Hints {
-    scope: Scope,
-    changes: BoxStream<'static, Vec<Change>>,
-}
-
-impl Stream for Hints {
-    type Item = Hint;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
-        let changes = ready!(self.changes.as_mut().poll_next(cx));
-        let focus = |change: &Change| match change {
+/// Where to look again after a change of files: those of units are about the unit.
+fn hints_of(entry: &Arc<str>, changes: &[Change]) -> Vec<Hint> {
+    let (files, units) = (Scope::new(entry.clone(), FILES), Scope::new(entry.clone(), SYSTEMD));
+    let only = |id: ResourceId| Focus::Only([id].into());
+    changes
+        .iter()
+        .flat_map(|change| match change {
+            Change::Anywhere => {
+                let all = |scope: &Scope| Hint { scope: scope.clone(), focus: Focus::All };
+                vec![all(&files), all(&units)]
+            }
             // Which blocks a file has is known to who looks: a focus on the path means the file as a whole.
-            Change::At(path) => Focus::Only([ResourceId::from(path.as_str())].into()),
-            Change::Anywhere => Focus::All,
-        };
-        let focus = changes.map(|changes| {
-            let nothing = Focus::Only([].into());
-            changes.iter().map(focus).fold(nothing, |all, one| all.union(&one))
-        });
-        Poll::Ready(focus.map(|focus| Hint { scope: self.scope.clone(), focus }))
-    }
+            Change::At(path) => {
+                let unit = systemd::unit_at(path);
+                let unit = unit.map(|id| Hint { scope: units.clone(), focus: only(id) });
+                let file = Hint { scope: files.clone(), focus: only(path.as_str().into()) };
+                std::iter::once(file).chain(unit).collect()
+            }
+        })
+        .collect()
 }
 
 /// What can never be: something as a whole and a block of it, or something below what is no directory.

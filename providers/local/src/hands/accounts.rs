@@ -3,9 +3,10 @@
 //! They are read as text, so that they may be those of another root, and because the C library's answer may come over a
 //! network. An account that is elsewhere is declared by its number.
 
-use super::Account;
+use super::{Account, LARGEST};
 use reconciled_provider::Error;
-use std::{fs, path::Path, sync::Arc};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat2};
+use std::{fs::File, io::Read, path::Path, sync::Arc};
 
 /// The names of one machine.
 #[derive(Debug, Default)]
@@ -17,8 +18,7 @@ pub(super) struct Accounts {
 impl Accounts {
     /// Reads the lists below `root`. What is not there has no names.
     pub(super) fn read(root: &Path) -> Accounts {
-        let list =
-            |name: &str| fs::read_to_string(root.join(name)).map(|text| parse(&text)).unwrap_or_default();
+        let list = |name: &str| open(root, name).map(|file| parse(&content(file))).unwrap_or_default();
         Accounts { users: list("etc/passwd"), groups: list("etc/group") }
     }
 
@@ -39,6 +39,24 @@ impl Accounts {
     pub(super) fn group_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
         number(&self.groups, declared, "group", "groupadd")
     }
+}
+
+/// Opens a regular file below `root`: links of another root lead nowhere else, and a pipe keeps nobody waiting.
+fn open(root: &Path, name: &str) -> Option<File> {
+    let root =
+        rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat2(&root, name, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode);
+    (kind == FileType::RegularFile).then(|| File::from(file))
+}
+
+/// The text of a list. Comments in it may be in any encoding.
+fn content(file: File) -> String {
+    let mut octets = Vec::new();
+    // What was read before an error counts.
+    let _ = file.take(LARGEST).read_to_end(&mut octets);
+    String::from_utf8_lossy(&octets).into_owned()
 }
 
 /// `NAME:x:NUMBER:…` in each line; what is no such line is left out.

@@ -26,10 +26,23 @@ pub(super) fn parent(root: &Path, allowed: &[String], path: &FilePath) -> Result
     let below = rest.rsplit_once('/').map_or("", |(directories, _)| directories);
     let refused = |errno| refusal("go to", path, errno);
     let root = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(refused)?;
-    // The allowed directory is the host's word, and may itself be reached through links.
-    let base = base.trim_start_matches('/');
-    let base = match openat2(&root, base, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT) {
+    // Whoever may write somewhere on the way to it could lead it elsewhere by a link.
+    let name = base.trim_start_matches('/');
+    let way = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+    let base = match openat2(&root, name, DIRECTORY, Mode::empty(), way) {
         Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => {
+            return Err(Refusal {
+                kind: ErrorKind::PermissionDenied,
+                message: format!(
+                    "go to {path}: a symbolic link is on the way to {base}, and none is followed"
+                ),
+                hint: Some(
+                    "write what the link leads to under `paths` of the provider entry, and in the manifest"
+                        .into(),
+                ),
+            });
+        }
         base => base.map_err(refused)?,
     };
     if below.is_empty() {
@@ -44,6 +57,11 @@ pub(super) fn parent(root: &Path, allowed: &[String], path: &FilePath) -> Result
 /// Opens a directory below another one, through no link.
 pub(super) fn directory(base: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     openat2(base, name, DIRECTORY, Mode::empty(), STRICT)
+}
+
+/// Opens a directory in another one, on the same file system.
+pub(super) fn on_this_mount(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat2(parent, name, DIRECTORY, Mode::empty(), STRICT.union(ResolveFlags::NO_XDEV))
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,7 +1,8 @@
-//! Running a command of the host configuration on a file: an argument list without a shell, bounded in time and output.
+//! Running a command of the host configuration on a file: an argument list without a shell, bounded in time.
 
 use crate::path::FilePath;
 use reconciled_provider::Error;
+use rustix::process::{Pid, Signal};
 use std::{path::Path, process::Stdio, time::Duration};
 
 /// Characters of a command's output that are shown.
@@ -34,9 +35,15 @@ pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath
         .env_clear()
         .env("PATH", PATH)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that what it starts can be ended with it.
+        .process_group(0)
         .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(command.limit, child).await {
+        .spawn();
+    let group = child.as_ref().ok().and_then(|child| Pid::from_raw(i32::try_from(child.id()?).ok()?));
+    let ended = async { child?.wait_with_output().await };
+    let output = match tokio::time::timeout(command.limit, ended).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) => {
             return Err(Error::unavailable(format!("run `{name}` ({program}) on the new {path}"))
@@ -44,6 +51,9 @@ pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath
                 .caused_by(error));
         }
         Err(_) => {
+            if let Some(group) = group {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            }
             let limit = command.limit.as_secs();
             return Err(Error::unavailable(format!(
                 "`{name}` did not end within {limit} s on the new {path}"

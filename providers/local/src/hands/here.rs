@@ -90,7 +90,12 @@ impl Here {
 
     fn commit(&self, put: &Put, draft: Draft) -> Result<(), Fault> {
         // The race that is left is between this look and the rename.
-        let (now, _) = self.expected(&put.path, put.expect)?;
+        let (now, parent) = self.expected(&put.path, put.expect)?;
+        let which = |directory: &OwnedFd| rustix::fs::fstat(directory).map(|stat| (stat.st_dev, stat.st_ino));
+        if which(&parent).ok() != which(&draft.parent).ok() {
+            // The directory was moved away while the command ran, and another one is in its place.
+            return Err(Fault::NoEffect(replace::moved(&put.path)));
+        }
         if put.keep {
             self.keep(&now)?;
         }
@@ -100,9 +105,13 @@ impl Here {
     fn take_away(&self, remove: &Remove) -> Result<(), Fault> {
         let path = &remove.path;
         let (seen, parent) = self.expected(path, remove.expect)?;
+        if let What::Other(_) = &seen.what {
+            return Err(in_the_way(&seen).into());
+        }
         if remove.keep {
             self.keep(&seen)?;
         }
+        replace::clear(&parent, path);
         let flags = match &seen.what {
             What::Absent => return Ok(()),
             What::Directory { .. } => AtFlags::REMOVEDIR,
@@ -187,9 +196,8 @@ impl Hands for Here {
         self.blocking(move |me| me.take_away(&request)).await?
     }
 
-    async fn watch(&self, watched: &Watched) -> Result<(), Error> {
-        let watched = watched.clone();
-        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, &watched)).await
+    async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
+        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, scope, watched)).await
     }
 
     fn changes(&self) -> BoxStream<'static, Vec<Change>> {
@@ -213,12 +221,19 @@ struct Look<'a> {
     /// Directories, and whether every user may pass them and those above.
     open_to_all: HashMap<String, bool>,
     listed: Vec<Seen>,
+    /// Octets of the files that were listed.
+    content: u64,
 }
+
+/// Octets that listing holds at most: everything in a purged directory is looked at each time.
+const MOST_CONTENT: u64 = 64 << 20;
+/// Levels of directories that are listed.
+const DEEPEST: usize = 64;
 
 impl<'a> Look<'a> {
     fn new(here: &'a Here) -> Look<'a> {
         let accounts = Accounts::read(&here.0.root);
-        Look { here, accounts, open_to_all: HashMap::new(), listed: Vec::new() }
+        Look { here, accounts, open_to_all: HashMap::new(), listed: Vec::new(), content: 0 }
     }
 
     fn at(&mut self, path: &FilePath) -> Seen {
@@ -268,6 +283,11 @@ impl<'a> Look<'a> {
     }
 
     fn descend(&mut self, open: &OwnedFd, directory: &FilePath) -> Result<(), Error> {
+        // Each level holds a descriptor.
+        if directory.as_str().matches('/').count() > DEEPEST {
+            let text = format!("list {directory}: it is deeper than {DEEPEST} directories");
+            return Err(Error::new(ErrorKind::Unsupported, text).hint("name a smaller directory"));
+        }
         let failed = |errno| Error::from(refusal("list", directory, errno));
         let entries = Dir::read_from(open).map_err(failed)?;
         let mut names = Vec::new();
@@ -286,13 +306,27 @@ impl<'a> Look<'a> {
                 return Err(Error::new(ErrorKind::Unsupported, text).hint("name a smaller directory"));
             }
             let seen = self.entry(open, &path);
-            let is_directory = matches!(seen.what, What::Directory { .. });
-            self.listed.push(seen);
-            if is_directory {
-                let inner = beneath::directory(open, path.name());
-                let inner = inner.map_err(|errno| Error::from(refusal("list", &path, errno)))?;
-                self.descend(&inner, &path)?;
+            match &seen.what {
+                // It went between the two looks.
+                What::Absent => continue,
+                What::File { content, .. } => self.content += content.reveal().len() as u64,
+                What::Directory { .. } => match beneath::on_this_mount(open, path.name()) {
+                    Ok(inner) => {
+                        self.listed.push(seen);
+                        self.descend(&inner, &path)?;
+                        continue;
+                    }
+                    // What is mounted there is another matter, and so is whatever goes meanwhile.
+                    Err(Errno::XDEV | Errno::NOENT) => continue,
+                    Err(errno) => return Err(refusal("list", &path, errno).into()),
+                },
+                _ => {}
             }
+            if self.content > MOST_CONTENT {
+                let text = format!("list {directory}: its files hold more than {} MiB", MOST_CONTENT >> 20);
+                return Err(Error::new(ErrorKind::Unsupported, text).hint("name a smaller directory"));
+            }
+            self.listed.push(seen);
         }
         Ok(())
     }
@@ -316,6 +350,9 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
             let stat = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Errno::AGAIN);
+            }
+            if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+                return Err(Errno::FBIG);
             }
             let mut content = Vec::with_capacity(stat.st_size.clamp(0, LARGEST as i64) as usize);
             let read = file.take(LARGEST + 1).read_to_end(&mut content);

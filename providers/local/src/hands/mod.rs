@@ -9,12 +9,14 @@
 
 mod accounts;
 mod beneath;
+mod bus;
 mod command;
 mod here;
 mod originals;
 mod replace;
 mod watch;
 
+pub use bus::{Bus, Job, Link, Manager, UnitState};
 pub use here::Here;
 pub(crate) use here::unknown_command;
 
@@ -231,8 +233,8 @@ pub trait Hands: Send + Sync + fmt::Debug {
     async fn put(&self, put: &Put) -> Result<(), Fault>;
     /// Deletes something; durable when it returns.
     async fn remove(&self, remove: &Remove) -> Result<(), Fault>;
-    /// From now on changes of these are told, and of no others. What cannot be watched is left to the next look.
-    async fn watch(&self, watched: &Watched) -> Result<(), Error>;
+    /// From now on changes of these are told for `scope`, and of no others. What cannot be watched is left to the next look.
+    async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error>;
     /// Changes, from now on; a stream that has ended where nothing can be told. One listener.
     fn changes(&self) -> BoxStream<'static, Vec<Change>>;
 }

@@ -78,8 +78,8 @@ fn set_access(file: impl AsFd, path: &FilePath, (user, group): (Uid, Gid), mode:
 /// Makes the draft of what shall be at a path that stands in `parent`.
 pub(super) fn draft(put: &Put, parent: OwnedFd, accounts: &Accounts) -> Result<Draft, Error> {
     let path = &put.path;
-    let family = format!("{DRAFT}{}", Hash::of(path.as_str().as_bytes()));
-    clear(&parent, &family);
+    clear(&parent, path);
+    let family = family(path);
     let name = format!("{family}.{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let failed = |errno| Error::from(refusal("write the new", path, errno));
     match &put.make {
@@ -112,8 +112,14 @@ pub(super) fn draft(put: &Put, parent: OwnedFd, accounts: &Accounts) -> Result<D
     }
 }
 
-/// Removes drafts that were left behind by a crash.
-fn clear(parent: &OwnedFd, family: &str) {
+/// What the names of all drafts for a path begin with.
+fn family(path: &FilePath) -> String {
+    format!("{DRAFT}{}", Hash::of(path.as_str().as_bytes()))
+}
+
+/// Removes drafts for a path that were left behind by a crash.
+pub(super) fn clear(parent: &OwnedFd, path: &FilePath) {
+    let family = family(path);
     let Ok(mut entries) = Dir::read_from(parent) else { return };
     while let Some(Ok(entry)) = entries.next() {
         if entry.file_name().to_bytes().starts_with(family.as_bytes()) {
@@ -164,6 +170,10 @@ fn in_place(put: &Put, draft: &Draft, accounts: &Accounts) -> Result<(), Fault> 
     let file = opened.map_err(|errno| Error::from(refusal("rewrite", path, errno)))?;
     let owners = owners(accounts, access)?;
     let mut file = File::from(file);
+    // Who may not read the new content may not read it for an instant either.
+    let narrow = rustix::fs::fstat(&file)
+        .and_then(|stat| rustix::fs::fchmod(&file, Mode::from_raw_mode(stat.st_mode & access.mode & 0o777)));
+    narrow.map_err(|errno| Error::from(refusal("rewrite", path, errno)))?;
     let mut rewrite = || {
         file.write_all(content.reveal())?;
         file.set_len(content.reveal().len() as u64)?;

@@ -41,7 +41,7 @@ struct State {
     queue: Option<Arc<OwnedFd>>,
     /// Directories by the number of their watch, as they were called when it was set.
     directories: BTreeMap<i32, String>,
-    wanted: Watched,
+    wanted: BTreeMap<&'static str, Watched>,
 }
 
 impl Watches {
@@ -49,19 +49,25 @@ impl Watches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on these are watched, and no others.
-    pub(super) fn set(&self, root: &Path, allowed: &[String], wanted: &Watched) {
+    /// From now on these are watched for `scope`, and no others.
+    pub(super) fn set(&self, root: &Path, allowed: &[String], scope: &'static str, wanted: Watched) {
+        self.state().wanted.insert(scope, wanted);
+        self.renew(root, allowed);
+    }
+
+    /// Sets the watches that are wanted.
+    fn renew(&self, root: &Path, allowed: &[String]) {
         let mut state = self.state();
-        let Some(queue) = state.queue.clone() else {
-            state.wanted = wanted.clone();
-            return;
-        };
+        let Some(queue) = state.queue.clone() else { return };
+        let wanted: Vec<Watched> = state.wanted.values().cloned().collect();
         let mut directories = BTreeMap::new();
-        let of_paths = wanted.paths.iter().map(|path| (path.clone(), path.parent().to_owned()));
+        let of_paths =
+            wanted.iter().flat_map(|one| &one.paths).map(|path| (path.clone(), path.parent().to_owned()));
         // A directory is opened through a name in it.
         let inside = |directory: &FilePath| Some((directory.join("x")?, directory.as_str().to_owned()));
         let mut opened: BTreeMap<String, FilePath> = BTreeMap::new();
-        for (path, directory) in of_paths.chain(wanted.directories.iter().filter_map(inside)) {
+        let directories_of = wanted.iter().flat_map(|one| &one.directories);
+        for (path, directory) in of_paths.chain(directories_of.filter_map(inside)) {
             opened.entry(directory).or_insert(path);
         }
         for (directory, path) in opened {
@@ -75,7 +81,7 @@ impl Watches {
         for gone in state.directories.keys().filter(|watch| !directories.contains_key(watch)) {
             let _ = inotify::remove_watch(&*queue, *gone);
         }
-        (state.directories, state.wanted) = (directories, wanted.clone());
+        state.directories = directories;
     }
 
     /// What changes from now on; ended at once where the kernel gives no queue.
@@ -89,8 +95,7 @@ impl Watches {
         // A reader of any descriptor that has readiness, in spite of its name.
         let reader = opened.and_then(|queue| Receiver::from_owned_fd_unchecked(queue).ok());
         self.state().queue = own.filter(|_| reader.is_some());
-        let wanted = self.state().wanted.clone();
-        self.set(root, allowed, &wanted);
+        self.renew(root, allowed);
         Box::pin(Changes { reader, watches: self.clone() })
     }
 
@@ -107,9 +112,10 @@ impl Watches {
         }
         let name = std::str::from_utf8(event.name).ok().filter(|name| !name.starts_with(DRAFT))?;
         let path = FilePath::parse(&format!("{directory}/{name}")).ok()?;
-        let is_wanted = state.wanted.paths.contains(&path)
-            || state.wanted.directories.iter().any(|purged| purged.as_str() == directory);
-        is_wanted.then_some(Change::At(path))
+        let is_wanted = |one: &Watched| {
+            one.paths.contains(&path) || one.directories.iter().any(|purged| purged.as_str() == directory)
+        };
+        state.wanted.values().any(is_wanted).then_some(Change::At(path))
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Desk {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) cx: Cx,
+    /// The scope that is looked at.
+    scope: Scope,
     tracked: Mutex<BTreeMap<ResourceId, Tracked>>,
 }
 
@@ -48,7 +50,12 @@ impl Desk {
         let provider = open("host", config).unwrap();
         let secrets = [(SecretRef::Named("key".into()), SECRET.as_bytes().to_vec())];
         let cx = cx_with(TableSecrets(secrets.into()));
-        Desk { dir, provider, cx, tracked: Mutex::default() }
+        Desk { dir, provider, cx, scope: Scope::new("host", "files"), tracked: Mutex::default() }
+    }
+    /// The same desk, for units.
+    pub(crate) fn of_units(mut self) -> Desk {
+        self.scope = Scope::new("host", "systemd");
+        self
     }
 
     /// Where a path of the machine really is.
@@ -95,18 +102,21 @@ impl Desk {
         (resources, problems)
     }
     pub(crate) fn normalize_one(&self, spec: &str) -> Normalized {
-        let (kind, spec) = spec.split_once(" {").map_or(("File", spec.to_owned()), |(kind, rest)| {
-            let is_kind = !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphabetic());
-            if is_kind { (kind, format!("{{{rest}")) } else { ("File", spec.to_owned()) }
-        });
+        let (head, spec) = spec.split_at(spec.find('{').unwrap());
+        let (kind, name) = match head.trim().split_once(' ') {
+            Some((kind, name)) => (kind, name),
+            None if head.trim().is_empty() => ("File", "x"),
+            None => (head.trim(), "x"),
+        };
+        let group = if kind == "Unit" { "systemd" } else { "local" };
         let file = Arc::new(SourceFile::new("file.yaml", spec));
         let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
         let manifest = Manifest {
             index: 0,
-            key: ManifestKey::new("infra", "local", kind, "", "x"),
-            api_version: "local/v1".into(),
+            key: ManifestKey::new("infra", group, kind, "", name),
+            api_version: format!("{group}/v1").into(),
             kind: kind.into(),
-            name: "x".into(),
+            name: name.into(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             providers: None,
@@ -126,17 +136,27 @@ impl Desk {
     }
 
     pub(crate) async fn observe(&self, desired: &[Resource]) -> Observation {
+        self.try_observe(desired).await.unwrap()
+    }
+    pub(crate) async fn try_observe(&self, desired: &[Resource]) -> Result<Observation, Error> {
         let tracked: Vec<Tracked> = self.tracked.lock().unwrap().values().cloned().collect();
-        let scope = Scope::new("host", "files");
+        let scope = self.scope.clone();
         let want = Want { scope: &scope, focus: &Focus::All, desired, tracked: &tracked, claims: &[] };
-        self.provider.observe(&self.cx, &want).await.unwrap()
+        self.provider.observe(&self.cx, &want).await
+    }
+
+    /// How what is declared fares.
+    pub(crate) async fn health(&self, desired: &[Resource]) -> Vec<Health> {
+        let want = Want { scope: &self.scope, focus: &Focus::All, desired, tracked: &[], claims: &[] };
+        let told = self.provider.health(&self.cx, &want).await.unwrap();
+        told.into_iter().map(|(_, health)| health).collect()
     }
 
     /// What is to be done, and what cannot be: the error of each resource.
     pub(crate) async fn plan(&self, desired: &[Resource]) -> (Batch, Vec<String>, Vec<String>) {
         let seen = self.observe(desired).await;
         let rows = self.tracked.lock().unwrap().clone();
-        let scope = Scope::new("host", "files");
+        let scope = self.scope.clone();
         let want = Want { scope: &scope, focus: &Focus::All, desired, tracked: &[], claims: &[] };
         let deltas = self.provider.diff(&self.cx, &want, &seen).await.unwrap();
         let (mut ops, mut errors, mut fields) = (Vec::new(), Vec::new(), Vec::new());

@@ -7,3 +7,4 @@ mod desk;
 mod faults;
 mod files;
 mod manifests;
+mod units;

@@ -35,6 +35,8 @@ fn a_manifest_that_means_nothing_is_refused_with_what_to_write() {
     refuse("{path: /etc/x, content: a, comment: \"//\"}", "for a block");
     refuse("{path: /etc/x, from: nope}", "no file `nope`");
     refuse("{path: /etc/x, content: {secret: nope}}", "no secret");
+    refuse("Directory {path: /etc/systemd/system, purge: true}", "cannot be purged");
+    refuse("Directory {path: /etc/systemd, purge: true}", "cannot be purged");
 }
 
 #[test]

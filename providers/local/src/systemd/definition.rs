@@ -1,0 +1,94 @@
+//! Unit files as systemd means them: which change needs the unit to run anew.
+//!
+//! Two files mean the same when they have the same settings, whatever their comments, their order of sections, and what is
+//! only for people (`Description=`) or for enabling (`[Install]`).
+
+use reconciled_provider::Hash;
+use std::collections::BTreeMap;
+
+/// A hash of what fragment and drop-ins, in this order, make a running unit be.
+pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String {
+    let mut settings: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for file in files {
+        let mut section = String::new();
+        for line in logical_lines(file) {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name.to_owned();
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let (key, value) = (key.trim(), value.trim());
+            let is_for_people = section == "Unit" && matches!(key, "Description" | "Documentation");
+            if section == "Install" || section.starts_with("X-") || key.starts_with("X-") || is_for_people {
+                continue;
+            }
+            let values = settings.entry((section.clone(), key.to_owned())).or_default();
+            match value {
+                // An empty value takes back what was said before.
+                "" => values.clear(),
+                value => values.push(value.to_owned()),
+            }
+        }
+    }
+    settings.retain(|_, values| !values.is_empty());
+    Hash::of(format!("{settings:?}").as_bytes()).to_string()
+}
+
+/// Lines without comments, with those that end in a backslash joined to the next one.
+fn logical_lines(text: &str) -> Vec<String> {
+    let (mut lines, mut open) = (Vec::new(), String::new());
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        match line.strip_suffix('\\') {
+            Some(part) => {
+                open.push_str(part);
+                open.push(' ');
+            }
+            None => {
+                open.push_str(line);
+                lines.push(std::mem::take(&mut open));
+            }
+        }
+    }
+    lines.push(open);
+    lines
+}
+
+/// True when the file says how it is enabled.
+pub(crate) fn has_install(text: &str) -> bool {
+    logical_lines(text).iter().any(|line| line == "[Install]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: &str = "[Unit]\nDescription=a\n[Service]\nExecStart=/bin/a \\\n  -x\nEnvironment=A=1\n";
+
+    #[test]
+    fn what_is_for_people_or_for_enabling_needs_no_restart() {
+        let is_same = |a: &str, b: &str| effective([a]) == effective([b]);
+        assert!(is_same(UNIT, &UNIT.replace("Description=a", "Description=b")));
+        assert!(is_same(UNIT, &format!("# comment\n{UNIT}[Install]\nWantedBy=multi-user.target\n")));
+        assert!(is_same(UNIT, "[Service]\nEnvironment=A=1\nExecStart = /bin/a  -x\n"));
+        assert!(!is_same(UNIT, &UNIT.replace("/bin/a", "/bin/b")));
+        assert!(!is_same(UNIT, &format!("{UNIT}Environment=B=2\n")));
+    }
+
+    #[test]
+    fn drop_ins_add_and_an_empty_value_takes_back() {
+        let with = |drop_in: &str| effective([UNIT, drop_in]);
+        assert_eq!(with("[Service]\nEnvironment=\nEnvironment=A=1\n"), effective([UNIT]));
+        assert_ne!(with("[Service]\nEnvironment=\n"), effective([UNIT]));
+        assert_ne!(with("[Service]\nNice=5\n"), effective([UNIT]));
+    }
+
+    #[test]
+    fn how_it_is_enabled_is_found() {
+        assert!(has_install("[Unit]\n [Install] \nAlias=x\n"));
+        assert!(!has_install("# [Install]\n[Unit]\n"));
+    }
+}

@@ -1,0 +1,25 @@
+//! Units of systemd: files of theirs, whether they are enabled and masked, and whether they run.
+//!
+//! A unit is one resource of the scope `systemd`. Its files are written through the same hands as all others; the manager
+//! reads them again once for all units of a batch, and only then is anything restarted.
+
+mod apply;
+mod definition;
+mod normalize;
+mod observe;
+mod unit;
+
+pub(crate) use apply::apply;
+pub(crate) use normalize::normalize;
+pub(crate) use observe::{diff, health, observe, unit_at};
+pub use unit::{UNIT, UnitSpec};
+pub(crate) use unit::{compare, show};
+
+/// The name of the scope that all units of a host are in.
+pub const SYSTEMD: &str = "systemd";
+
+/// Value of `apiVersion`.
+pub const API_VERSION: &str = "systemd/v1";
+
+/// Where unit files of an administrator are.
+pub(crate) const DIRECTORY: &str = "/etc/systemd/system";

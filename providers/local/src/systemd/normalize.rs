@@ -1,0 +1,114 @@
+//! Manifests of units to resources. Pure.
+
+use super::{
+    API_VERSION, SYSTEMD, definition,
+    unit::{RunState, UNIT, Unit, UnitSpec},
+};
+use crate::Config;
+use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec};
+use std::sync::Arc;
+
+/// Types of units that are managed, and what the others need that is not there yet.
+const TYPES: &[&str] = &["service", "timer", "path", "target", "slice"];
+
+/// Turns a manifest of a unit into its resource.
+pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    let is_ours = &*manifest.api_version == API_VERSION && &*manifest.kind == UNIT;
+    if !is_ours || !manifest.is_for(inputs.entry(), inputs.is_sole()) {
+        return Normalized::default();
+    }
+    let (spec, mut problems) = manifest.spec::<UnitSpec>();
+    let mut refuse = |span: Span, message: String, hint: &str| {
+        problems.push(manifest.error(span, message).hint(hint));
+    };
+    let name = &*manifest.name;
+    if config.commands.is_some() && config.bus.is_none() {
+        let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
+        refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
+    }
+    if let Err((message, hint)) = check_name(name) {
+        refuse(manifest.span, message, hint);
+    }
+    if let Some(spec) = &spec {
+        check(name, spec, manifest.span, &mut refuse);
+    }
+    let mut out = Normalized { problems, ..Normalized::default() };
+    let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
+    let unit = Unit {
+        content: spec.content.map(|at| at.value),
+        drop_ins: spec.drop_ins.into_iter().map(|(name, at)| (name, at.value)).collect(),
+        enabled: spec.enabled.map(|at| at.value),
+        masked: spec.masked.map(|at| at.value),
+        state: spec.state,
+        on_change: spec.on_change,
+        ..Unit::default()
+    };
+    out.resources.push(Resource {
+        id: name.into(),
+        scope: Arc::new(Scope::new(inputs.entry(), SYSTEMD)),
+        spec: Spec::known(unit.encode()),
+        origin: manifest.origin(manifest.span),
+        policy: inputs.policy(manifest.policy.clone()),
+    });
+    out
+}
+
+/// `NAME.TYPE`, as `systemd.unit(5)` has it.
+fn check_name(name: &str) -> Result<(), (String, &'static str)> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+    let hint = "metadata.name is the name of the unit, such as web.service";
+    let Some((stem, kind)) = name.rsplit_once('.') else {
+        return Err((format!("`{name}` is no name of a unit"), hint));
+    };
+    if stem.is_empty() || name.len() > 255 || !name.chars().all(is_plain) || stem.starts_with(['.', '@']) {
+        return Err((format!("`{}` is no name of a unit", name.escape_debug()), hint));
+    }
+    match TYPES.contains(&kind) {
+        true => Ok(()),
+        false => {
+            let hint = "this version knows service, timer, path, target and slice";
+            Err((format!("units of type `{kind}` are not managed"), hint))
+        }
+    }
+}
+
+fn check(name: &str, spec: &UnitSpec, span: Span, refuse: &mut impl FnMut(Span, String, &str)) {
+    let is_template = name.contains("@.");
+    let is_masked = spec.masked.as_ref().is_some_and(|at| at.value);
+    if let (Some(content), true) = (&spec.content, is_masked) {
+        let text = "a unit cannot be masked and have content: both are the file of its name";
+        refuse(content.span, text.into(), "leave one of the two out");
+    }
+    if is_masked
+        && (spec.state == Some(RunState::Running) || spec.enabled.as_ref().is_some_and(|at| at.value))
+    {
+        refuse(span, "a masked unit neither runs nor is enabled".into(), "leave `masked` or the others out");
+    }
+    if is_template && spec.state.is_some() {
+        let text = format!("`{name}` is a template, which does not run");
+        refuse(span, text, "declare an instance of it, such as web@1.service, with a manifest of its own");
+    }
+    if let (Some(content), Some(enabled)) = (&spec.content, &spec.enabled)
+        && enabled.value
+        && !definition::has_install(&content.value)
+    {
+        let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
+        refuse(enabled.span, format!("`{name}` has no [Install] section, so it cannot be enabled"), hint);
+    }
+    for (drop_in, content) in &spec.drop_ins {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if drop_in.is_empty()
+            || drop_in.len() > 200
+            || drop_in.starts_with('.')
+            || !drop_in.chars().all(is_plain)
+        {
+            let text = format!("`{}` is no name of a drop-in", drop_in.escape_debug());
+            refuse(content.span, text, "use letters, digits, `-`, `_` and `.`; .conf is added");
+        }
+    }
+    let is_empty = spec.content.is_none() && spec.drop_ins.is_empty();
+    if is_empty && spec.enabled.is_none() && spec.masked.is_none() && spec.state.is_none() {
+        let hint = "write at least one of content, dropIns, enabled, masked, state";
+        refuse(span, "the manifest says nothing of the unit".into(), hint);
+    }
+}

@@ -1,0 +1,330 @@
+//! How units stand: their files through the hands, all else from the manager.
+//!
+//! What is declared of a unit is looked at, and nothing else of it. A unit that runs as its files were before shows as
+//! stale: what the inventory remembers says with which files it was started, so that a crash between the files and the
+//! restart is found by the next look.
+
+use super::{
+    DIRECTORY, SYSTEMD, definition,
+    unit::{RunState, Unit, compare},
+};
+use crate::{
+    hands::{Hands, Manager, Seen, UnitState, Watched, What},
+    path::FilePath,
+};
+use bytes::Bytes;
+use reconciled_provider::{
+    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
+    Want, diff_by_compare,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// What the inventory remembers of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// The file of the unit is ours.
+    pub(crate) fragment: bool,
+    /// Names of the drop-ins that are ours.
+    pub(crate) drop_ins: BTreeSet<String>,
+    /// What the files mean that it was last started with.
+    pub(crate) effective: String,
+    /// The run that was started with them.
+    pub(crate) invocation: String,
+}
+
+impl Memory {
+    pub(crate) fn seal(&self) -> Sealed {
+        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+    }
+    pub(crate) fn open(tracked: Option<&Tracked>) -> Option<Memory> {
+        serde_json::from_slice(&tracked?.private.0).ok()
+    }
+    /// True where nothing would be left of it: only settings of somebody else's unit.
+    pub(crate) fn has_files(&self) -> bool {
+        self.fragment || !self.drop_ins.is_empty()
+    }
+}
+
+/// Path of a unit's file.
+pub(crate) fn fragment(name: &str) -> Result<FilePath, Error> {
+    path(format!("{DIRECTORY}/{name}"))
+}
+
+/// The directory of a unit's drop-ins.
+pub(crate) fn drop_in_directory(name: &str) -> Result<FilePath, Error> {
+    path(format!("{DIRECTORY}/{name}.d"))
+}
+
+/// Path of a drop-in.
+pub(crate) fn drop_in(name: &str, drop_in: &str) -> Result<FilePath, Error> {
+    path(format!("{DIRECTORY}/{name}.d/{drop_in}.conf"))
+}
+
+fn path(text: String) -> Result<FilePath, Error> {
+    FilePath::parse(&text).map_err(|why| Error::invalid(format!("`{text}` {why}")))
+}
+
+/// A unit and its files, looked at.
+pub(crate) struct Look {
+    pub(crate) state: UnitState,
+    pub(crate) fragment: Seen,
+    pub(crate) drop_ins: BTreeMap<String, Seen>,
+}
+
+impl Look {
+    /// What the managed files mean that are there.
+    pub(crate) fn effective(&self) -> String {
+        let files = std::iter::once(&self.fragment).chain(self.drop_ins.values());
+        let texts: Vec<String> = files.filter_map(text).collect();
+        definition::effective(texts.iter().map(String::as_str))
+    }
+}
+
+/// What is in a file, as text.
+fn text(seen: &Seen) -> Option<String> {
+    match &seen.what {
+        What::File { content, .. } => Some(String::from_utf8_lossy(content.reveal()).into_owned()),
+        _ => None,
+    }
+}
+
+/// Looks at one unit: at the drop-ins that are declared or ours.
+pub(crate) async fn look(
+    hands: &dyn Hands,
+    state: UnitState,
+    name: &str,
+    desired: Option<&Unit>,
+    memory: Option<&Memory>,
+) -> Result<Look, Error> {
+    let mut names: BTreeSet<&String> = desired.iter().flat_map(|unit| unit.drop_ins.keys()).collect();
+    names.extend(memory.iter().flat_map(|memory| &memory.drop_ins));
+    let mut paths = vec![fragment(name)?];
+    for one in &names {
+        paths.push(drop_in(name, one)?);
+    }
+    let mut seen = hands.look(&paths).await?.into_iter();
+    let missing = || Error::unexpected(format!("nothing was said of {name}"));
+    let fragment = seen.next().ok_or_else(missing)?;
+    let drop_ins = names.into_iter().cloned().zip(seen).collect();
+    Ok(Look { state, fragment, drop_ins })
+}
+
+/// Reads what is wanted of the units.
+pub(crate) async fn observe(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    _: &Cx,
+    want: &Want<'_>,
+) -> Result<Observation, Error> {
+    let mut targets: BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)> = BTreeMap::new();
+    for desired in want.desired {
+        targets.entry(&desired.id).or_default().0 = Some(desired);
+    }
+    for tracked in want.tracked {
+        targets.entry(&tracked.id).or_default().1 = Some(tracked);
+    }
+    if *want.focus == Focus::All {
+        // Before anything is looked at: what changes from here on is told.
+        let names = targets.keys().map(|id| id.0.to_string()).collect();
+        hands.watch(SYSTEMD, watched(&targets)).await?;
+        manager.watch(names);
+    }
+    targets.retain(|id, _| want.focus.covers(id));
+    let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
+    let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
+    let mut resources = Vec::new();
+    for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
+        let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
+        let memory = Memory::open(tracked);
+        let look = look(hands, state, &id.0, unit.as_ref(), memory.as_ref()).await?;
+        resources.extend(observed(id, desired, memory.as_ref(), &look));
+    }
+    Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// The files of what is declared or ours.
+fn watched(targets: &BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)>) -> Watched {
+    let mut watched = Watched::default();
+    for (id, (desired, tracked)) in targets {
+        let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?)).unwrap_or_default();
+        let memory = Memory::open(*tracked).unwrap_or_default();
+        let names = unit.drop_ins.keys().chain(&memory.drop_ins);
+        watched.paths.extend(names.filter_map(|name| drop_in(&id.0, name).ok()));
+        watched.paths.extend(fragment(&id.0).ok());
+    }
+    watched
+}
+
+/// The unit that a file below the directory of unit files is about.
+pub(crate) fn unit_at(path: &FilePath) -> Option<ResourceId> {
+    let rest = path.below(DIRECTORY)?;
+    let name = match rest.split_once('/') {
+        None => rest,
+        Some((directory, _)) => directory.strip_suffix(".d")?,
+    };
+    Some(name.into())
+}
+
+/// What was seen, as the resource that is asked for; none where there is none.
+pub(crate) fn observed(
+    id: &ResourceId,
+    desired: Option<&Resource>,
+    memory: Option<&Memory>,
+    look: &Look,
+) -> Option<Observed> {
+    let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
+    let is_linked = |seen: &Seen| matches!(seen.what, What::Link { .. });
+    // A mask is a link to /dev/null in the place of the file; other links are somebody's.
+    let is_masked = look.state.file.starts_with("masked");
+    let seen = match &unit {
+        Some(unit) => {
+            let has_file = text(&look.fragment).is_some() || is_linked(&look.fragment);
+            if unit.content.is_some() && !has_file && matches!(look.fragment.what, What::Absent) {
+                return None;
+            }
+            Unit {
+                content: unit.content.as_ref().map(|_| text(&look.fragment).unwrap_or_default()),
+                drop_ins: look
+                    .drop_ins
+                    .iter()
+                    .filter_map(|(name, seen)| Some((name.clone(), text(seen)?)))
+                    .collect(),
+                enabled: unit.enabled.map(|_| matches!(&*look.state.file, "enabled" | "enabled-runtime")),
+                masked: unit.masked.map(|_| is_masked),
+                state: unit.state.map(|_| match look.state.is_running() {
+                    true => RunState::Running,
+                    false => RunState::Stopped,
+                }),
+                on_change: unit.on_change,
+                is_stale: is_stale(unit, memory, look),
+                refused: refusal(id, unit, look),
+            }
+        }
+        // No longer declared: files of ours are what is left to go.
+        None => {
+            let ours = memory.filter(|memory| memory.has_files())?;
+            let content = text(&look.fragment).filter(|_| ours.fragment);
+            let drop_ins: BTreeMap<_, _> =
+                look.drop_ins.iter().filter_map(|(name, seen)| Some((name.clone(), text(seen)?))).collect();
+            if content.is_none() && drop_ins.is_empty() {
+                return None;
+            }
+            Unit { content, drop_ins, ..Unit::default() }
+        }
+    };
+    let bytes = match (&unit, desired.and_then(|desired| desired.spec.bytes())) {
+        (Some(unit), Some(bytes)) if *unit == seen => bytes.to_vec(),
+        _ => seen.encode(),
+    };
+    let mut observed = Observed::new(id.clone(), bytes);
+    observed.private = remembered(unit.as_ref(), look).seal();
+    Some(observed)
+}
+
+/// What is worth remembering of a unit that is as declared.
+pub(crate) fn remembered(unit: Option<&Unit>, look: &Look) -> Memory {
+    Memory {
+        fragment: unit.is_some_and(|unit| unit.content.is_some()),
+        drop_ins: unit.map(|unit| unit.drop_ins.keys().cloned().collect()).unwrap_or_default(),
+        effective: look.effective(),
+        invocation: look.state.invocation.clone(),
+    }
+}
+
+fn is_stale(unit: &Unit, memory: Option<&Memory>, look: &Look) -> bool {
+    if look.state.needs_reload {
+        return true;
+    }
+    let is_watched = unit.on_change != super::unit::OnChange::None && look.state.is_running();
+    is_watched
+        && memory.is_some_and(|memory| {
+            memory.invocation == look.state.invocation && memory.effective != look.effective()
+        })
+}
+
+/// Why a unit cannot be managed as it is.
+fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<String> {
+    for seen in std::iter::once(&look.fragment).chain(look.drop_ins.values()) {
+        match &seen.what {
+            What::Refused(refusal) => return Some(refusal.message.clone()),
+            What::Link { target } if unit.content.is_some() && &**target != "/dev/null" => {
+                return Some(format!("{} is a link to {target}, which somebody else made", seen.path));
+            }
+            What::Directory { .. } | What::Other(_) => return Some(format!("{} is no file", seen.path)),
+            _ => {}
+        }
+    }
+    // A template has files and no state.
+    let is_nowhere = look.state.load == "not-found" && look.state.file.is_empty();
+    (unit.content.is_none() && is_nowhere).then(|| format!("this host has no unit {id}"))
+}
+
+/// Differences, and what systemd has against what is declared.
+pub(crate) async fn diff(
+    manager: &dyn Manager,
+    want: &Want<'_>,
+    seen: &Observation,
+) -> Result<Deltas, Error> {
+    let mut deltas = diff_by_compare(compare, want, seen);
+    for desired in want.desired {
+        let unit = desired.spec.bytes().and_then(Unit::decode);
+        let observed = seen.get(&desired.id);
+        let was = observed.and_then(|observed| Unit::decode(&observed.bytes));
+        if let Some(why) = was.as_ref().and_then(|was| was.refused.clone()) {
+            let hint = "remove it by hand, or install the package that brings the unit";
+            deltas.insert(desired.id.clone(), Err(Error::unavailable(why).hint(hint)));
+            continue;
+        }
+        let Some(content) = unit.and_then(|unit| unit.content) else { continue };
+        let is_new =
+            seen.covered.covers(&desired.id) && was.is_none_or(|was| was.content.as_ref() != Some(&content));
+        if is_new && let Err(error) = manager.verify(&desired.id.0, &content).await {
+            deltas.insert(desired.id.clone(), Err(error));
+        }
+    }
+    Ok(deltas)
+}
+
+/// How the declared units fare.
+pub(crate) async fn health(
+    manager: &dyn Manager,
+    want: &Want<'_>,
+) -> Result<Vec<(ResourceId, Health)>, Error> {
+    let asked: Vec<&Resource> =
+        want.desired.iter().filter(|desired| covers(want.focus, &desired.id)).collect();
+    let names: Vec<String> = asked.iter().map(|desired| desired.id.0.to_string()).collect();
+    let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
+    let told = asked.into_iter().zip(states).map(|(desired, state)| {
+        let unit = desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
+        (desired.id.clone(), fares(&unit, &state))
+    });
+    Ok(told.collect())
+}
+
+fn covers(focus: &Focus, id: &ResourceId) -> bool {
+    focus.covers(id)
+}
+
+fn fares(unit: &Unit, state: &UnitState) -> Health {
+    match &*state.active {
+        "failed" => {
+            let status =
+                if state.status == 0 { String::new() } else { format!(", exit status {}", state.status) };
+            Health::Degraded { why: format!("it failed: {}{status}", state.result) }
+        }
+        "activating" | "deactivating" | "reloading" => {
+            Health::Progressing { why: format!("it is {}", state.active), recheck: Duration::from_secs(5) }
+        }
+        _ if !matches!(&*state.load, "loaded" | "masked" | "") => {
+            Health::Degraded { why: format!("systemd cannot load it: {} {}", state.load, state.load_error) }
+        }
+        "inactive" if unit.state == Some(RunState::Running) => {
+            Health::Degraded { why: "it does not run".into() }
+        }
+        _ => Health::Healthy,
+    }
+}

@@ -1,0 +1,133 @@
+//! The kind `Unit`, and a unit in canonical bytes: JSON, of what is declared of it.
+
+use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Value of `kind`.
+pub const UNIT: &str = "Unit";
+
+/// A unit of systemd. What is left out is not managed.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct UnitSpec {
+    /// The provider entry. Default: the only one that knows units.
+    #[serde(rename = "provider")]
+    pub _provider: Option<String>,
+    /// Several provider entries that all get it.
+    #[serde(rename = "providers")]
+    pub _providers: Option<Vec<String>>,
+    /// The unit file, exactly as written: `/etc/systemd/system/NAME`. Without it, the unit is that of a package.
+    #[schemars(extend("x-reconciled-verbatim" = true))]
+    pub content: Option<At<String>>,
+    /// Drop-ins by name, exactly as written: `limits` is `/etc/systemd/system/NAME.d/limits.conf`.
+    #[serde(default)]
+    #[schemars(extend("x-reconciled-verbatim" = true))]
+    pub drop_ins: BTreeMap<String, At<String>>,
+    /// Whether it is started at boot.
+    pub enabled: Option<At<bool>>,
+    /// Whether nobody may start it.
+    pub masked: Option<At<bool>>,
+    /// Whether it runs.
+    pub state: Option<RunState>,
+    /// What happens to it, while it runs, when its files change in a way that it would notice. Default: `restart`.
+    #[serde(default)]
+    pub on_change: OnChange,
+}
+
+/// Whether a unit runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// It is started, and started again when it is found stopped.
+    Running,
+    /// It is stopped.
+    Stopped,
+}
+
+/// What a change of its files means for a unit that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnChange {
+    /// It is restarted.
+    #[default]
+    Restart,
+    /// It is told to read its configuration, and restarted where it cannot do that.
+    Reload,
+    /// Nothing: it runs on as it was started.
+    None,
+}
+
+/// What a unit shall be, or what was seen of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Unit {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) content: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(crate) drop_ins: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) enabled: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) masked: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) state: Option<RunState>,
+    #[serde(default)]
+    pub(crate) on_change: OnChange,
+    /// Seen: it runs as files were that are no longer there, or systemd has not read those that are.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_stale: bool,
+    /// Seen: it cannot be managed, and why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) refused: Option<String>,
+}
+
+impl Unit {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Unit> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Fields and values a person can read, in a fixed order.
+    fn fields(&self) -> Vec<(Arc<str>, String)> {
+        let mut out: Vec<(Arc<str>, String)> = Vec::new();
+        out.extend(self.content.iter().map(|text| ("content".into(), text.clone())));
+        out.extend(self.drop_ins.iter().map(|(name, text)| (format!("dropIns.{name}").into(), text.clone())));
+        out.extend(self.enabled.map(|is| ("enabled".into(), is.to_string())));
+        out.extend(self.masked.map(|is| ("masked".into(), is.to_string())));
+        let word = |state| if state == RunState::Running { "running" } else { "stopped" };
+        out.extend(self.state.map(|state| ("state".into(), word(state).to_owned())));
+        let runs = self.is_stale.then(|| ("definition".into(), "other files than those in place".to_owned()));
+        out.extend(runs);
+        out.extend(self.refused.iter().map(|why| ("refused".into(), why.clone())));
+        out
+    }
+}
+
+/// Canonical bytes for people.
+pub(crate) fn show(bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+    Unit::decode(bytes).map(|unit| unit.fields()).unwrap_or_default()
+}
+
+/// How `observed` differs from `desired`, if it does.
+pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
+    let bytes = desired.spec.bytes()?;
+    if *bytes == observed.bytes[..] {
+        return None;
+    }
+    let before: BTreeMap<_, _> = show(&observed.bytes).into_iter().collect();
+    let after: BTreeMap<_, _> = show(bytes).into_iter().collect();
+    let mut paths: Vec<&Arc<str>> = before.keys().chain(after.keys()).collect();
+    paths.sort();
+    paths.dedup();
+    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
+    let mut fields: Vec<FieldChange> = differing
+        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
+        .collect();
+    if fields.is_empty() {
+        fields.push(FieldChange::text("onChange", None, None));
+    }
+    Some(Delta { fields, ..Delta::default() })
+}

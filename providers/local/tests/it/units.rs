@@ -1,0 +1,253 @@
+//! Units of a real systemd, booted in namespaces of its own by `tests/rig/systemd`.
+//!
+//! That needs root; where it cannot be had, `RECONCILED_TEST_SYSTEMD=no` leaves these tests out.
+
+use crate::desk::Desk;
+use reconciled_provider::{ErrorKind, Health};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// A machine with a systemd, and a desk that manages its units.
+struct Machine {
+    dir: PathBuf,
+    desk: Desk,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = rig("down", &self.dir).status();
+    }
+}
+
+fn rig(verb: &str, dir: &Path) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(root.join("tests/rig/systemd"));
+    command.arg(verb).arg(dir);
+    command
+}
+
+impl Machine {
+    fn boot() -> Option<Machine> {
+        #[expect(clippy::disallowed_methods, reason = "a person says so to the tests")]
+        let says_no = std::env::var("RECONCILED_TEST_SYSTEMD").is_ok_and(|value| value == "no");
+        if says_no {
+            return None;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().with_extension("machine");
+        let output = rig("up", &dir).output().unwrap();
+        let hint = "hint: run the tests as root, or leave these out: RECONCILED_TEST_SYSTEMD=no tests/run";
+        assert!(output.status.success(), "{}{hint}", String::from_utf8_lossy(&output.stderr));
+        let pid = fs::read_to_string(dir.join("pid")).unwrap();
+        let desk = Desk::with(|config| {
+            config.root = format!("/proc/{}/root", pid.trim()).into();
+            config.bus = Some(format!("unix:path={}", dir.join("bus/system_bus_socket").display()));
+        });
+        Some(Machine { dir, desk: desk.of_units() })
+    }
+    #[track_caller]
+    fn run(&self, command: &[&str]) -> String {
+        let output = rig("run", &self.dir).args(command).output().unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    }
+    fn property(&self, unit: &str, name: &str) -> String {
+        self.run(&["systemctl", "show", unit, "--value", "-p", name]).trim().to_owned()
+    }
+    fn pid(&self, unit: &str) -> String {
+        self.property(unit, "MainPID")
+    }
+    /// How often systemd has read its unit files.
+    fn reloads(&self) -> usize {
+        self.run(&["journalctl", "-o", "cat", "_PID=1"]).lines().filter(|line| *line == "Reloading.").count()
+    }
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.join("etc").join(name)
+    }
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "it never came about: {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn unit(name: &str, command: &str, rest: &str) -> String {
+    let content = format!(
+        "[Unit]\\nDescription=d\\n[Service]\\nExecStart={command}\\n[Install]\\nWantedBy=basic.target\\n"
+    );
+    format!("Unit {name} {{content: \"{content}\"{rest}}}")
+}
+
+const RUNNING: &str = ", enabled: true, state: running";
+
+#[tokio::test]
+async fn a_unit_is_written_enabled_and_started_and_taken_away_again() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let (a, b) = (unit("a.service", "/bin/sleep 1d", RUNNING), unit("b.service", "/bin/sleep 2d", RUNNING));
+    let before = machine.reloads();
+    assert_eq!(desk.pass(&[&a, &b]).await.done, ["create a.service: done", "create b.service: done"]);
+    assert_eq!(machine.reloads(), before + 1, "once for all of a batch");
+    for name in ["a.service", "b.service"] {
+        assert_eq!(machine.property(name, "ActiveState"), "active");
+        assert_eq!(machine.property(name, "UnitFileState"), "enabled");
+    }
+    assert_eq!(desk.pass(&[&a, &b]).await.done, [""; 0]);
+    assert_eq!(desk.health(&desk.desired(&[&a])).await, [Health::Healthy]);
+
+    // What is only for people is read, and changes nothing that runs.
+    let pid = machine.pid("a.service");
+    let described = a.replace("Description=d", "Description=other");
+    assert_eq!(desk.pass(&[&described, &b]).await.done, ["update a.service: done"]);
+    assert_eq!(
+        (machine.pid("a.service"), machine.property("a.service", "Description")),
+        (pid.clone(), "other".into())
+    );
+    // What it would notice restarts it, and nothing else.
+    let other = machine.pid("b.service");
+    let changed = a.replace("sleep 1d", "sleep 3d");
+    assert_eq!(desk.pass(&[&changed, &b]).await.done, ["update a.service: done"]);
+    assert_ne!(machine.pid("a.service"), pid);
+    assert_eq!(machine.pid("b.service"), other);
+    assert!(machine.run(&["ps", "-o", "args=", "-p", &machine.pid("a.service")]).contains("sleep 3d"));
+    assert_eq!(desk.pass(&[&changed, &b]).await.done, [""; 0]);
+
+    assert_eq!(desk.pass(&[&changed]).await.done, ["delete b.service: gone"]);
+    assert_eq!(machine.property("b.service", "LoadState"), "not-found");
+    assert!(!machine.file("b.service").exists() && !machine.file("basic.target.wants/b.service").exists());
+    assert_eq!(desk.pass(&[&changed]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_unit_by_hand_is_undone() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    for command in
+        [&["stop", "a.service"][..], &["disable", "a.service"], &["kill", "-s", "KILL", "a.service"]]
+    {
+        machine.run(&[&["systemctl"], command].concat());
+        wait_for("it is seen", || {
+            machine.property("a.service", "ActiveState") != "active" || command[0] == "disable"
+        });
+        assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"], "{command:?}");
+        assert_eq!(machine.property("a.service", "ActiveState"), "active");
+        assert_eq!(desk.pass(&[&spec]).await.done, [""; 0], "{command:?}");
+    }
+    // An edited file, which systemd has not read yet.
+    let text = fs::read_to_string(machine.file("a.service")).unwrap();
+    fs::write(machine.file("a.service"), text.replace("1d", "9d")).unwrap();
+    assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
+    assert_eq!(fs::read_to_string(machine.file("a.service")).unwrap(), text);
+    assert_eq!(desk.originals().len(), 1, "what somebody wrote is kept");
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_death_between_the_files_and_the_restart_is_found_by_the_next_look() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    desk.pass(&[&unit("a.service", "/bin/sleep 1d", RUNNING)]).await;
+    let pid = machine.pid("a.service");
+    // As the process that died left it: written, read by systemd, not restarted, nothing remembered.
+    let changed = unit("a.service", "/bin/sleep 2d", RUNNING);
+    let text = fs::read_to_string(machine.file("a.service")).unwrap();
+    fs::write(machine.file("a.service"), text.replace("1d", "2d")).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    let pass = desk.pass(&[&changed]).await;
+    assert_eq!(pass.done, ["update a.service: done"]);
+    assert!(pass.fields[0].starts_with("definition "), "{pass:?}");
+    assert_ne!(machine.pid("a.service"), pid);
+    assert_eq!(desk.pass(&[&changed]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn drop_ins_masks_and_units_of_packages_are_managed_without_their_files() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let vendor = "[Service]\nExecStart=/bin/sleep 1d\n[Install]\nWantedBy=basic.target\n";
+    let root = fs::read_to_string(machine.dir.join("pid")).unwrap();
+    fs::write(format!("/proc/{}/root/usr/lib/systemd/system/v.service", root.trim()), vendor).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    let spec = "Unit v.service {state: running, dropIns: {limits: \"[Service]\\nEnvironment=A=1\\n\"}}";
+    assert_eq!(desk.pass(&[spec]).await.done, ["update v.service: done"]);
+    assert_eq!(machine.property("v.service", "Environment"), "A=1");
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+    let pid = machine.pid("v.service");
+    assert_eq!(desk.pass(&[&spec.replace("A=1", "A=2")]).await.done, ["update v.service: done"]);
+    assert_eq!(machine.property("v.service", "Environment"), "A=2");
+    assert_ne!(machine.pid("v.service"), pid);
+
+    let masked = "Unit v.service {masked: true, state: stopped}";
+    assert_eq!(desk.pass(&[masked]).await.done, ["update v.service: done"]);
+    assert_eq!(machine.property("v.service", "LoadState"), "masked");
+    assert_eq!(machine.property("v.service", "ActiveState"), "inactive");
+    assert!(!machine.file("v.service.d/limits.conf").exists(), "no longer declared");
+    assert_eq!(desk.pass(&[masked]).await.done, [""; 0]);
+    assert_eq!(desk.pass(&["Unit v.service {masked: false}"]).await.done, ["update v.service: done"]);
+    assert_eq!(machine.property("v.service", "LoadState"), "loaded");
+    // A package's unit that is no longer declared is left as it is.
+    assert_eq!(desk.pass(&[]).await.done, [""; 0]);
+
+    let pass = desk.pass(&["Unit nosuch.service {state: running}"]).await;
+    assert_eq!(pass.done, ["unavailable: this host has no unit nosuch.service"]);
+}
+
+#[tokio::test]
+async fn a_unit_whose_program_is_missing_says_so_in_its_health() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/no/such/program", ", state: running");
+    desk.pass(&[&spec]).await;
+    wait_for("it failed", || machine.property("a.service", "ActiveState") == "failed");
+    let health = desk.health(&desk.desired(&[&spec])).await;
+    assert_eq!(health, [Health::Degraded { why: "it failed: exit-code, exit status 203".into() }]);
+}
+
+#[tokio::test]
+async fn a_bus_that_is_down_is_an_error_and_one_that_is_back_is_used() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let desired = desk.desired(&[&spec]);
+    machine.run(&["systemctl", "stop", "dbus.socket", "dbus.service"]);
+    let error = desk.try_observe(&desired).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.hint.is_some(), "{error:?}");
+    machine.run(&["systemctl", "start", "dbus.socket"]);
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+}
+
+#[test]
+fn units_that_mean_nothing_are_refused_with_what_to_write() {
+    let refuse = |spec: &str, part: &str| {
+        let desk = Desk::with(|config| config.bus = Some("system".into()));
+        let (resources, problems) = desk.normalize(&[spec]);
+        let shown: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
+        assert!(resources.is_empty() && shown.iter().any(|text| text.contains(part)), "{spec}: {shown:#?}");
+        assert!(problems.iter().all(|problem| problem.hint.is_some()), "{shown:#?}");
+    };
+    refuse("Unit web {state: running}", "no name of a unit");
+    refuse("Unit web.servce {state: running}", "units of type `servce`");
+    refuse("Unit web.socket {state: running}", "units of type `socket`");
+    refuse("Unit ../x.service {state: running}", "no name of a unit");
+    refuse("Unit a.service {onChange: none}", "says nothing");
+    refuse("Unit a@.service {state: running}", "is a template");
+    refuse("Unit a.service {masked: true, content: \"[Service]\"}", "cannot be masked and have content");
+    refuse("Unit a.service {masked: true, state: running}", "neither runs nor is enabled");
+    refuse("Unit a.service {content: \"[Service]\", enabled: true}", "no [Install] section");
+    refuse("Unit a.service {dropIns: {a/b: x}}", "no name of a drop-in");
+    let desk = Desk::new();
+    let (_, problems) = desk.normalize(&["Unit a.service {state: running}"]);
+    assert!(problems[0].to_string().contains("it has no `bus`"), "{problems:?}");
+}
