@@ -290,6 +290,18 @@ fn a_command_is_an_argv_and_no_line_for_a_shell() {
 }
 
 #[test]
+fn a_path_is_never_filled_into_a_line_that_a_shell_runs() {
+    for line in
+        ["[sh, -c, \"nginx -t -c {file}\"]", "[/bin/bash, -ec, \"{file}\"]", "[check, \"--run x {file}\"]"]
+    {
+        let found = problems(&format!("commands:\n  a: {line}\n"));
+        assert!(found.contains("\"{file}\"]"), "{line}: what to write instead: {found}");
+    }
+    let fine = "commands:\n  a: [sh, -c, 'nginx -t -c \"$1\"', check, \"{file}\"]\n  b: [visudo, \"--file={file}\"]\n";
+    assert_eq!(problems(fine), "");
+}
+
+#[test]
 fn a_secret_has_one_place_and_known_sources() {
     let config = good(
         "secrets: {db: {credential: db, sources: [a], kinds: [aws/*]}}\nsources: [{name: a, url: /a}]\n",

@@ -239,3 +239,79 @@ async fn a_copy_that_cannot_be_kept_keeps_the_file() {
     );
     assert_eq!((&*desk.read("/etc/motd"), desk.names("/etc")), ("by hand", vec!["motd".into()]));
 }
+
+#[tokio::test]
+async fn an_allowed_directory_that_is_reached_by_a_link_is_refused() {
+    let desk = Desk::with(|config| config.paths = vec!["/srv/www/site".into(), "/etc".into()]);
+    fs::create_dir_all(desk.path("/srv/www/site")).unwrap();
+    let file = "{path: /srv/www/site/index, content: x}";
+    assert_eq!(desk.pass(&[file]).await.done, ["create /srv/www/site/index: done"]);
+    fs::rename(desk.path("/srv/www/site"), desk.path("/srv/www/old")).unwrap();
+    symlink("/root", desk.path("/srv/www/site")).unwrap();
+    let pass = desk.pass(&[file, "{path: /etc/other, content: x}"]).await;
+    assert!(pass.done.last().unwrap().contains("a symbolic link is on the way to /srv/www/site"), "{pass:?}");
+    assert_eq!(desk.read("/etc/other"), "x");
+    assert_eq!(desk.names("/root"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_purged_directory_that_cannot_be_listed_is_refused_alone() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("/etc/conf.d")).unwrap();
+    let mut deep = desk.path("/etc/conf.d");
+    for _ in 0..70 {
+        deep.push("d");
+    }
+    fs::create_dir_all(&deep).unwrap();
+    let pass = desk.pass(&["Directory {path: /etc/conf.d, purge: true}", MOTD]).await;
+    assert!(pass.done.contains(&"create /etc/motd: done".into()), "{pass:?}");
+    assert!(pass.done.iter().any(|line| line.contains("deeper than 64 directories")), "{pass:?}");
+}
+
+#[tokio::test]
+async fn what_is_mounted_below_a_purged_directory_is_not_looked_at() {
+    if !is_wanted() {
+        return;
+    }
+    let desk = Desk::new();
+    fs::create_dir_all(desk.path("/etc/conf.d/mnt")).unwrap();
+    desk.write("/etc/conf.d/stray", "x");
+    let _mounted = Mounted::new(&["-t", "tmpfs", "tmpfs"], desk.path("/etc/conf.d/mnt"));
+    desk.write("/etc/conf.d/mnt/kept", "x");
+    let desired = desk.desired(&["Directory {path: /etc/conf.d, purge: true}"]);
+    let seen = desk.observe(&desired).await;
+    let ids: Vec<&str> = seen.resources.iter().map(|resource| &*resource.id.0).collect();
+    assert_eq!(ids, ["/etc/conf.d", "/etc/conf.d/stray"]);
+}
+
+#[tokio::test]
+async fn a_secret_in_a_block_is_written_once() {
+    let desk = Desk::new();
+    desk.write("/etc/env", "A=1\n");
+    let block = "{path: /etc/env, block: key, content: {secret: key}}";
+    assert_eq!(desk.pass(&[block]).await.done.len(), 1);
+    assert!(desk.read("/etc/env").contains(SECRET));
+    assert_eq!(desk.pass(&[block]).await.done, [""; 0], "the line end that was added is no drift");
+    fs::write(desk.path("/etc/env"), desk.read("/etc/env").replace(SECRET, "changed")).unwrap();
+    assert_eq!(desk.pass(&[block]).await.done.len(), 1, "a change by hand is");
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_outlives_its_declaration_and_drafts_do_not() {
+    let desk = Desk::new();
+    desk.pass(&[MOTD, "{path: /etc/other, content: x}"]).await;
+    fs::remove_file(desk.path("/etc/motd")).unwrap();
+    run("mkfifo", &[desk.path("/etc/motd").to_str().unwrap()]);
+    let pass = desk.pass(&[]).await;
+    assert!(pass.done.iter().any(|line| line.contains("/etc/motd is a pipe")), "{pass:?}");
+    assert_eq!(desk.names("/etc"), ["motd"]);
+}
+
+#[tokio::test]
+async fn what_is_reconciled_s_own_is_out_of_reach() {
+    let desk = Desk::with(|config| config.reserved = vec!["/etc/reconciled".into()]);
+    for path in ["/etc/reconciled/config.yaml", "/etc/reconciled"] {
+        let (resources, problems) = desk.normalize(&[&format!("{{path: {path}, content: x}}")]);
+        assert!(resources.is_empty() && problems[0].message.contains("reconciled itself"), "{problems:?}");
+    }
+}
