@@ -84,7 +84,7 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
     for mut seen in hands.look(&list).await? {
         if let Some(error) = unlisted.get(&seen.path) {
             let Error { kind, message, hint, .. } = error.clone();
-            seen.what = What::Refused(Refusal { kind, message: message.into(), hint: hint.map(Into::into) });
+            seen.what = What::Refused(Refusal { kind, message, hint });
         }
         let of_path = paths.get(&seen.path).into_iter().flatten();
         resources.extend(of_path.filter_map(|target| observed(cx, target, &seen)));
