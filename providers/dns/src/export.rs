@@ -9,6 +9,7 @@ use crate::{
     normalize::DEFAULT_TTL,
     rdata::{self, Type},
     record::{self, DISABLED, RrSet},
+    route53,
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed, Owner, Scope};
@@ -73,6 +74,10 @@ fn write_set(
         return;
     }
     let name = relative(name, &record::zone_name(scope)).into_owned();
+    if let Some(routing) = Type::of(kind).and_then(|kind| route53::declared(kind, set)) {
+        let _ = writeln!(records, "    - {{name: {}, type: {kind}, route53: {routing}}}", quoted(&name));
+        return;
+    }
     let values = Type::of(kind).and_then(|kind| {
         let value = |value: &&str| {
             let is_canonical = rdata::observed(kind.word(), value) == *value;

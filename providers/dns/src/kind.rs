@@ -186,6 +186,7 @@ pub struct RecordSpec {
     pub kind: At<String>,
     /// The data, one entry for each record: as zone files write them, or a mapping of their fields, such as
     /// `{priority: 10, target: mail}`. TXT is plain text of any length, without quotes.
+    #[serde(default)]
     pub values: Each<Data>,
     /// Seconds that resolvers may keep it. Default: `ttl` of the manifest.
     pub ttl: Option<At<u32>>,
@@ -214,6 +215,94 @@ pub struct RecordSpec {
     pub lint_ignore: Option<At<Paths>>,
     /// What only providers of type `cloudflare` know; others refuse it.
     pub cloudflare: Option<At<CloudflareSpec>>,
+    /// What only providers of type `route53` know; others refuse it.
+    pub route53: Option<At<Route53Spec>>,
+}
+
+/// What only Route 53 knows of a record, in place of `values`.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Route53Spec {
+    /// Answers with the data of another name: of a resource of AWS, or of this zone.
+    pub alias: Option<At<AliasSpec>>,
+    /// Sets of data, of which Route 53 chooses for each question.
+    #[serde(default)]
+    pub sets: Each<RoutedSpec>,
+}
+
+/// Whose data a name answers with.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct AliasSpec {
+    /// The other name, such as that of a load balancer.
+    pub target: At<String>,
+    /// Id of the hosted zone of the target, as its service documents it. Default: the zone of the record.
+    pub zone: Option<At<String>>,
+    /// Answers only while the target is healthy. Default: false.
+    #[serde(default)]
+    pub evaluate_target_health: bool,
+}
+
+/// One of several sets at a name. All of them are chosen in the same way.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct RoutedSpec {
+    /// Tells the sets of a name and type apart.
+    pub id: At<String>,
+    /// The data, as `values` of a record.
+    #[serde(default)]
+    pub values: Each<Data>,
+    /// In place of `values`: answers with the data of another name.
+    pub alias: Option<At<AliasSpec>>,
+    /// Seconds that resolvers may keep it. Default: `ttl` of the record.
+    pub ttl: Option<u32>,
+    /// Chosen in proportion, 0 to 255.
+    pub weight: Option<u8>,
+    /// Chosen where this region of AWS is the nearest in time.
+    pub region: Option<String>,
+    /// Chosen for questions from this place.
+    pub geo: Option<GeoSpec>,
+    /// Chosen while it is well (`primary`), or else (`secondary`).
+    pub failover: Option<Failover>,
+    /// Up to eight of these sets are the answer. Default: false.
+    #[serde(default)]
+    pub multivalue: bool,
+    /// Id of a health check of Route 53; a set that is not well is not chosen.
+    pub health_check: Option<String>,
+}
+
+/// A place on earth.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct GeoSpec {
+    /// Two letters, such as EU.
+    pub continent: Option<String>,
+    /// Two letters (ISO 3166-1), or `*` for all that no other set is for.
+    pub country: Option<String>,
+    /// Of the United States and Ukraine: a state.
+    pub subdivision: Option<String>,
+}
+
+/// The part that a set plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Failover {
+    /// The answer while it is well.
+    Primary,
+    /// The answer otherwise.
+    Secondary,
+}
+
+impl Failover {
+    /// As manifests write it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Failover::Primary => "primary",
+            Failover::Secondary => "secondary",
+        }
+    }
 }
 
 /// What only Cloudflare knows of a record.
@@ -249,6 +338,7 @@ impl RecordSpec {
             ignore: None,
             lint_ignore: None,
             cloudflare: None,
+            route53: None,
         }
     }
     /// True when the record says anything about its own treatment.

@@ -33,10 +33,26 @@ pub const DEFAULT_TTL: u32 = 300;
 /// Largest TTL (RFC 2181 §8).
 const MAX_TTL: u32 = i32::MAX as u32;
 
-/// What a backend makes of a record besides its data: the TTL it will have, and what only this backend knows.
-///
-/// Refusals say at which place of the record.
-pub type Dialect = fn(&RecordSpec, Type, u32) -> Result<(u32, String), (Span, rdata::Refusal)>;
+/// What a backend makes of a record of a zone; refusals say at which place of the record.
+pub type Dialect = fn(&RecordSpec, Type, u32, &Name) -> Result<Settled, (Span, rdata::Refusal)>;
+
+/// A record as a backend will have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Seconds.
+    pub ttl: u32,
+    /// What only this backend knows, see [`record::encode_with`].
+    pub extra: String,
+    /// Canonical values; none for those that the record lists.
+    pub values: Option<Vec<String>>,
+}
+
+impl Settled {
+    /// A record with its own values.
+    pub fn new(ttl: u32, extra: String) -> Settled {
+        Settled { ttl, extra, values: None }
+    }
+}
 
 /// What a backend cannot hold, and what it alone knows.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +91,31 @@ pub fn normalize_for(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) 
 }
 
 /// The dialect of backends that know nothing besides: what is meant for others is refused by name.
-pub(crate) fn plain(record: &RecordSpec, _: Type, ttl: u32) -> Result<(u32, String), (Span, rdata::Refusal)> {
-    let Some(other) = &record.cloudflare else { return Ok((ttl, String::new())) };
-    let message = "`cloudflare` means nothing to this provider, which is of another type".into();
-    let hint = Some("write the record in a RecordSet whose `provider` is of type `cloudflare`".into());
-    Err((other.span, rdata::Refusal { message, hint }))
+pub(crate) fn plain(
+    record: &RecordSpec,
+    _: Type,
+    ttl: u32,
+    _: &Name,
+) -> Result<Settled, (Span, rdata::Refusal)> {
+    refuse_cloudflare(record)?;
+    refuse_route53(record)?;
+    Ok(Settled::new(ttl, String::new()))
+}
+
+/// Refuses what only Cloudflare knows.
+pub(crate) fn refuse_cloudflare(record: &RecordSpec) -> Result<(), (Span, rdata::Refusal)> {
+    record.cloudflare.as_ref().map_or(Ok(()), |other| Err((other.span, of_another("cloudflare"))))
+}
+
+/// Refuses what only Route 53 knows.
+pub(crate) fn refuse_route53(record: &RecordSpec) -> Result<(), (Span, rdata::Refusal)> {
+    record.route53.as_ref().map_or(Ok(()), |other| Err((other.span, of_another("route53"))))
+}
+
+fn of_another(word: &str) -> rdata::Refusal {
+    let message = format!("`{word}` means nothing to this provider, which is of another type");
+    let hint = format!("write the record in a RecordSet whose `provider` is of type `{word}`");
+    rdata::Refusal { message, hint: Some(hint) }
 }
 
 fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized {

@@ -143,18 +143,23 @@ pub fn show(bytes: &[u8]) -> Vec<(Arc<str>, String)> {
     fields
 }
 
-/// What only some backends know, as paths (`cloudflare.proxied`) with their values.
+/// What only some backends know, as paths (`cloudflare.proxied`, `route53.sets.blue.weight`) with their values.
 fn extra_fields(extra: &str) -> BTreeMap<String, String> {
-    let parsed: BTreeMap<String, serde_json::Map<String, serde_json::Value>> =
-        serde_json::from_str(extra).unwrap_or_default();
-    let text = |value: serde_json::Value| match value {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
-    let fields = parsed.into_iter().flat_map(|(word, fields)| {
-        fields.into_iter().map(move |(key, value)| (format!("{word}.{key}"), text(value)))
-    });
-    fields.collect()
+    let mut fields = BTreeMap::new();
+    if let Ok(object) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(extra) {
+        object.into_iter().for_each(|(key, value)| flatten(key, value, &mut fields));
+    }
+    fields
+}
+
+fn flatten(path: String, value: serde_json::Value, fields: &mut BTreeMap<String, String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            object.into_iter().for_each(|(key, value)| flatten(format!("{path}.{key}"), value, fields));
+        }
+        serde_json::Value::String(text) => drop(fields.insert(path, text)),
+        other => drop(fields.insert(path, other.to_string())),
+    }
 }
 
 /// How the RRset (or zone) `observed` differs from `desired`; none when it does not.

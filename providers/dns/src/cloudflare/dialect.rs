@@ -7,6 +7,8 @@
 use super::mark;
 use crate::{
     kind::RecordSpec,
+    name::Name,
+    normalize::{Settled, refuse_route53},
     rdata::{Refusal, Type},
 };
 use reconciled_provider::Span;
@@ -65,7 +67,13 @@ pub(crate) fn canonical_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> 
 }
 
 /// The TTL and the rest of a record as a manifest declares it.
-pub(crate) fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, String), (Span, Refusal)> {
+pub(crate) fn settle(
+    record: &RecordSpec,
+    kind: Type,
+    ttl: u32,
+    _: &Name,
+) -> Result<Settled, (Span, Refusal)> {
+    refuse_route53(record)?;
     let refuse =
         |span, message: String, hint: &str| Err((span, Refusal { message, hint: Some(hint.to_owned()) }));
     if kind == Type::Soa {
@@ -119,13 +127,13 @@ pub(crate) fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, 
             let message = "the ttl of a proxied record is automatic".into();
             return refuse(ttl_span, message, "leave `ttl` out");
         }
-        return Ok((AUTO, extra.text()));
+        return Ok(Settled::new(AUTO, extra.text()));
     }
     if ttl != AUTO && !(30..=86_400).contains(&ttl) {
         let message = format!("Cloudflare takes no ttl of {ttl} seconds");
         return refuse(ttl_span, message, "60 to 86400 (from 30 on Enterprise), or 1 for automatic");
     }
-    Ok((ttl, extra.text()))
+    Ok(Settled::new(ttl, extra.text()))
 }
 
 #[cfg(test)]

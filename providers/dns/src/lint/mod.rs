@@ -57,7 +57,9 @@ impl<'a> Zone<'a> {
             let Some((name, kind)) = record::parts(&linted.resource.id) else { continue };
             let Some(set) = linted.resource.spec.bytes().and_then(RrSet::decode) else { continue };
             at.entry(name).or_default().push(sets.len());
-            sets.push(Set { index, name, kind, ttl: set.ttl, values: set.values });
+            // Values in sets of their own count as the others; what an alias will answer is not known.
+            let values = set.values.into_iter().map(record::bare).filter(|value| !value.starts_with('('));
+            sets.push(Set { index, name, kind, ttl: set.ttl, values: values.collect() });
         }
         Zone { apex: record::zone_name(scope), sets, at, is_exclusive }
     }

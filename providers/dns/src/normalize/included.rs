@@ -258,7 +258,7 @@ impl Set {
             return problems.push(problem);
         }
         let bare = RecordSpec::bare(self.name.as_str(), self.kind.word(), site.span);
-        let (ttl, extra) = match (cx.served.dialect)(&bare, self.kind, self.ttl) {
+        let settled = match (cx.served.dialect)(&bare, self.kind, self.ttl, cx.zone) {
             Ok(settled) => settled,
             Err((_, refusal)) => {
                 return problems.push(Problem { hint: refusal.hint, ..site.error(refusal.message) });
@@ -267,7 +267,7 @@ impl Set {
         let merge = cx.manifest.policy.merge;
         let declared = Declared { name: self.name, kind: self.kind, site, merge };
         if collected.has_room(&declared, problems) {
-            let spec = Spec::known(record::encode_with(ttl, &extra, &mut self.values));
+            let spec = Spec::known(record::encode_with(settled.ttl, &settled.extra, &mut self.values));
             let _ = collected.add(declared, spec, policy, problems);
         }
     }

@@ -1,7 +1,7 @@
 //! Records as a manifest writes them → canonical RRsets.
 
 use super::{
-    Context,
+    Context, Settled,
     collect::{Collected, Declared, Site},
     included, name_problem, refusal,
     reverse::Reverse,
@@ -168,13 +168,15 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     let (manifest, spec) = (cx.manifest, &at.value);
     let before = problems.iter().filter(|p| p.is_error()).count();
     let ttl = valid_ttl(manifest, spec.ttl.as_ref(), problems).unwrap_or(cx.ttl);
-    let (ttl, extra) = (cx.served.dialect)(spec, kind, ttl).unwrap_or_else(|(span, error)| {
+    let settled = (cx.served.dialect)(spec, kind, ttl, cx.zone).unwrap_or_else(|(span, error)| {
         problems.push(refusal(manifest, span, error));
-        (ttl, String::new())
+        // What is refused needs no values to be complained of.
+        Settled { ttl, extra: String::new(), values: spec.route53.as_ref().map(|_| Vec::new()) }
     });
+    let Settled { ttl, extra, values: given } = settled;
     // Elements of `values` that are no text were reported when decoding; the record cannot stand then.
     let written = manifest_values(manifest, at, spec.values.len());
-    if spec.values.is_empty() && written == 0 {
+    if spec.values.is_empty() && written == 0 && given.is_none() {
         let example = "remove the record, or write at least one value";
         problems.push(manifest.error(at.span, "the record has no values").hint(example));
     }
@@ -203,10 +205,15 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     if problems.iter().filter(|p| p.is_error()).count() > before || written > spec.values.len() {
         return None;
     }
-    if at.unknown.is_empty() {
+    let is_known = at.unknown.is_empty();
+    if let Some(given) = &given {
+        values.extend(given.iter().cloned());
+    }
+    if is_known {
         return Some(Spec::known(record::encode_with(ttl, &extra, &mut values)));
     }
-    let mut template: Vec<Cow<'_, str>> = spec.values.iter().map(|value| as_written(&value.value)).collect();
+    let written = spec.values.iter().map(|value| as_written(&value.value));
+    let mut template: Vec<Cow<'_, str>> = written.chain(given.into_iter().flatten().map(Cow::from)).collect();
     let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
     Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
 }

@@ -165,6 +165,8 @@ impl Reader<'_> {
     }
 
     fn candidate(&self, txt: &ResourceId, name: &str, value: &str) -> Option<Candidate> {
+        // Sets of Route 53 that are told apart by an id have marks of their own.
+        let value = record::bare(value);
         let found = |whose| Candidate { txt: txt.clone(), value: "".into(), whose, of: BTreeSet::new() };
         if value == OCTODNS {
             let mut mark = found(Some(Whose::Other("octodns".into())));

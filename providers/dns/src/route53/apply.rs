@@ -6,14 +6,16 @@
 //!   cannot be deleted, so they are overwritten;
 //! - what the batch touches is compared with the plan before anything is sent;
 //! - a set that is refused is found by the name in the answer, else by halves;
-//! - aliases and sets with a routing policy are refused by name.
+//! - of several sets at a name only those that differ are touched; one with a routing policy that is not known here is
+//!   refused by name.
 
 use super::{
     Backend,
     client::Refusal,
     insync,
     observe::{self, Key, Set},
-    xml::{self, Changed, Created, NAMESPACE},
+    routing,
+    xml::{self, Changed, Created, NAMESPACE, SetBody},
 };
 use crate::{
     batch::{
@@ -28,7 +30,6 @@ use reconciled_provider::{
 use reqwest::Method;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
-    fmt::Write,
     sync::PoisonError,
 };
 
@@ -69,7 +70,7 @@ pub(crate) async fn apply(
             }
             observe::read(backend, cx, zone).await?.ok_or_else(moved)?
         }
-        (Some((id, now)), Version::Unknown, create) if batch.actions.iter().all(|a| stands(a, &now)) => {
+        (Some((id, now)), Version::Unknown, create) if batch.actions.iter().all(|a| stands(a, &id, &now)) => {
             of_zone.kept.extend(create);
             (id, now)
         }
@@ -77,8 +78,10 @@ pub(crate) async fn apply(
     };
     let apex = record::zone_name(&batch.scope);
     insync::ask(backend, cx, batch).await?;
-    let mut work =
-        Work::of(batch, Together::Swaps, |action, name, kind| changes(action, name, kind, &now, &apex));
+    let mut work = Work::of(batch, Together::Swaps, |action, name, kind| {
+        let set = now.get(&(name.to_owned(), kind.to_owned()));
+        changes(action, (name, kind), set, &id, name == apex && matches!(kind, "NS" | "SOA"))
+    });
     // What is as wanted in the zone may not be so at every name server.
     let waits: HashSet<ActionId> = batch
         .actions
@@ -106,62 +109,53 @@ pub(crate) async fn apply(
 }
 
 /// True when what an action touches is as planned, or already as wanted.
-fn stands(action: &Action, now: &BTreeMap<Key, Set>) -> bool {
+fn stands(action: &Action, zone: &str, now: &BTreeMap<Key, Set>) -> bool {
     let Some((name, kind)) = record::parts(action.op.id()) else { return true };
-    let seen = now.get(&(name.to_owned(), kind.to_owned())).map(|set| Hash::of(&set.bytes()));
+    let seen = now.get(&(name.to_owned(), kind.to_owned())).map(|set| Hash::of(&set.bytes(zone)));
     batch::stands(action, seen)
 }
 
-/// What an action takes; none for one that is as wanted already.
+/// What an action takes; none for one that is as wanted already. `zone` is the id of the zone.
 fn changes(
     action: &Action,
-    name: &str,
-    kind: &str,
-    now: &BTreeMap<Key, Set>,
-    apex: &str,
+    (name, kind): (&str, &str),
+    set: Option<&Set>,
+    zone: &str,
+    is_of_zone: bool,
 ) -> Result<Option<Changes>, Error> {
     let shown = name.trim_end_matches('.');
-    let set = now.get(&(name.to_owned(), kind.to_owned()));
-    if set.is_some_and(|set| set.plain().is_none()) {
-        let text =
-            format!("{shown} {kind} is an alias or has a routing policy, which this version does not write");
-        return Err(Error::unsupported(text).hint("remove it from the manifests, or that set in Route 53"));
-    }
     let wanted = batch::wanted(action)?;
-    if set.map(|set| set.bytes()).as_deref() == action.op.desired().and_then(|resource| resource.spec.bytes())
+    let bytes = |set: &SetBody| routing::encode(std::slice::from_ref(set), zone);
+    if set.map(|set| set.bytes(zone)).as_deref()
+        == action.op.desired().and_then(|resource| resource.spec.bytes())
     {
         return Ok(None);
     }
-    let is_apex = name == apex && matches!(kind, "NS" | "SOA");
-    let mut changes = Changes::default();
-    if let Some(old) = set.and_then(Set::plain)
-        && !is_apex
-    {
-        let values: Vec<&str> = old
-            .resource_records
-            .iter()
-            .flat_map(|r| r.list.iter().map(|record| record.value.as_str()))
-            .collect();
-        changes.change("DELETE", &old.name, kind, old.ttl.unwrap_or(0), &values);
-    }
-    if wanted.is_none() && is_apex {
+    let before = set.map_or(&[][..], |set| &set.0);
+    let serial = before.first().and_then(|set| rdata::soa_serial(set.values().next()?));
+    let after = match &wanted {
+        Some(wanted) => routing::decode(name, kind, wanted, zone, serial.unwrap_or(1))?,
+        None => Vec::new(),
+    };
+    if is_of_zone && after.is_empty() {
         let text = format!("the {kind} of zone {shown} cannot be deleted");
         return Err(Error::unsupported(text).hint("it goes with the zone"));
     }
-    if let Some(desired) = wanted {
-        let serial = set
-            .and_then(|set| rdata::soa_serial(&set.plain()?.resource_records.as_ref()?.list.first()?.value));
-        let value = |value: &&str| xml::octal(&rdata::wire(kind, value, serial.unwrap_or(1))).into_owned();
-        let values: Vec<String> = desired.values.iter().map(value).collect();
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        changes.change(
-            if is_apex { "UPSERT" } else { "CREATE" },
-            &xml::octal_name(name),
-            kind,
-            desired.ttl,
-            &values,
-        );
+    let differs = |set: &&SetBody, others: &[SetBody]| {
+        !others.iter().any(|other| other.set_identifier == set.set_identifier && bytes(other) == bytes(set))
+    };
+    let old: Vec<&SetBody> = before.iter().filter(|set| differs(set, &after)).collect();
+    let new: Vec<&SetBody> = after.iter().filter(|set| differs(set, before)).collect();
+    if old.iter().any(|set| set.is_strange()) {
+        let text = format!("{shown} {kind} has a routing policy that this version does not write");
+        return Err(Error::unsupported(text).hint("remove it from the manifests, or that set in Route 53"));
     }
+    let mut changes = Changes::default();
+    if !is_of_zone {
+        old.iter().for_each(|set| changes.change("DELETE", set));
+    }
+    let word = if is_of_zone { "UPSERT" } else { "CREATE" };
+    new.iter().for_each(|set| changes.change(word, set));
     if changes.records > MOST_RECORDS || changes.characters > MOST_CHARACTERS {
         let text = format!("{shown} {kind} is larger than one request of Route 53 may be");
         return Err(Error::unsupported(text).hint("split the values over several names"));
@@ -170,22 +164,13 @@ fn changes(
 }
 
 impl Changes {
-    /// Adds a change; `name` and `values` are as the API writes them.
-    fn change(&mut self, word: &str, name: &str, kind: &str, ttl: u32, values: &[&str]) {
+    /// Adds a change.
+    fn change(&mut self, word: &str, set: &SetBody) {
         let weight = if word == "UPSERT" { 2 } else { 1 };
-        self.records += weight * values.len();
-        self.characters += weight * values.iter().map(|value| value.chars().count()).sum::<usize>();
-        let _ = write!(
-            self.xml,
-            "<Change><Action>{word}</Action><ResourceRecordSet><Name>{}</Name><Type>{kind}</Type><TTL>{ttl}</TTL>\
-             <ResourceRecords>",
-            xml::escape(name)
-        );
-        for value in values {
-            let _ =
-                write!(self.xml, "<ResourceRecord><Value>{}</Value></ResourceRecord>", xml::escape(value));
-        }
-        self.xml += "</ResourceRecords></ResourceRecordSet></Change>";
+        // An alias counts as one, which is on the safe side.
+        self.records += weight * set.values().count().max(1);
+        self.characters += weight * set.values().map(|value| value.chars().count()).sum::<usize>();
+        self.xml += &format!("<Change><Action>{word}</Action>{}</Change>", set.element());
     }
 }
 

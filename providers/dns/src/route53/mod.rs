@@ -1,8 +1,9 @@
 //! Amazon Route 53, through its API of 2013-04-01.
 //!
 //! Guarantees: a set is changed by deleting exactly what was read and creating the new one, in one transaction, so
-//! that nobody's change in between is lost; aliases and sets with a routing policy are seen and kept.
-//! Deliberately not done: writing those; zones of a VPC are read and written, not created.
+//! that nobody's change in between is lost; aliases and sets with a routing policy are written likewise.
+//! Deliberately not done: routing by CIDR, by proximity and by traffic policies, which is seen and kept; zones of a VPC are
+//! read and written, not created.
 //!
 //! API: <https://docs.aws.amazon.com/Route53/latest/APIReference/>.
 
@@ -12,16 +13,14 @@ mod config;
 mod insync;
 mod login;
 mod observe;
+mod routing;
 mod sign;
 mod xml;
 
 pub use config::{Config, Credentials, Login};
+pub(crate) use routing::declared;
 
-use crate::{
-    family,
-    normalize::{self, Served},
-    rdata::Type,
-};
+use crate::{family, normalize::Served, rdata::Type};
 use async_trait::async_trait;
 use client::Api;
 use reconciled_provider::{
@@ -51,14 +50,14 @@ const UNKNOWN: &str = "Route 53 does not know the type";
 const SERVED: Served = Served {
     by: "route53",
     refused: &[
-        (Type::Alias, "aliases of Route 53 point at resources of AWS: they are kept, and written elsewhere"),
+        (Type::Alias, "write type A or AAAA with `route53: {alias: {target: …}}`"),
         (Type::Dname, UNKNOWN),
         (Type::Loc, UNKNOWN),
         (Type::Openpgpkey, UNKNOWN),
         (Type::Smimea, UNKNOWN),
         (Type::Uri, UNKNOWN),
     ],
-    dialect: normalize::plain,
+    dialect: routing::settle,
 };
 
 /// One account, as far as its key reaches.

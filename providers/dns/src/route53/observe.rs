@@ -1,15 +1,15 @@
 //! Reading: zones by name, and all sets of a zone, page by page.
 //!
 //! Route 53 has no change token. Its lists are ordered by name and go on from a name, so what changes meanwhile
-//! moves no page. Alias sets and sets with a routing policy (weight, latency, place, failover) are shown as what
-//! they are, `(alias …)` and `(set blue) …`; they are kept, and never written.
+//! moves no page.
 
 use super::{
     Backend,
     client::{Refusal, Said},
+    routing,
     xml::{self, SetBody, SetList, ZoneList, ZonesByName},
 };
-use crate::{name, rdata, rdata::is_signer_type, record};
+use crate::{name, rdata::is_signer_type, record};
 use reconciled_provider::{
     Cx, Error, Focus, Found, Observation, Observed, Owner, Scope, Version, Want, address::glob,
     problem::did_you_mean,
@@ -37,34 +37,9 @@ pub(crate) type Key = (String, String);
 pub(crate) struct Set(pub(crate) Vec<SetBody>);
 
 impl Set {
-    /// The one set that can be written; none for aliases and routing policies.
-    pub(crate) fn plain(&self) -> Option<&SetBody> {
-        match &self.0[..] {
-            [one]
-                if one.set_identifier.is_none()
-                    && one.alias_target.is_none()
-                    && one.health_check_id.is_none() =>
-            {
-                Some(one)
-            }
-            _ => None,
-        }
-    }
-    /// Canonical bytes.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut values: Vec<String> = Vec::new();
-        for set in &self.0 {
-            let before =
-                set.set_identifier.as_ref().map(|id| format!("(set {}) ", crate::http::printable(id)));
-            let before = before.unwrap_or_default();
-            values.extend(set.alias_target.iter().map(|alias| format!("{before}(alias {})", alias.dns_name)));
-            for record in set.resource_records.iter().flat_map(|records| &records.list) {
-                let value = xml::decimal(&record.value);
-                let value = rdata::observed(&set.r#type, &value).replace('\n', "\\010");
-                values.push(format!("{before}{value}"));
-            }
-        }
-        record::encode(self.0.iter().filter_map(|set| set.ttl).min().unwrap_or(0), &mut values)
+    /// Canonical bytes; `zone` is the id of the zone.
+    pub(crate) fn bytes(&self, zone: &str) -> Vec<u8> {
+        routing::encode(&self.0, zone)
     }
 }
 
@@ -275,11 +250,11 @@ async fn sets(
     }
 }
 
-fn resources(sets: &BTreeMap<Key, Set>, scope: &Scope) -> Vec<Observed> {
+fn resources(sets: &BTreeMap<Key, Set>, zone: &str, scope: &Scope) -> Vec<Observed> {
     let apex = record::zone_name(scope);
     let mut out = vec![Observed::new(record::zone_id(scope), record::ZONE)];
     for ((name, kind), set) in sets {
-        let bytes = set.bytes();
+        let bytes = set.bytes(zone);
         let mut observed = Observed::new(record::id(name, kind), bytes);
         if is_signer_type(kind) || (*name == apex && matches!(kind.as_str(), "SOA" | "NS")) {
             observed.owner = Owner::System;
@@ -295,7 +270,7 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
     let read = read(backend, cx, &want.scope.name).await?;
     let (version, resources) = match &read {
         None => (Version::Absent, Vec::new()),
-        Some((_, sets)) => (Version::Unknown, resources(sets, want.scope)),
+        Some((id, sets)) => (Version::Unknown, resources(sets, id, want.scope)),
     };
     Ok(Observation { covered: Focus::All, complete: true, version, resources })
 }
@@ -308,8 +283,8 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
     let mut found = Vec::new();
     for name in names.iter().filter(|name| glob(&wanted, name)) {
         let scope = Scope::new(backend.entry.clone(), name.as_str());
-        if let Some((_, sets)) = read(backend, cx, name).await? {
-            found.push(Found { resources: resources(&sets, &scope), scope });
+        if let Some((id, sets)) = read(backend, cx, name).await? {
+            found.push(Found { resources: resources(&sets, &id, &scope), scope });
         }
     }
     if found.is_empty() && !wanted.contains(['*', '?']) {

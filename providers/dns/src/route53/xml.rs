@@ -1,6 +1,6 @@
 //! The XML of the API: what is read, and what is written.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::borrow::Cow;
 
 /// Namespace of every document.
@@ -81,17 +81,99 @@ pub(crate) struct Sets {
     pub(crate) list: Vec<SetBody>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct SetBody {
     pub(crate) name: String,
     pub(crate) r#type: String,
     pub(crate) set_identifier: Option<String>,
+    pub(crate) weight: Option<u8>,
+    pub(crate) region: Option<String>,
+    pub(crate) geo_location: Option<Geo>,
+    pub(crate) failover: Option<String>,
+    #[serde(default)]
+    pub(crate) multi_value_answer: bool,
     #[serde(rename = "TTL")]
     pub(crate) ttl: Option<u32>,
     pub(crate) resource_records: Option<Records>,
     pub(crate) alias_target: Option<Alias>,
     pub(crate) health_check_id: Option<String>,
+    // What is not written by this version: it is only known to be there.
+    pub(crate) traffic_policy_instance_id: Option<IgnoredAny>,
+    pub(crate) cidr_routing_config: Option<IgnoredAny>,
+    pub(crate) geo_proximity_location: Option<IgnoredAny>,
+}
+
+impl SetBody {
+    /// True for a routing policy that is not known here, so that the set cannot be written as it is.
+    pub(crate) fn is_strange(&self) -> bool {
+        self.traffic_policy_instance_id.is_some()
+            || self.cidr_routing_config.is_some()
+            || self.geo_proximity_location.is_some()
+            || (self.health_check_id.is_some() && self.set_identifier.is_none())
+    }
+    /// The set as an element, in the order of the API's schema.
+    pub(crate) fn element(&self) -> String {
+        let mut out = String::from("<ResourceRecordSet>");
+        put(&mut out, "Name", Some(&self.name));
+        put(&mut out, "Type", Some(&self.r#type));
+        put(&mut out, "SetIdentifier", self.set_identifier.as_deref());
+        put(&mut out, "Weight", self.weight.map(|weight| weight.to_string()).as_deref());
+        put(&mut out, "Region", self.region.as_deref());
+        if let Some(geo) = &self.geo_location {
+            out += "<GeoLocation>";
+            put(&mut out, "ContinentCode", geo.continent_code.as_deref());
+            put(&mut out, "CountryCode", geo.country_code.as_deref());
+            put(&mut out, "SubdivisionCode", geo.subdivision_code.as_deref());
+            out += "</GeoLocation>";
+        }
+        put(&mut out, "Failover", self.failover.as_deref());
+        put(&mut out, "MultiValueAnswer", self.multi_value_answer.then_some("true"));
+        put(&mut out, "TTL", self.ttl.map(|ttl| ttl.to_string()).as_deref());
+        if let Some(records) = &self.resource_records {
+            out += "<ResourceRecords>";
+            for record in &records.list {
+                out += "<ResourceRecord>";
+                put(&mut out, "Value", Some(&record.value));
+                out += "</ResourceRecord>";
+            }
+            out += "</ResourceRecords>";
+        }
+        if let Some(alias) = &self.alias_target {
+            out += "<AliasTarget>";
+            put(&mut out, "HostedZoneId", alias.hosted_zone_id.as_deref());
+            put(&mut out, "DNSName", Some(&alias.dns_name));
+            put(&mut out, "EvaluateTargetHealth", Some(&alias.evaluate_target_health.to_string()));
+            out += "</AliasTarget>";
+        }
+        put(&mut out, "HealthCheckId", self.health_check_id.as_deref());
+        out + "</ResourceRecordSet>"
+    }
+    /// The values as the API has them.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.resource_records.iter().flat_map(|records| &records.list).map(|record| record.value.as_str())
+    }
+}
+
+/// Adds an element with a text, if there is one.
+fn put(out: &mut String, name: &str, text: Option<&str>) {
+    if let Some(text) = text {
+        *out += &format!("<{name}>{}</{name}>", escape(text));
+    }
+}
+
+/// A place; the same words in canonical bytes, shorter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct Geo {
+    #[serde(rename(serialize = "continent"), alias = "ContinentCode", alias = "continent")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) continent_code: Option<String>,
+    #[serde(rename(serialize = "country"), alias = "CountryCode", alias = "country")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) country_code: Option<String>,
+    #[serde(rename(serialize = "subdivision"), alias = "SubdivisionCode", alias = "subdivision")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) subdivision_code: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -107,9 +189,13 @@ pub(crate) struct Record {
 }
 
 #[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub(crate) struct Alias {
+    pub(crate) hosted_zone_id: Option<String>,
     #[serde(rename = "DNSName")]
     pub(crate) dns_name: String,
+    #[serde(default)]
+    pub(crate) evaluate_target_health: bool,
 }
 
 /// Either form of an error: a code with a message, or the messages of a batch.

@@ -21,7 +21,8 @@ pub use config::{Config, TxtForm};
 use crate::{
     family,
     kind::RecordSpec,
-    normalize::{self, Served},
+    name::Name,
+    normalize::{self, Served, Settled},
     rdata::{Refusal, Type},
     record,
 };
@@ -93,7 +94,7 @@ const SERVED: Served = Served {
 };
 
 /// As other backends without a dialect, but for the SOA, which the protocol does not know.
-fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, String), (Span, Refusal)> {
+fn settle(record: &RecordSpec, kind: Type, ttl: u32, zone: &Name) -> Result<Settled, (Span, Refusal)> {
     let refuse = |message: &str, hint: &str| {
         Err((record.kind.span, Refusal { message: message.into(), hint: Some(hint.into()) }))
     };
@@ -103,7 +104,7 @@ fn settle(record: &RecordSpec, kind: Type, ttl: u32) -> Result<(u32, String), (S
             "leave the record out at this provider",
         ),
         (_, 0) => refuse("a ttl of 0 means to a webhook provider that there is none", "write at least 1"),
-        _ => normalize::plain(record, kind, ttl),
+        _ => normalize::plain(record, kind, ttl, zone),
     }
 }
 

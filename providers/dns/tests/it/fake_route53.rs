@@ -232,6 +232,26 @@ impl Route53 {
         xml(out + "<MaxItems>300</MaxItems></ListResourceRecordSetsResponse>")
     }
 
+    /// What a change has besides name, type and values, and the identifier of its set.
+    fn more(change: &str) -> Result<(String, String), String> {
+        let words = ["SetIdentifier", "Weight", "Region", "GeoLocation", "Failover", "MultiValueAnswer"];
+        let mut more = String::new();
+        for word in words.into_iter().chain(["AliasTarget", "HealthCheckId"]) {
+            if let Some(content) = element(change, word) {
+                let _ = write!(more, "<{word}>{content}</{word}>");
+            }
+        }
+        let policies = words[1..].iter().filter(|word| element(change, word).is_some()).count();
+        let identifier = element(change, "SetIdentifier").map(plain);
+        match (policies, &identifier) {
+            (0, None) | (1, Some(_)) => Ok((more, identifier.unwrap_or_default())),
+            _ => {
+                Err("Expected exactly one of [Weight, Region, Failover, GeoLocation, MultiValueAnswer]"
+                    .into())
+            }
+        }
+    }
+
     fn change(&self, zone: &str, sets: &mut BTreeMap<Key, Set>, body: &str) -> Result<(), Vec<String>> {
         let changes = elements(body, "Change");
         let (mut records, mut characters, mut wrong) = (0, 0, Vec::new());
@@ -248,9 +268,21 @@ impl Route53 {
             let weight = if action == "UPSERT" { 2 } else { 1 };
             records += weight * values.len();
             characters += weight * values.iter().map(String::len).sum::<usize>();
-            let ttl = element(change, "TTL").unwrap().parse().unwrap();
-            let set = Set { name: name.clone(), kind: kind.clone(), ttl, values, more: String::new() };
-            let id = key(&name, &kind, "");
+            let (more, identifier) = match Self::more(change) {
+                Ok(found) => found,
+                Err(text) => {
+                    wrong.push(format!("{text} [name='{name}', type='{kind}']"));
+                    continue;
+                }
+            };
+            let ttl = element(change, "TTL").map_or(0, |ttl| ttl.parse().unwrap());
+            if values.is_empty() == element(change, "AliasTarget").is_none() {
+                wrong.push(format!("Expected exactly one of [AliasTarget, all of [TTL, and ResourceRecords]] [name='{name}', type='{kind}']"));
+                continue;
+            }
+            let set = Set { name: name.clone(), kind: kind.clone(), ttl, values, more };
+            let id = key(&name, &kind, &identifier);
+            let is_simple = |key: &Key| key.2.is_empty();
             let place = format!("resource record set [name='{}', type='{kind}']", name.replace('*', "\\052"));
             let is_apex = name.trim_end_matches('.') == zone && matches!(kind.as_str(), "NS" | "SOA");
             match (action, sets.get(&id)) {
@@ -263,6 +295,12 @@ impl Route53 {
                 )),
                 ("DELETE", None) => wrong.push(format!("Tried to delete {place} but it was not found")),
                 ("CREATE", Some(_)) => wrong.push(format!("Tried to create {place} but it already exists")),
+                _ if sets.iter().any(|(other, _)| {
+                    (&other.0, &other.1) == (&id.0, &id.1) && is_simple(other) != is_simple(&id)
+                }) =>
+                {
+                    wrong.push(format!("{place} cannot be both simple and routed"));
+                }
                 _ => {
                     let is_bad = |value: &String| {
                         self.bad.is_some_and(|bad| value.contains(bad))

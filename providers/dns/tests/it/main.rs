@@ -22,6 +22,7 @@ mod relay;
 mod requests;
 mod rfc2136;
 mod route53;
+mod routing;
 mod script;
 mod served;
 mod webhook;

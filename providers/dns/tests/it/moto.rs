@@ -143,3 +143,14 @@ async fn moto_knows_how_far_a_change_has_come() {
     // It says at once that every name server has it.
     converge(&*provider, &cx(), ZONE, &wanted, &[]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moto_keeps_aliases_and_routed_sets_as_they_are_declared() {
+    let moto = Moto::start().await;
+    let provider = moto.provider(|_| {});
+    let mut list: Vec<String> = crate::routing::ROUTED.map(str::to_owned).to_vec();
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &list), &[]).await;
+    list[2] = list[2].replace("weight: 10", "weight: 20");
+    list[4] = list[4].replace("guten tag", "moin");
+    converge(&*provider, &cx(), ZONE, &desired(&*provider, ZONE, &list), &[]).await;
+}

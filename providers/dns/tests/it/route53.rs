@@ -6,7 +6,7 @@ use crate::{
     world::{self, Notes, apply, converge, desired, observe, plan, scope},
 };
 use reconciled_dns::route53::{Config, Credentials, Login, connect};
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, SecretRef, Tracked, Version};
+use reconciled_provider::{Clock, Cx, ErrorKind, Op, Owner, Provider, SecretRef, Tracked, Version};
 use reconciled_testkit::context::{HandClock, TableSecrets, cx_with};
 use std::{sync::Arc, time::Duration};
 
@@ -189,46 +189,6 @@ async fn what_somebody_changes_between_the_last_look_and_the_write_is_refused_by
     let notes = Notes::default();
     let error = provider.apply(&cx(), &batch, &notes).await.unwrap_err();
     assert_eq!((error.kind, notes.counts()), (ErrorKind::Conflict, [("done", 2), ("failed", 1)].into()));
-}
-
-#[tokio::test]
-async fn aliases_and_routing_policies_are_seen_and_never_written() {
-    let (fake, provider) = with_zone();
-    let alias = "<AliasTarget><HostedZoneId>Z2</HostedZoneId><DNSName>lb.example.net.</DNSName>\
-                 <EvaluateTargetHealth>false</EvaluateTargetHealth></AliasTarget>";
-    let weighted = |id: &str, value: &str| {
-        format!(
-            "<SetIdentifier>{id}</SetIdentifier><Weight>1</Weight><TTL>60</TTL><ResourceRecords>\
-                 <ResourceRecord><Value>{value}</Value></ResourceRecord></ResourceRecords>"
-        )
-    };
-    fake.with(|route53| {
-        route53.route(ZONE, ZONE, "A", "", alias);
-        route53.route(ZONE, "www.example.com", "A", "blue", &weighted("blue", "192.0.2.1"));
-        route53.route(ZONE, "www.example.com", "A", "green", &weighted("green", "192.0.2.2"));
-    });
-    let before = fake.with(|route53| route53.zones.clone());
-    let wanted = desired(
-        &*provider,
-        ZONE,
-        &records(&[r#"name: "@", type: A, values: [192.0.2.7]"#, "name: www, type: A, values: [192.0.2.7]"]),
-    );
-    let (batch, notes, result) = apply(&*provider, &cx(), ZONE, &wanted, &[]).await;
-    result.unwrap();
-    for id in ["example.com./A", "www.example.com./A"] {
-        assert!(notes.outcome(&batch, id).contains("is an alias or has a routing policy"), "{id}");
-    }
-    let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
-    let shown = |id: &str| String::from_utf8_lossy(&seen.get(&id.into()).unwrap().bytes).into_owned();
-    assert_eq!(shown("example.com./A"), "0\n(alias lb.example.net.)");
-    assert_eq!(shown("www.example.com./A"), "60\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
-    let ops = ["example.com./A", "www.example.com./A"]
-        .map(|id| Op::Delete { observed: seen.get(&id.into()).unwrap().clone(), tracked: None });
-    let batch = world::batch(ZONE, &seen, ops.into());
-    let notes = Notes::default();
-    provider.apply(&cx(), &batch, &notes).await.unwrap();
-    assert!(notes.outcomes.lock().unwrap().values().all(|outcome| matches!(outcome, Outcome::Failed(_))));
-    assert!(fake.with(|route53| route53.zones == before));
 }
 
 #[tokio::test]
