@@ -105,6 +105,18 @@ mod tests {
         assert_ne!(key(7).seal("a-api.ex.com.", text).unwrap(), sealed);
     }
 
+    /// Sealed by the Go code of ExternalDNS (endpoint/crypto.go, EncryptText).
+    #[test]
+    fn what_external_dns_sealed_opens() {
+        let key = SealKey::of(*b"12345678901234567890123456789012");
+        let sealed = "dg4vhtUvwaC2vZQtoKaUazwNO4LaXy2XX7esQr3W9kSQ9UkIiE2JFzHFmtUkKKT4vJuLiPnmATXmArPZL9+xcPuCblxMvfiRqTOS1JMwC\
+                      kDfC991P6y+GCUGb05s3Q6rK9PQojohY9RG3CV6jCMmAblUCpLhwQYkCoxs98YluA+Tyiu75Q==";
+        let text = "\"heritage=external-dns,external-dns/owner=k8s,external-dns/resource=ingress/default/web,\
+                    external-dns/version=v1\"";
+        assert!(may_be_sealed(sealed));
+        assert_eq!(key.open(sealed).as_deref(), Some(text));
+    }
+
     #[test]
     fn ordinary_texts_do_not_look_sealed() {
         for text in ["", "v=spf1 -all", "google-site-verification=abc", "aGVsbG8="] {
