@@ -1,6 +1,10 @@
 //! Certificates from Git to the disk, with the real program; OpenSSL says what they are.
 
-use crate::env::{Env, Output, WIDE_GUARD};
+use crate::{
+    env::{Env, Output, WIDE_GUARD, zone},
+    pebble::free_port,
+    running::{Daemon, wait_for},
+};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -273,6 +277,101 @@ fn a_certificate_moves_with_its_directory_and_goes_with_its_manifest() {
     let kept = fs::read_dir(env.path("state/certificates/cert/certificates")).unwrap();
     let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(kept, ["other"], "no key is left");
+}
+
+#[test]
+fn a_person_has_a_certificate_made_anew_and_the_daemon_does_it_at_once() {
+    let env = desk();
+    let directory = env.path("zones");
+    fs::create_dir(&directory).unwrap();
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}",
+        directory.display()
+    );
+    env.config(&format!("{}\n{zones}", entry(&env, "echo \"$1\" >> reloaded")));
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    let records = zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]);
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web + &records));
+    env.apply();
+    let first = fingerprint(&env, "web");
+    env.run(&["renew", "Zone/example.com#www/A"]).exits(1).says(&["cannot be renewed", "certificates can"]);
+    env.run(&["renew", "Certificate/wbe"]).exits(1).says(&["nothing is tracked at Certificate/wbe"]);
+    env.run(&["renew", "Certificate/web"]).exits(0).says(&["Certificate/web", "now: reconciled apply"]);
+    env.run(&["plan"]).exits(0).says(&["~ Certificate/web", "asked for by a person"]);
+    env.apply();
+    let second = fingerprint(&env, "web");
+    assert_ne!(second, first);
+    env.in_sync();
+    env.run(&["events"]).exits(0).says(&["renew"]);
+
+    let daemon = Daemon::ready(&env);
+    env.run(&["renew", "Certificate/web"]).exits(0).says(&["the daemon makes them anew now"]);
+    wait_for("another certificate", || {
+        env.path("ssl/web/tls.crt").exists() && fingerprint(&env, "web") != second
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_certificate_is_well_once_it_is_served() {
+    let env = desk();
+    let port = free_port();
+    let spec = format!("issuerRef: {{name: own}}, dnsNames: [example.com], serve: ['127.0.0.1:{port}']");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &certificate(&env, "web", &spec)));
+    env.apply();
+    let status = || env.run(&["status", "Certificate/web", "-o", "wide"]).exits(0);
+    status().says(&["in sync", "Degraded", "valid until", "issued by    self-signed"]);
+    openssl(
+        &env,
+        &[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=other",
+            "-keyout",
+            "other.key",
+            "-out",
+            "other.crt",
+        ],
+    );
+    let serve = |certificate: &str, key: &str| {
+        let server = Command::new("openssl")
+            .args([
+                "s_server",
+                "-quiet",
+                "-accept",
+                &format!("127.0.0.1:{port}"),
+                "-cert",
+                certificate,
+                "-key",
+                key,
+            ])
+            .current_dir(env.dir.path())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        server
+    };
+    let end = |mut server: std::process::Child| {
+        server.kill().unwrap();
+        server.wait().unwrap();
+    };
+    let other = serve("other.crt", "other.key");
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["explain", "Certificate/web"]).says(&[&format!("127.0.0.1:{port} serves another certificate")]);
+    end(other);
+    let ours = serve("ssl/web/tls.crt", "ssl/web/tls.key");
+    env.run(&["apply", "--yes"]).exits(0);
+    status().says(&["Healthy"]).hides(&["Degraded"]);
+    end(ours);
 }
 
 #[test]

@@ -71,12 +71,13 @@ pub(crate) async fn health(
 pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut told = Vec::new();
     let mut tell = |name: &str, value: String| told.push(Fact { name: name.into(), value });
-    if let Some(Issued { wish, suggested, chain, .. }) = keep.issued(name)? {
+    if let Some(Issued { wish, suggested, chain, issuer, .. }) = keep.issued(name)? {
         let facts = x509::leaf("the certificate that is kept", &chain)?;
         let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested.as_ref());
         tell("valid until", moment(facts.not_after));
         tell("renewed at", moment(due));
-        tell("issued by", facts.issuer);
+        let by = if facts.issuer.is_empty() { issuer.unwrap_or_default() } else { facts.issuer };
+        tell("issued by", by);
         tell("fingerprint", facts.fingerprint);
         if let Some(explanation) = suggested.and_then(|suggested| suggested.explanation) {
             tell("why then", explanation);
