@@ -174,10 +174,6 @@ impl Client {
         let mut last = None;
         for _ in 0..NONCES {
             let nonce = self.nonce(what).await?;
-            let signer = match signer {
-                Signer::Account(kid) => Signer::Account(kid),
-                Signer::Key => Signer::Key,
-            };
             (self.passed)("authority.before");
             let body = key.sign(signer, &nonce, url, payload)?;
             let request =

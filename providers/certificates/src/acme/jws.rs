@@ -22,6 +22,7 @@ impl std::fmt::Debug for AccountKey {
 }
 
 /// Who signs: the URL of the account, or its key while it has none.
+#[derive(Clone, Copy)]
 pub(super) enum Signer<'a> {
     Account(&'a str),
     Key,
