@@ -1,10 +1,12 @@
 //! Provider type → constructor: the only file that names provider crates.
 
+mod certificates;
 mod marks;
 mod verify;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
+use reconciled_certificates as authority;
 use reconciled_dns::{
     endpoint,
     family::Options,
@@ -44,6 +46,11 @@ pub fn types() -> Vec<Type> {
             kinds: Arc::new(reconciled_local::kind::kinds()),
             info: &reconciled_local::INFO,
         },
+        Type {
+            name: "certificates",
+            kinds: Arc::new(reconciled_certificates::kind::kinds()),
+            info: &reconciled_certificates::INFO,
+        },
     ]
 }
 
@@ -71,7 +78,11 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
     let zonefile = zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>));
-    zonefile.into_iter().chain([("host", reconciled_local::sample("host"))]).collect()
+    let others = [
+        ("host", reconciled_local::sample("host")),
+        ("certificates", reconciled_certificates::sample("certificates")),
+    ];
+    zonefile.into_iter().chain(others).collect()
 }
 
 /// Programs whose files can be imported, with the word for each.
@@ -106,6 +117,9 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
 pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     if &*entry.type_name == reconciled_local::INFO.type_name {
         return host(entry, config);
+    }
+    if &*entry.type_name == reconciled_certificates::INFO.type_name {
+        return certificates::build(entry, config);
     }
     let mut entry = entry.clone();
     let (ownership, verify) = match (marks::take(&mut entry, &config.instance), verify::take(&mut entry)) {

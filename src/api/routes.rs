@@ -13,8 +13,8 @@ use crate::{
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, DriftAsk, EventsAsk, ExplainAsk,
         Explanation, ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer,
-        PushAsk, PushFollow, PushTarget, PushTargetAsk, ResumeAsk, Resumed, RollbackAsk, RolledBack,
-        StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed, ResumeAsk, Resumed, RollbackAsk,
+        RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, outside},
     source::Limits,
@@ -55,6 +55,7 @@ pub(super) fn all() -> Vec<Route> {
         asked("/v1/explain", "why something is as it is", explain).reads(),
         said("/v1/suspend", "write nothing to what is meant", suspend).acts(),
         said("/v1/resume", "write again to what was suspended", resume).acts(),
+        said("/v1/renew", "make certificates anew although they are as declared", renew).acts(),
         said("/v1/rollback", "keep resources at an earlier revision", rollback).acts(),
         said("/v1/plan", "what would change", plan).reads().large(),
         told("/v1/sync", "look and act now, and tell how it goes", sync, failed).acts(),
@@ -212,6 +213,12 @@ async fn forget(Asking { instance, actor }: Asking, shown: Vec<TrackedEntry>) ->
     let forgotten = instance.scheduler.alone(forget).await?;
     daemon::consented(&instance);
     Ok(forgotten)
+}
+
+async fn renew(Asking { instance, actor }: Asking, ask: RenewAsk) -> Answer<Renewed> {
+    let renewed = operation::renew(&instance.session, &instance.writing.db, &ask, &actor).await?;
+    daemon::asked_for(&instance, renewed.scopes.iter().filter_map(|scope| scope.parse().ok()));
+    Ok(renewed)
 }
 
 async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Explanation> {

@@ -74,6 +74,8 @@ pub enum Command {
     Notify(super::notify::NotifyArgs),
     /// Show what would change, without changing anything
     Plan(PlanArgs),
+    /// Make certificates anew although they are as declared
+    Renew(super::renew::RenewArgs),
     /// Bring back a state from a backup
     Restore(RestoreArgs),
     /// Write again to what was suspended, and let go on what was rolled back

@@ -25,6 +25,7 @@ mod notify;
 mod out;
 mod plan;
 mod progress;
+mod renew;
 mod rollback;
 mod run;
 mod status;
@@ -95,6 +96,7 @@ async fn dispatch(
         Command::Man(man) => man::run(man, out),
         Command::Notify(notify) => notify::run(args, notify, environment, out).await,
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
+        Command::Renew(renew) => renew::run(args, renew, environment, out).await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
         Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
         Command::Rollback(rollback) => rollback::run(args, rollback, environment, out).await,

@@ -113,6 +113,7 @@ mod tests {
         for name in [
             "dns",
             "host",
+            "certificates",
             "dns-homelab",
             "dns-company/common",
             "dns-company/env/prod",

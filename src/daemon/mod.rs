@@ -27,7 +27,7 @@ pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News};
 pub use instance::{Instance, Options};
-pub(crate) use sync::{consented, pushed, sync};
+pub(crate) use sync::{asked_for, consented, pushed, sync};
 
 use crate::{
     api,

@@ -210,6 +210,11 @@ pub(crate) fn consented(instance: &Instance) {
     instance.scheduler.wake(held(&instance.scheduler), Priority::Operator, Focus::All);
 }
 
+/// Has scopes looked at: a person asked for it.
+pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Scope>) {
+    instance.scheduler.wake(scopes, Priority::Operator, Focus::All);
+}
+
 /// The scopes in which something is held that somebody consented to.
 async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Failure> {
     let db = &instance.writing.db;

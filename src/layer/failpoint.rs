@@ -2,7 +2,9 @@
 
 use crate::failpoint::hit;
 use async_trait::async_trait;
-use reconciled_provider::{ActionId, Batch, Cx, Error, Journal, Outcome, Provider, Scope, Tracked};
+use reconciled_provider::{
+    ActionId, Batch, Cx, Error, Journal, Outcome, Provider, ResourceId, Scope, Tracked,
+};
 use std::sync::Arc;
 
 /// Passes through failpoints around an inner provider's `apply` and its journal.
@@ -39,6 +41,9 @@ impl Provider for Failpoints {
         let result = self.inner.apply(cx, batch, &Between(journal)).await;
         hit("apply.after");
         result
+    }
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.inner.renew(cx, scope, id).await
     }
 }
 

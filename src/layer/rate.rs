@@ -2,7 +2,7 @@
 
 use crate::config::Rate;
 use async_trait::async_trait;
-use reconciled_provider::{Batch, Clock, Cx, Error, Journal, Provider, Scope};
+use reconciled_provider::{Batch, Clock, Cx, Error, Journal, Provider, ResourceId, Scope};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -88,6 +88,9 @@ forward_observer!(RateLimit);
 impl Provider for RateLimit {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, journal)).await
+    }
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.around("renew", Some(scope), self.inner.renew(cx, scope, id)).await
     }
 }
 

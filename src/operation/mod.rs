@@ -15,6 +15,7 @@ mod notify;
 mod plan;
 mod push;
 mod read;
+mod renew;
 mod rollback;
 mod select;
 mod suspend;
@@ -37,6 +38,7 @@ pub use read::{
     DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, status,
 };
 
+pub use renew::{RenewAsk, Renewed, renew};
 pub(crate) use rollback::nothing_in_force;
 pub use rollback::{RollbackAsk, RolledBack, rollback};
 pub use select::{Selected, Upload, UploadFile, upload};

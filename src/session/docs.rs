@@ -63,7 +63,8 @@ async fn every_manifest_in_the_documentation_is_valid() {
         let root = scratch.path().display();
         let config = format!(
             "stateDir: {root}/state\nproviders:\n  - {{name: zones, type: zonefile, directory: {root}/zones}}\n  \
-             - {{name: host, type: host, root: {root}, bus: system, paths: [/etc, /srv]}}\ncommands: {{nginx: [nginx, -t, -c, \"{{file}}\"]}}\n"
+             - {{name: host, type: host, root: {root}, bus: system, paths: [/etc, /srv]}}\n  \
+             - {{name: cert, type: certificates, paths: [/etc/ssl]}}\ncommands: {{nginx: [nginx, -t, -c, \"{{file}}\"]}}\n"
         );
         fs::write(&file, config).unwrap();
         fs::create_dir(&folder).unwrap();

@@ -5,8 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod acme;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
+mod certificates;
 mod control;
 mod crash;
 mod daemon;
@@ -23,6 +25,7 @@ mod loop_;
 mod notify;
 mod ownership;
 mod pdns;
+mod pebble;
 mod proxy;
 mod push;
 mod reach;

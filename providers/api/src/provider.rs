@@ -264,6 +264,15 @@ pub trait Provider: Observer {
     /// Errors: what kept the batch as a whole from going on. Actions without an outcome had no effect unless
     /// they were `started`.
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error>;
+
+    /// A person wants `id` made anew although it is as declared. Durable when this returns, and done by the next pass,
+    /// which then observes a difference.
+    ///
+    /// Errors: `Unsupported` where that makes no sense, as for everything that is the same afterwards.
+    async fn renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        Err(Error::unsupported(format!("{id} of {scope} cannot be renewed"))
+            .hint("certificates can; what is not as declared is put right by: reconciled sync"))
+    }
 }
 
 /// The hints of a remote that tells nothing by itself: a stream that has ended.

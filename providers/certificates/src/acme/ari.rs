@@ -1,0 +1,124 @@
+//! When the authority would like a certificate renewed (ARI, RFC 9773).
+
+use super::{Acme, client::Fault, jws::base64url, message::RenewalInfo, now};
+use crate::{
+    Config,
+    kept::{Issued, Keep},
+    renewal::Suggested,
+    wish::Authority,
+    x509::Facts,
+};
+use reconciled_provider::{Cx, Error};
+use ring::rand::{SecureRandom, SystemRandom};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// How soon the authority is asked again: at least, where it does not say, and at most.
+const SOONEST: u64 = 3_600;
+const USUAL: u64 = 6 * 3_600;
+const LATEST: u64 = 86_400;
+
+/// Names a certificate: which key signed it, and its serial number as it stands there (§4.1).
+pub(super) fn id(facts: &Facts) -> Option<String> {
+    Some(format!("{}.{}", base64url(facts.authority.as_ref()?), base64url(&facts.serial)))
+}
+
+/// Asks, if it is time to, and keeps what came. The moment is chosen once and stays while the window does.
+///
+/// What goes wrong is no reason to worry: then the certificate is renewed as if nobody had been asked.
+pub async fn suggest(
+    acme: &Acme,
+    cx: &Cx,
+    config: &Config,
+    keep: &Keep,
+    name: &str,
+    authority: &Authority,
+) -> Result<(), Error> {
+    let Some(issued) = keep.issued(name)?.filter(|issued| issued.issuer.is_some()) else { return Ok(()) };
+    if issued.suggested.as_ref().is_some_and(|suggested| now(cx) < suggested.ask_again) {
+        return Ok(());
+    }
+    let facts = issued.facts()?;
+    let Some(id) = id(&facts) else { return Ok(()) };
+    let client = acme.client(keep, authority, config)?;
+    let asked = async || -> Result<Option<Suggested>, Fault> {
+        let Some(url) = client.directory().await?.renewal_info.clone() else { return Ok(None) };
+        let what = format!("ask when {name} should be renewed");
+        let answer = client.get(&format!("{}/{id}", url.trim_end_matches('/')), &what).await?;
+        let wait = answer.retry_after.map_or(USUAL, |wait| wait.as_secs().clamp(SOONEST, LATEST));
+        let info: RenewalInfo = answer.json(&what)?;
+        let bad = || Error::unexpected(format!("{what}: the window is none"));
+        let seconds = |text: &str| {
+            let moment = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| bad())?;
+            Ok::<u64, Error>(moment.unix_timestamp().max(0) as u64)
+        };
+        let window = (seconds(&info.suggested_window.start)?, seconds(&info.suggested_window.end)?);
+        if window.0 >= window.1 {
+            return Err(bad().into());
+        }
+        let before = issued.suggested.as_ref().filter(|before| before.window == window);
+        let at = before.map_or_else(|| choose(window), |before| before.at);
+        Ok(Some(Suggested { window, at, ask_again: now(cx) + wait, explanation: info.explanation }))
+    };
+    let suggested = match asked().await {
+        Ok(Some(suggested)) => suggested,
+        Ok(None) => return Ok(()),
+        Err(fault) => {
+            // Asked again later, with what was said before still standing.
+            let Some(before) = issued.suggested.clone() else { return Err(fault.into_error()) };
+            Suggested { ask_again: now(cx) + USUAL, ..before }
+        }
+    };
+    // A window that lies before the certificate began would renew it for ever.
+    if suggested.window.1 <= facts.not_before {
+        return Ok(());
+    }
+    keep.put_issued(name, &Issued { suggested: Some(suggested), ..issued })
+}
+
+/// A moment within the window, at random: not everybody at once.
+fn choose((start, end): (u64, u64)) -> u64 {
+    let mut bytes = [0; 8];
+    let random = match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => 0,
+    };
+    start + random % (end - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_name_of_a_certificate_is_that_of_the_rfc() {
+        // RFC 9773 §4.1, the example.
+        let facts = Facts {
+            names: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            common_name: None,
+            issuer: String::new(),
+            key: None,
+            is_ca: false,
+            usages: BTreeSet::new(),
+            not_before: 0,
+            not_after: 0,
+            public: Vec::new(),
+            fingerprint: String::new(),
+            authority: Some(vec![
+                0x69, 0x88, 0x5B, 0x6B, 0x87, 0x46, 0x40, 0x41, 0xE1, 0xB3, 0x7B, 0x84, 0x7B, 0xA0, 0xAE,
+                0x2C, 0xDE, 0x01, 0xC8, 0xD4,
+            ]),
+            subject_key: None,
+            serial: vec![0x00, 0x87, 0x65, 0x43, 0x21],
+        };
+        assert_eq!(id(&facts).as_deref(), Some("aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE"));
+    }
+
+    #[test]
+    fn the_moment_is_in_the_window() {
+        for _ in 0..100 {
+            assert!((10..13).contains(&choose((10, 13))));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Calls to one authority: nonces, signed requests, and what each way of failing means.
+
+use super::{
+    account::Login,
+    jws::{AccountKey, Signer},
+    message::{Directory, Problem},
+};
+use crate::{Config, kept::Keep, wish::Authority, x509};
+use reconciled_provider::{Cx, Error, ErrorKind};
+use reqwest::{Certificate, Response, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::OnceCell;
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often a request is signed anew because its nonce was not taken. Half of them refused is a storm that passes.
+const NONCES: usize = 20;
+/// Nonces kept for later.
+const POOL: usize = 64;
+/// Longest answer: a chain has some KiB.
+const LARGEST: usize = 1 << 20;
+/// Longest time an authority may ask to be left alone.
+const LONGEST: u64 = 24 * 3_600;
+/// How long to leave one alone that does not say.
+const BUSY: Duration = Duration::from_secs(600);
+
+/// An answer that was no refusal.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) location: Option<String>,
+    pub(super) retry_after: Option<Duration>,
+    /// Other chains.
+    pub(super) alternates: Vec<String>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn json<T: DeserializeOwned>(&self, what: &str) -> Result<T, Fault> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let error =
+                Error::unexpected(format!("{what}: the answer is not what RFC 8555 says")).caused_by(error);
+            Fault::Error(error)
+        })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The authority said no, for this reason.
+    Refused { what: String, problem: Problem, status: u16 },
+    /// It could not be asked, or must not be for a while.
+    Error(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
+}
+
+impl Fault {
+    /// The last part of the type of the problem; empty where there is none.
+    pub(super) fn word(&self) -> &str {
+        match self {
+            Fault::Refused { problem, .. } => problem.word(),
+            Fault::Error(_) => "",
+        }
+    }
+    /// What it means to the engine.
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Fault::Error(error) => error,
+            Fault::Refused { what, problem, status } => {
+                let kind = match (problem.word(), status) {
+                    ("unauthorized" | "externalAccountRequired" | "userActionRequired", _) => {
+                        ErrorKind::PermissionDenied
+                    }
+                    _ => ErrorKind::Unavailable,
+                };
+                Error::new(kind, format!("{what}: {}", problem.text()))
+            }
+        }
+    }
+}
+
+/// Connections to one authority, and the account there.
+#[derive(Debug)]
+pub(super) struct Client {
+    http: reqwest::Client,
+    server: String,
+    directory: OnceCell<Directory>,
+    nonces: Mutex<Vec<String>>,
+    pub(super) login: Login,
+    passed: fn(&str),
+}
+
+impl Client {
+    pub(super) fn new(
+        keep: &Keep,
+        authority: &Authority,
+        account: String,
+        config: &Config,
+    ) -> Result<Client, Error> {
+        // An error says that one is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("reconciled/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT)
+            .timeout(config.timeout);
+        if let Some(bundle) = &authority.bundle {
+            let bad = |error: &dyn std::fmt::Display| Error::invalid(format!("`caBundle`: {error}"));
+            let ders = x509::chain("caBundle", bundle)?.into_iter();
+            let certificates: Result<Vec<_>, _> = ders.map(|der| Certificate::from_der(&der)).collect();
+            builder = builder.tls_certs_only(certificates.map_err(|error| bad(&error))?);
+        }
+        let http = builder.build().map_err(|error| {
+            Error::unexpected(format!("prepare calls to {}", authority.server)).caused_by(error)
+        })?;
+        let login = Login::new(keep.clone(), account, authority);
+        let server = authority.server.clone();
+        Ok(Client {
+            http,
+            server,
+            directory: OnceCell::new(),
+            nonces: Mutex::default(),
+            login,
+            passed: config.passed,
+        })
+    }
+
+    /// Where its services are.
+    pub(super) async fn directory(&self) -> Result<&Directory, Fault> {
+        let ask = async || {
+            let what = format!("ask {} for its directory", self.server);
+            self.get(&self.server, &what).await?.json(&what)
+        };
+        self.directory.get_or_try_init(ask).await
+    }
+
+    /// A request that is not signed.
+    pub(super) async fn get(&self, url: &str, what: &str) -> Result<Answer, Fault> {
+        let sent = self.http.get(url).send().await.map_err(|error| self.lost(what, error))?;
+        self.read(sent, what).await
+    }
+
+    /// A request signed by the account.
+    pub(super) async fn post(
+        &self,
+        cx: &Cx,
+        url: &str,
+        payload: Option<&Value>,
+        what: &str,
+    ) -> Result<Answer, Fault> {
+        let account = self.login.account(self, cx).await?;
+        self.send(&account.key, Signer::Account(&account.url), url, payload, what).await
+    }
+
+    /// A request signed with `key`; tried again with a new nonce as often as that is what is wrong.
+    pub(super) async fn send(
+        &self,
+        key: &AccountKey,
+        signer: Signer<'_>,
+        url: &str,
+        payload: Option<&Value>,
+        what: &str,
+    ) -> Result<Answer, Fault> {
+        let mut last = None;
+        for _ in 0..NONCES {
+            let nonce = self.nonce(what).await?;
+            (self.passed)("authority.before");
+            let body = key.sign(signer, &nonce, url, payload)?;
+            let request =
+                self.http.post(url).header(header::CONTENT_TYPE, "application/jose+json").body(body);
+            let sent = request.send().await.map_err(|error| self.lost(what, error))?;
+            let answer = self.read(sent, what).await;
+            (self.passed)("authority.after");
+            match answer {
+                Err(fault) if fault.word() == "badNonce" => last = Some(fault),
+                answer => return answer,
+            }
+        }
+        let error = last.map_or_else(|| Error::unavailable(what.to_owned()), Fault::into_error);
+        Err(Fault::Error(
+            Error::unavailable(format!("{what}: {NONCES} nonces in a row were refused")).caused_by(error),
+        ))
+    }
+
+    async fn nonce(&self, what: &str) -> Result<String, Fault> {
+        let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(nonce) = kept {
+            return Ok(nonce);
+        }
+        let url = self.directory().await?.new_nonce.clone();
+        let sent = self.http.head(&url).send().await.map_err(|error| self.lost(what, error))?;
+        let nonce = text(&sent, "replay-nonce");
+        self.read(sent, what).await?;
+        let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let missing = || Error::unexpected(format!("{what}: {} gives no nonce", self.server));
+        Ok(kept.or(nonce).ok_or_else(missing)?)
+    }
+
+    async fn read(&self, mut sent: Response, what: &str) -> Result<Answer, Fault> {
+        if let Some(nonce) = text(&sent, "replay-nonce") {
+            let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+            if nonces.len() < POOL {
+                nonces.push(nonce);
+            }
+        }
+        let status = sent.status();
+        let mut answer = Answer {
+            location: text(&sent, "location"),
+            retry_after: text(&sent, "retry-after")
+                .and_then(|wait| wait.trim().parse().ok())
+                .map(|seconds: u64| Duration::from_secs(seconds.min(LONGEST))),
+            alternates: alternates(&sent),
+            body: Vec::new(),
+        };
+        while let Some(part) = sent.chunk().await.map_err(|error| self.lost(what, error))? {
+            if answer.body.len() + part.len() > LARGEST {
+                return Err(
+                    Error::unexpected(format!("{what}: the answer is larger than any should be")).into()
+                );
+            }
+            answer.body.extend_from_slice(&part);
+        }
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let problem: Problem = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let said = if problem.kind.is_empty() { status.to_string() } else { problem.text() };
+        let busy = Error::rate_limited(format!("{what}: {said}"));
+        if status == StatusCode::TOO_MANY_REQUESTS || problem.word() == "rateLimited" {
+            return Err(busy.retry_after(answer.retry_after.unwrap_or(BUSY)).into());
+        }
+        if status.is_server_error() || problem.kind.is_empty() {
+            let error = Error::unavailable(format!("{what}: {said}"));
+            return Err(match answer.retry_after {
+                Some(wait) => error.retry_after(wait),
+                None => error,
+            }
+            .into());
+        }
+        Err(Fault::Refused { what: what.to_owned(), problem, status: status.as_u16() })
+    }
+
+    fn lost(&self, what: &str, error: reqwest::Error) -> Fault {
+        let hint = "is the authority reachable from here, and is its own certificate one this machine trusts (`caBundle`)?";
+        Fault::Error(Error::unavailable(what.to_owned()).caused_by(error.without_url()).hint(hint))
+    }
+}
+
+fn text(sent: &Response, name: &str) -> Option<String> {
+    sent.headers().get(name)?.to_str().ok().map(String::from)
+}
+
+/// URLs of `Link: <…>;rel="alternate"`.
+fn alternates(sent: &Response) -> Vec<String> {
+    let links = sent.headers().get_all(header::LINK).iter().filter_map(|value| value.to_str().ok());
+    let alternate = links.flat_map(|value| value.split(',')).filter(|link| {
+        let parameters = link.split(';').skip(1).map(str::trim);
+        parameters.into_iter().any(|part| part == "rel=\"alternate\"" || part == "rel=alternate")
+    });
+    alternate.filter_map(|link| Some(link.split_once('<')?.1.split_once('>')?.0.to_owned())).collect()
+}

@@ -1,0 +1,147 @@
+//! What an authority says, as JSON. Fields and words that are not known here are left alone.
+
+use serde::Deserialize;
+
+/// Where its services are (RFC 8555 §7.1.1).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Directory {
+    pub(super) new_nonce: String,
+    pub(super) new_account: String,
+    pub(super) new_order: String,
+    pub(super) renewal_info: Option<String>,
+    #[serde(default)]
+    pub(super) meta: Meta,
+}
+
+/// What it says of itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Meta {
+    pub(super) external_account_required: bool,
+    pub(super) profiles: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+/// An order (§7.1.3).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Order {
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) authorizations: Vec<String>,
+    pub(super) finalize: String,
+    pub(super) certificate: Option<String>,
+    pub(super) error: Option<Problem>,
+}
+
+/// Whether a name is proven (§7.1.4).
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Authorization {
+    pub(super) identifier: Identifier,
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) challenges: Vec<Challenge>,
+    #[serde(default)]
+    pub(super) wildcard: bool,
+}
+
+/// A name or an address.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Identifier {
+    pub(super) value: String,
+}
+
+impl Authorization {
+    /// The name as the order had it.
+    pub(super) fn name(&self) -> String {
+        match self.wildcard {
+            true => format!("*.{}", self.identifier.value),
+            false => self.identifier.value.clone(),
+        }
+    }
+    /// Why it was refused, as far as it says.
+    pub(super) fn refusal(&self) -> String {
+        let error = self.challenges.iter().find_map(|challenge| challenge.error.as_ref());
+        let why = error.map_or_else(|| format!("it is {}", self.status), Problem::text);
+        format!("{}: {why}", self.name())
+    }
+}
+
+/// A way to prove it (§8). Some have no token.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Challenge {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) url: String,
+    #[serde(default)]
+    pub(super) token: String,
+    #[serde(default)]
+    pub(super) status: String,
+    pub(super) error: Option<Problem>,
+}
+
+/// What is wrong (RFC 9457).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) detail: String,
+    pub(super) subproblems: Vec<Problem>,
+}
+
+impl Problem {
+    /// The last part of its type: `badNonce`.
+    pub(super) fn word(&self) -> &str {
+        self.kind.rsplit(':').next().unwrap_or_default()
+    }
+    /// One line for people: cut, and without control characters.
+    pub(super) fn text(&self) -> String {
+        let mut text = self.detail.clone();
+        for sub in &self.subproblems {
+            text = format!("{text}; {}", sub.detail);
+        }
+        let clean = |c: char| if c.is_control() { ' ' } else { c };
+        let text: String = text.chars().map(clean).take(400).collect();
+        if text.is_empty() { self.word().to_owned() } else { format!("{text} ({})", self.word()) }
+    }
+}
+
+/// When a certificate should be renewed (RFC 9773).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RenewalInfo {
+    pub(super) suggested_window: Window,
+    #[serde(rename = "explanationURL")]
+    pub(super) explanation: Option<String>,
+}
+
+/// A span of time, RFC 3339.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Window {
+    pub(super) start: String,
+    pub(super) end: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_here_is_left_alone() {
+        let text = r#"{"identifier": {"type": "dns", "value": "a.example"}, "status": "pending", "wildcard": true,
+            "challenges": [{"type": "dns-persist-01", "url": "u", "issuer-domain-names": ["x"]},
+                {"type": "dns-01", "url": "v", "token": "t", "status": "pending"}]}"#;
+        let found: Authorization = serde_json::from_str(text).unwrap();
+        assert_eq!((found.name().as_str(), &*found.challenges[1].token), ("*.a.example", "t"));
+        assert_eq!(found.challenges[0].token, "");
+    }
+
+    #[test]
+    fn a_problem_is_one_line() {
+        let text = r#"{"type": "urn:ietf:params:acme:error:rejectedIdentifier", "detail": "no\nway",
+            "subproblems": [{"type": "x:caa", "detail": "CAA says no"}]}"#;
+        let problem: Problem = serde_json::from_str(text).unwrap();
+        assert_eq!(problem.text(), "no way; CAA says no (rejectedIdentifier)");
+    }
+}

@@ -1,0 +1,62 @@
+//! Authorities that speak ACME (RFC 8555): an order is made, names are proven, a certificate is fetched.
+//!
+//! Guarantees: what the next call needs is on disk before it is sent (the key, the URL of the order, what has to be
+//! proven), so a process that dies at any instant goes on with the same order; a challenge is answered only once what
+//! proves it is there; an authority that refuses is asked again after a time that grows, which is on disk too.
+//!
+//! Our own client, not `instant-acme`: that one drops `Retry-After`, the other chains and the order where `replaces` is
+//! not echoed, gives up after three nonces, and polls an order that is valid already until its time is over.
+
+mod account;
+mod alpn01;
+mod ari;
+mod client;
+mod flow;
+mod http01;
+mod jws;
+mod message;
+mod port;
+
+use crate::{Config, kept::Keep, wish::Authority};
+use reconciled_provider::{Cx, Error, Hash};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub use ari::suggest;
+use client::Client;
+
+/// What authorities are asked with: connections, nonces and accounts, shared by all certificates of an entry.
+#[derive(Debug, Default)]
+pub struct Acme {
+    clients: Mutex<BTreeMap<String, Arc<Client>>>,
+    http: http01::Responder,
+    tls: alpn01::Responder,
+}
+
+impl Acme {
+    /// The client for `authority`, made when it is needed first.
+    fn client(&self, keep: &Keep, authority: &Authority, config: &Config) -> Result<Arc<Client>, Error> {
+        let bundle = authority.bundle.as_deref().unwrap_or_default();
+        let key = format!("{}\n{:?}\n{bundle}", authority.server, authority.binding);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = Arc::new(Client::new(keep, authority, account_id(authority), config)?);
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+/// Names the account: one at each authority, and one for each binding there.
+fn account_id(authority: &Authority) -> String {
+    let binding = authority.binding.as_ref().map_or("", |(id, _)| id.as_str());
+    Hash::of(format!("{}\n{binding}", authority.server).as_bytes()).to_string()
+}
+
+/// Seconds since 1970.
+fn now(cx: &Cx) -> u64 {
+    cx.clock.now().as_secs()
+}

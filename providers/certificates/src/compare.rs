@@ -1,0 +1,169 @@
+//! How what is there differs from what is declared, in words that may be shown. Pure, but for the clock handed in.
+
+use crate::{
+    kept::Issued,
+    renewal,
+    wish::{Issue, Wish},
+    x509::Facts,
+};
+use reconciled_provider::{Delta, FieldChange, Observed, Resource};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, fmt::Display};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// One thing that is not as declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Difference {
+    /// The field.
+    pub(crate) path: String,
+    /// What is there.
+    pub(crate) before: String,
+    /// What shall be there.
+    pub(crate) after: String,
+}
+
+impl Difference {
+    pub(crate) fn new(path: &str, before: impl Display, after: impl Display) -> Difference {
+        Difference { path: path.into(), before: before.to_string(), after: after.to_string() }
+    }
+}
+
+/// The bytes of what is observed and not as declared.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Deviant {
+    /// Everything that is not as declared.
+    pub(crate) differs: Vec<Difference>,
+}
+
+/// How a resource differs from what was seen of it.
+pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
+    let bytes = desired.spec.bytes()?;
+    if *bytes == observed.bytes[..] {
+        return None;
+    }
+    let deviant: Deviant = serde_json::from_slice(&observed.bytes).unwrap_or(Deviant { differs: Vec::new() });
+    let mut fields: Vec<FieldChange> = deviant.differs.into_iter().map(field).collect();
+    if fields.is_empty() {
+        // It was looked at for another wish, or for none.
+        fields.push(FieldChange::text(
+            "state",
+            Some("as declared before".into()),
+            Some("as declared".into()),
+        ));
+    }
+    Some(Delta { fields, ..Delta::default() })
+}
+
+fn field(difference: Difference) -> FieldChange {
+    FieldChange::text(&difference.path, Some(difference.before), Some(difference.after))
+}
+
+/// A moment, for people.
+pub(crate) fn moment(seconds: u64) -> String {
+    let moment = OffsetDateTime::from_unix_timestamp(seconds as i64).ok();
+    moment.and_then(|moment| moment.format(&Rfc3339).ok()).unwrap_or_else(|| seconds.to_string())
+}
+
+fn list<T: Display>(all: &BTreeSet<T>) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// What of a certificate is not what was asked for: whatever is said here, another one has to be issued.
+///
+/// `facts` are those of the certificate, `issued` what is remembered of it, `signer` the one that signs now where that is
+/// one of ours.
+pub(crate) fn unlike(
+    wish: &Wish,
+    facts: &Facts,
+    issued: Option<&Issued>,
+    signer: Option<&Facts>,
+    now: u64,
+) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut differ = |path: &str, before: String, after: String| {
+        if before != after {
+            found.push(Difference { path: path.into(), before, after });
+        }
+    };
+    differ("dnsNames", list(&facts.names), list(&wish.names));
+    differ("ipAddresses", list(&facts.addresses), list(&wish.addresses));
+    let key = facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string());
+    differ("privateKey", key, wish.key.to_string());
+    differ("isCA", facts.is_ca.to_string(), wish.is_ca.to_string());
+    let is_ours = !matches!(wish.issuer, Issue::Acme(_));
+    if let Some(issued) = issued {
+        let before = issued.issuer.clone();
+        let after = wish.issuer.identity();
+        // Of one that was adopted nobody knows; the next one is from whom it should be.
+        differ("issuerRef", before.unwrap_or_else(|| after.clone()), after);
+    }
+    if is_ours && issued.is_some_and(|issued| issued.issuer.is_some()) {
+        // An authority decides about these itself.
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        differ("commonName", name(&facts.common_name), name(&wish.common_name));
+        let mut wanted = wish.usages.clone();
+        if wish.is_ca {
+            wanted.extend(["digital signature", "cert sign", "crl sign"].map(String::from));
+        }
+        differ("usages", list(&facts.usages), list(&wanted));
+        // That of its issuer may have cut it short, so the certificate does not tell.
+        let before = issued.map_or(wish.duration, |issued| issued.wish.duration);
+        let show = |seconds| crate::duration::show(seconds);
+        differ("duration", show(before), show(wish.duration));
+    }
+    if let Some(signer) = signer
+        && facts.authority.is_some()
+        && facts.authority != signer.subject_key
+    {
+        differ(
+            "issuerRef",
+            "signed by an earlier key of the issuer".into(),
+            "signed by its key of today".into(),
+        );
+    }
+    let suggested = issued.and_then(|issued| issued.suggested.as_ref());
+    let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
+    if now >= facts.not_after {
+        differ("notAfter", format!("over since {}", moment(facts.not_after)), "renewed".into());
+    } else if now >= due {
+        differ(
+            "notAfter",
+            format!("{}, to be renewed since {}", moment(facts.not_after), moment(due)),
+            "renewed".into(),
+        );
+    }
+    if issued.is_some_and(|issued| issued.renew_now) {
+        differ("renew", "asked for by a person".into(), "renewed".into());
+    }
+    found
+}
+
+/// Canonical bytes as fields and values a person can read.
+pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
+    let Some(wish) = Wish::decode(bytes) else {
+        let deviant: Option<Deviant> = serde_json::from_slice(bytes).ok();
+        let all = deviant.into_iter().flat_map(|deviant| deviant.differs);
+        return all.map(|difference| (difference.path.as_str().into(), difference.before)).collect();
+    };
+    let mut shown: Vec<(&str, String)> = Vec::new();
+    let mut add = |path, value: String| {
+        if !value.is_empty() {
+            shown.push((path, value));
+        }
+    };
+    add("issuerRef", wish.issuer.identity());
+    add("dnsNames", list(&wish.names));
+    add("ipAddresses", list(&wish.addresses));
+    add("commonName", wish.common_name.clone().unwrap_or_default());
+    add("privateKey", wish.key.to_string());
+    if wish.is_ca {
+        add("isCA", "true".into());
+    }
+    if !matches!(wish.issuer, Issue::Acme(_)) {
+        add("duration", crate::duration::show(wish.duration));
+    }
+    add("output.directory", wish.output.directory.clone());
+    add("reload", list(&wish.reload));
+    add("serve", list(&wish.serve));
+    shown.into_iter().map(|(path, value)| (path.into(), value)).collect()
+}

@@ -1,0 +1,168 @@
+//! Host configuration of a `type: certificates` entry.
+
+use reconciled_provider::Error;
+use serde::Deserialize;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Keys of the entry besides those every entry has.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Directories below which certificates may be put, and nowhere else.
+    pub paths: Vec<String>,
+    /// Directory for certificates whose manifest says `secretName` and no `output`: they are put into the directory of that
+    /// name in it.
+    pub directory: Option<String>,
+    /// Command that makes a service read its files again; `{unit}` is what a manifest names in `reload`.
+    /// Default: `[systemctl, try-reload-or-restart, "{unit}"]`.
+    #[serde(default = "default_reload")]
+    pub reload: Vec<String>,
+    /// Address at which HTTP-01 challenges are answered. Default: `"[::]:80"`.
+    #[serde(default = "default_listen")]
+    #[schemars(with = "String")]
+    pub listen: SocketAddr,
+    /// Address at which TLS-ALPN-01 challenges are answered. Default: `"[::]:443"`.
+    #[serde(default = "default_listen_tls")]
+    #[schemars(with = "String")]
+    pub listen_tls: SocketAddr,
+    /// Where keys, certificates and accounts are kept; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub state: PathBuf,
+    /// What no manifest may touch: the state and the configuration of this program; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub reserved: Vec<String>,
+    /// How long a call or a command may take; handed over apart.
+    #[serde(skip, default = "default_timeout")]
+    #[schemars(skip)]
+    pub timeout: Duration,
+    /// Told the name of each place at which a test may end the process; handed over apart.
+    #[serde(skip, default = "default_passed")]
+    #[schemars(skip)]
+    pub passed: fn(&str),
+}
+
+fn default_passed() -> fn(&str) {
+    |_| {}
+}
+
+fn default_reload() -> Vec<String> {
+    ["systemctl", "try-reload-or-restart", "{unit}"].map(String::from).into()
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::from(([0; 8], 80))
+}
+
+fn default_listen_tls() -> SocketAddr {
+    SocketAddr::from(([0; 8], 443))
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+impl Config {
+    /// A configuration that keeps what it issues in `state` and puts it below `paths`.
+    pub fn new(state: impl Into<PathBuf>, paths: &[&str]) -> Config {
+        Config {
+            paths: paths.iter().map(|path| (*path).into()).collect(),
+            directory: None,
+            reload: default_reload(),
+            listen: default_listen(),
+            listen_tls: default_listen_tls(),
+            state: state.into(),
+            reserved: Vec::new(),
+            timeout: default_timeout(),
+            passed: default_passed(),
+        }
+    }
+
+    /// A configuration of no host in particular: every path may be right.
+    pub(crate) fn anywhere() -> Config {
+        let directory = Some("/etc/ssl".into());
+        Config { directory, ..Config::new("/nonexistent", &["/"]) }
+    }
+
+    /// Refuses what cannot work.
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        let problem = |text: String, hint: &str| Err(Error::invalid(text).hint(hint));
+        if self.paths.is_empty() {
+            return problem(
+                "paths of a certificates entry is empty, so nothing could be put anywhere".into(),
+                "write the directories below which certificates may be put: paths: [/etc/ssl]",
+            );
+        }
+        for path in self.paths.iter().chain(&self.directory) {
+            if let Err(why) = check_path(path) {
+                return problem(
+                    format!("`{path}` of a certificates entry {why}"),
+                    "write an absolute path: /etc/ssl",
+                );
+            }
+        }
+        if let Some(directory) = self.directory.as_ref().filter(|path| !self.allows(&format!("{path}/x"))) {
+            return problem(
+                format!("directory `{directory}` of a certificates entry is in none of its `paths`"),
+                "add it to `paths`",
+            );
+        }
+        if self.reload.first().is_none_or(|program| program.is_empty() || program.contains('{')) {
+            return problem(
+                "reload of a certificates entry names no program".into(),
+                "write an argument list: reload: [systemctl, reload, \"{unit}\"]",
+            );
+        }
+        Ok(())
+    }
+
+    /// True when a certificate may be put at `path`: strictly below one of the directories.
+    pub(crate) fn allows(&self, path: &str) -> bool {
+        let is_below = |above: &str| {
+            let rest = path.strip_prefix(above.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+        };
+        let is_own = |own: &String| own == path || is_below(own);
+        self.paths.iter().any(|allowed| is_below(allowed)) && !self.reserved.iter().any(is_own)
+    }
+}
+
+/// What is wrong with an absolute path, in words that follow it.
+pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
+    match path.strip_prefix('/') {
+        None => Err("does not begin with a slash"),
+        Some("") => Ok(()),
+        Some(rest) if rest.split('/').any(|part| part.is_empty()) => Err("has a slash too many"),
+        Some(rest) if rest.split('/').any(|part| part == "." || part == "..") => Err("has `.` or `..` in it"),
+        Some(rest) if rest.contains(|c: char| c.is_control()) => Err("has a control character in it"),
+        Some(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_says_where_certificates_may_be_put_and_means_it() {
+        let mut config = Config::new("/state", &["/etc/ssl", "/srv"]);
+        config.reserved = vec!["/srv/state".into()];
+        assert!(config.validate().is_ok());
+        assert!(config.allows("/etc/ssl/web") && config.allows("/srv/a/b"));
+        for path in ["/etc/ssl", "/etc/ssl/", "/etc/sslx/a", "/root/x", "/srv/state", "/srv/state/x"] {
+            assert!(!config.allows(path), "{path}");
+        }
+        let refused = |config: Config| config.validate().unwrap_err().message;
+        assert!(refused(Config::new("/state", &[])).contains("empty"));
+        assert!(refused(Config::new("/state", &["etc"])).contains("slash"));
+        assert!(refused(Config::new("/state", &["/etc/../root"])).contains(".."));
+        let directory = Some("/var/x".to_owned());
+        assert!(
+            refused(Config { directory, ..Config::new("/state", &["/etc"]) }).contains("none of its `paths`")
+        );
+        assert!(
+            refused(Config { reload: vec![], ..Config::new("/state", &["/etc"]) }).contains("no program")
+        );
+    }
+}

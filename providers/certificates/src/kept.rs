@@ -1,0 +1,286 @@
+//! What is remembered on disk: of each certificate the one in use and the one being made, and the accounts.
+//!
+//! Each is one file, written beside its place, flushed and renamed over it: key and chain cannot be torn apart, and what
+//! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
+//! They are not in the database, so that a copy of it has no key.
+
+use crate::{renewal::Suggested, wish::Wish, x509};
+use reconciled_provider::{Error, Hash, Secret};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+use zeroize::Zeroizing;
+
+/// A text that is wiped when dropped and never printed: a key in PEM.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Private(Zeroizing<String>);
+
+impl Private {
+    /// Takes a copy of a secret, which is text.
+    pub fn of(secret: &Secret) -> Result<Private, Error> {
+        Ok(Private(Zeroizing::new(secret.reveal_str()?.to_owned())))
+    }
+    /// The secret, for the one call that needs it.
+    pub fn secret(&self) -> Secret {
+        Secret::new(self.0.as_bytes().to_vec())
+    }
+}
+
+impl std::fmt::Debug for Private {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Private(…)")
+    }
+}
+
+/// A certificate in use.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Issued {
+    /// Its key, in PEM.
+    pub key: Private,
+    /// It and what leads to its root, in PEM.
+    pub chain: String,
+    /// The certificate of the issuer that others may trust, in PEM, where we know one.
+    pub ca: Option<String>,
+    /// Who issued it ([`Issue::identity`](crate::wish::Issue::identity)); none of one that was adopted.
+    pub issuer: Option<String>,
+    /// What was declared when it was put in place the last time.
+    pub wish: Wish,
+    /// Fingerprint of the certificate that services were last told to read.
+    pub told: Option<String>,
+    /// When the authority would like it renewed.
+    pub suggested: Option<Suggested>,
+    /// A person asked for another one.
+    #[serde(default)]
+    pub renew_now: bool,
+}
+
+impl Issued {
+    /// What the certificate says.
+    pub fn facts(&self) -> Result<x509::Facts, Error> {
+        x509::leaf("the certificate that is kept", &self.chain)
+    }
+}
+
+/// A certificate that is being made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// What it is for: of another wish nothing is of use but the key.
+    pub material: Hash,
+    /// The key, in PEM.
+    pub key: Private,
+    /// The order at the authority.
+    pub order: Option<String>,
+    /// When the order was made, in seconds since 1970.
+    pub ordered_at: u64,
+    /// TXT values that have to be there, with the provider entries.
+    #[serde(default)]
+    pub challenges: Vec<Challenge>,
+    /// Challenges were answered.
+    #[serde(default)]
+    pub answered: bool,
+}
+
+/// A TXT value that has to be there for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Challenge {
+    /// The provider entry.
+    pub provider: String,
+    /// Absolute name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+/// How often an authority refused in a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusals {
+    /// What it refused: of another wish it refused nothing yet.
+    pub material: Hash,
+    /// How often.
+    pub count: u32,
+    /// Until when it is not asked, in seconds since 1970.
+    pub until: u64,
+    /// What it said.
+    pub message: String,
+}
+
+/// An account at an authority.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// Its key (PKCS #8, base64).
+    pub key: Private,
+    /// Its URL, once the authority gave one.
+    pub url: Option<String>,
+}
+
+/// The directory of one entry.
+#[derive(Clone, Debug)]
+pub struct Keep {
+    directory: PathBuf,
+}
+
+impl Keep {
+    /// What is kept in `directory`, which need not exist.
+    pub fn new(directory: impl Into<PathBuf>) -> Keep {
+        Keep { directory: directory.into() }
+    }
+
+    /// The certificate in use.
+    pub fn issued(&self, name: &str) -> Result<Option<Issued>, Error> {
+        read(&self.of(name).join("issued.json"))
+    }
+    /// Keeps the certificate in use.
+    pub fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
+        write(&self.of(name), "issued.json", issued)
+    }
+    /// The certificate being made.
+    pub fn attempt(&self, name: &str) -> Result<Option<Attempt>, Error> {
+        read(&self.of(name).join("attempt.json"))
+    }
+    /// Keeps the certificate being made.
+    pub fn put_attempt(&self, name: &str, attempt: &Attempt) -> Result<(), Error> {
+        write(&self.of(name), "attempt.json", attempt)
+    }
+    /// Forgets the certificate being made.
+    pub fn end_attempt(&self, name: &str) -> Result<(), Error> {
+        remove(&self.of(name).join("attempt.json"))
+    }
+    /// How often an authority refused.
+    pub fn refusals(&self, name: &str) -> Result<Refusals, Error> {
+        Ok(read(&self.of(name).join("refusals.json"))?.unwrap_or_default())
+    }
+    /// Keeps how often an authority refused.
+    pub fn put_refusals(&self, name: &str, refusals: &Refusals) -> Result<(), Error> {
+        write(&self.of(name), "refusals.json", refusals)
+    }
+    /// Forgets that an authority refused.
+    pub fn end_refusals(&self, name: &str) -> Result<(), Error> {
+        remove(&self.of(name).join("refusals.json"))
+    }
+    /// Keeps what somebody else had put where a certificate goes.
+    pub fn put_replaced(&self, name: &str, at: u64, files: &[(&str, Vec<u8>)]) -> Result<(), Error> {
+        let directory = self.of(name).join(format!("replaced-{at}"));
+        files.iter().try_for_each(|(file, bytes)| write_bytes(&directory, file, bytes))
+    }
+    /// Forgets a certificate and its key.
+    pub fn forget(&self, name: &str) -> Result<(), Error> {
+        let directory = self.of(name);
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &directory, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The account with this `id` (a hash of authority and binding).
+    pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
+        read(&self.directory.join("accounts").join(format!("{id}.json")))
+    }
+    /// Keeps an account.
+    pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
+        write(&self.directory.join("accounts"), &format!("{id}.json"), account)
+    }
+
+    fn of(&self, name: &str) -> PathBuf {
+        // No name of a manifest leads out of the directory, and none is another one's.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let escaped: String = name
+            .chars()
+            .map(|c| if plain(c) { c.to_string() } else { format!("={:02X}", u32::from(c)) })
+            .collect();
+        self.directory.join("certificates").join(escaped)
+    }
+}
+
+fn failed(what: &str, path: &Path, error: io::Error) -> Error {
+    Error::unavailable(format!("{what} {}", path.display()))
+        .caused_by(error)
+        .hint("the state directory must be writable by this service, and have space left")
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => Zeroizing::new(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("read", path, error)),
+    };
+    // What is inside is not part of the error: there is a key in it.
+    let broken = |_| {
+        Error::invalid(format!("{} is broken", path.display()))
+            .hint("restore it from a backup, or remove it: what it held is made anew")
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(broken)
+}
+
+fn write(directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(value).map(Zeroizing::new);
+    let bytes =
+        bytes.map_err(|_| Error::unexpected(format!("write {name}: it cannot be written as JSON")))?;
+    write_bytes(directory, name, &bytes)
+}
+
+fn write_bytes(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
+    let put = || -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        // A draft of a process that died may be there.
+        let _ = fs::remove_file(&draft);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, &path)?;
+        fs::File::open(directory)?.sync_all()
+    };
+    put().map_err(|error| failed("write", &path, error))
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_kept_is_closed_to_others_and_no_name_leads_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Keep::new(dir.path().join("cert"));
+        let refusals = Refusals { count: 2, ..Refusals::default() };
+        for name in ["web", "../../web", "a/b", "a=2Fb", "ä"] {
+            assert_eq!(keep.refusals(name).unwrap(), Refusals::default());
+            keep.put_refusals(name, &refusals).unwrap();
+            assert_eq!(keep.refusals(name).unwrap(), refusals);
+        }
+        let directory = dir.path().join("cert/certificates");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&directory.join("web/refusals.json"))), (0o700, 0o600));
+        keep.forget("web").unwrap();
+        keep.forget("web").unwrap();
+        assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Keep::new(dir.path());
+        fs::create_dir_all(dir.path().join("certificates/web")).unwrap();
+        fs::write(dir.path().join("certificates/web/issued.json"), "{\"key\": \"canary\"").unwrap();
+        let error = keep.issued("web").unwrap_err();
+        assert!(error.chain().contains("issued.json is broken") && !error.chain().contains("canary"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Private keys: made, and read again from PEM (PKCS #8).
+//!
+//! Guarantees: the clear form is in a [`Secret`] from the first moment, so nothing prints it, and it is wiped.
+
+use crate::wish::KeyKind;
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
+use reconciled_provider::{Error, Secret};
+use rsa::pkcs8::EncodePrivateKey;
+use zeroize::Zeroizing;
+
+/// Makes a key, in PEM. RSA takes its time, so that is done apart from what else runs.
+pub async fn make(kind: KeyKind) -> Result<Secret, Error> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::unexpected(format!("make a key of kind {kind}: {error}"));
+    let pem = match kind {
+        KeyKind::Rsa(bits) => {
+            let made = tokio::task::spawn_blocking(move || make_rsa(bits)).await;
+            return made.map_err(|error| failed(&error))?;
+        }
+        KeyKind::Ecdsa(384) => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384),
+        KeyKind::Ecdsa(_) => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+        KeyKind::Ed25519 => KeyPair::generate_for(&PKCS_ED25519),
+    };
+    Ok(to_secret(pem.map_err(|error| failed(&error))?.serialize_pem()))
+}
+
+fn make_rsa(bits: u32) -> Result<Secret, Error> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::unexpected(format!("make a key of kind RSA: {error}"));
+    let key =
+        rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, bits as usize).map_err(|error| failed(&error))?;
+    let der = key.to_pkcs8_der().map_err(|error| failed(&error))?;
+    Ok(to_secret(pem::encode_config(&pem::Pem::new("PRIVATE KEY", der.as_bytes()), unix())))
+}
+
+fn to_secret(pem: String) -> Secret {
+    let pem = Zeroizing::new(pem.replace('\r', ""));
+    Secret::new(pem.as_bytes().to_vec())
+}
+
+/// PEM with the line ends of this system.
+pub(crate) fn unix() -> pem::EncodeConfig {
+    pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF)
+}
+
+/// Reads a key for signing. The error holds nothing of it.
+pub fn read(what: &str, key: &Secret) -> Result<KeyPair, Error> {
+    let text = key.reveal_str()?;
+    KeyPair::from_pem(text).map_err(|_| {
+        Error::invalid(format!("{what} is no key in PEM (PKCS #8)"))
+            .hint("openssl pkcs8 -topk8 -nocrypt -in OLD -out NEW brings a key into that form")
+    })
+}
+
+/// The public half, as it stands in a certificate (SubjectPublicKeyInfo).
+pub fn public(what: &str, key: &Secret) -> Result<Vec<u8>, Error> {
+    Ok(read(what, key)?.public_key_der())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_kind_of_key_is_made_in_pem_and_read_again() {
+        for kind in [KeyKind::Ecdsa(256), KeyKind::Ecdsa(384), KeyKind::Ed25519] {
+            let key = make(kind).await.unwrap();
+            assert!(key.reveal_str().unwrap().starts_with("-----BEGIN PRIVATE KEY-----\n"), "{kind}");
+            assert_eq!(public("it", &key).unwrap(), public("it", &key).unwrap());
+            assert_eq!(format!("{key:?}"), "Secret(…)");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_repeated() {
+        let error = read("the key of `ca`", &Secret::new(b"canary".to_vec())).unwrap_err();
+        assert!(error.chain().contains("the key of `ca`") && !error.chain().contains("canary"));
+    }
+}

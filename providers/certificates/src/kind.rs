@@ -1,0 +1,274 @@
+//! The kinds `Issuer` and `Certificate`; the doc comments of the fields are what `explain` prints.
+//!
+//! Fields are called as cert-manager calls them, and manifests of `cert-manager.io/v1` are read as they are.
+
+use reconciled_provider::{At, Kind, Kinds};
+use serde::Deserialize;
+
+/// Value of `apiVersion`.
+pub const API_VERSION: &str = "cert/v1";
+/// What cert-manager writes there.
+pub const CERT_MANAGER: &str = "cert-manager.io/v1";
+/// Value of `kind` of who issues.
+pub const ISSUER: &str = "Issuer";
+/// What cert-manager calls an issuer for every namespace.
+pub const CLUSTER_ISSUER: &str = "ClusterIssuer";
+/// Value of `kind` of a certificate.
+pub const CERTIFICATE: &str = "Certificate";
+
+/// The kinds of this family.
+pub fn kinds() -> Kinds {
+    let versions = &[API_VERSION, CERT_MANAGER];
+    Kinds(vec![
+        Kind::of::<IssuerSpec>(versions, ISSUER, "Who issues certificates"),
+        Kind::of::<IssuerSpec>(
+            &[CERT_MANAGER],
+            CLUSTER_ISSUER,
+            "Who issues certificates, for every namespace",
+        ),
+        Kind::of::<CertificateSpec>(versions, CERTIFICATE, "A certificate, its key, and where they are put"),
+    ])
+}
+
+/// Who issues certificates: exactly one of `acme`, `ca` and `selfSigned`.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct IssuerSpec {
+    /// The provider entry. Default: the only one that knows certificates.
+    #[serde(rename = "provider")]
+    pub _provider: Option<String>,
+    /// Several provider entries that all know it.
+    #[serde(rename = "providers")]
+    pub _providers: Option<Vec<String>>,
+    /// An authority that speaks ACME (RFC 8555).
+    pub acme: Option<At<AcmeSpec>>,
+    /// A certificate of our own that signs others.
+    pub ca: Option<At<CaSpec>>,
+    /// Each certificate signs itself.
+    pub self_signed: Option<At<SelfSignedSpec>>,
+}
+
+/// Each certificate signs itself.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SelfSignedSpec {}
+
+/// A certificate of our own that signs others: that of a manifest, or one that the host has.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct CaSpec {
+    /// Name of a Certificate with `isCA: true`, of the same namespace and provider entry.
+    pub certificate: Option<At<String>>,
+    /// `secretName` of a Certificate with `isCA: true`, as cert-manager writes it.
+    pub secret_name: Option<At<String>>,
+    /// Its certificate, in PEM, as a secret that the host declares; behind it may stand those above it.
+    pub cert: Option<At<SecretName>>,
+    /// Its key, in PEM (PKCS #8), as a secret that the host declares.
+    pub key: Option<At<SecretName>>,
+}
+
+/// A secret that the host declares.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SecretName {
+    /// Its name under `secrets` of the host configuration.
+    pub secret: String,
+}
+
+/// An authority that speaks ACME.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct AcmeSpec {
+    /// URL of its directory.
+    pub server: At<String>,
+    /// Where it may write to.
+    pub email: Option<String>,
+    /// Certificates its own is checked with, in PEM and base64, instead of those of the system.
+    pub ca_bundle: Option<At<String>>,
+    /// An account that exists elsewhere, to which the one made here is bound.
+    pub external_account_binding: Option<EabSpec>,
+    /// What kind of certificates: a word the authority gives, such as `shortlived`.
+    pub profile: Option<String>,
+    /// Common name of the topmost issuer of the chain to take where several are offered.
+    pub preferred_chain: Option<String>,
+    /// Where cert-manager keeps the key of the account. It is kept in the state directory here.
+    #[serde(rename = "privateKeySecretRef")]
+    pub _private_key_secret_ref: Option<NameRef>,
+    /// How names are proven. The most fitting is taken: by `dnsNames`, then by the longest of `dnsZones`, then the first.
+    pub solvers: Vec<At<SolverSpec>>,
+}
+
+/// An account that exists elsewhere.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct EabSpec {
+    /// Its id.
+    #[serde(rename = "keyID")]
+    #[schemars(rename = "keyID")]
+    pub key_id: String,
+    /// Its key, in base64url, as a secret that the host declares.
+    pub key: At<SecretName>,
+}
+
+/// A name of something else.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct NameRef {
+    /// The name.
+    #[serde(rename = "name")]
+    pub _name: Option<String>,
+    /// Part of it.
+    #[serde(rename = "key")]
+    pub _key: Option<String>,
+}
+
+/// How names are proven: one of `dns01`, `http01` and `tlsAlpn01`.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct SolverSpec {
+    /// Which names it is for. Default: all.
+    #[serde(default)]
+    pub selector: SelectorSpec,
+    /// By a TXT record.
+    pub dns01: Option<Dns01Spec>,
+    /// By an answer over HTTP.
+    pub http01: Option<Http01Spec>,
+    /// By an answer in a TLS handshake.
+    pub tls_alpn01: Option<TlsAlpn01Spec>,
+}
+
+/// Which names a solver is for.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
+pub struct SelectorSpec {
+    /// These names, as the certificate writes them.
+    pub dns_names: Vec<String>,
+    /// Every name in these zones.
+    pub dns_zones: Vec<String>,
+}
+
+/// A TXT record at `_acme-challenge`.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct Dns01Spec {
+    /// The provider entry that has the zone.
+    pub provider: At<String>,
+    /// Where the record is put instead, when `_acme-challenge` is a CNAME that leads there.
+    pub delegated_to: Option<At<String>>,
+}
+
+/// An answer over HTTP at port 80 of the name.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct Http01Spec {}
+
+/// An answer in a TLS handshake at port 443 of the name (RFC 8737).
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct TlsAlpn01Spec {}
+
+/// A certificate, its key, and where they are put.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateSpec {
+    /// The provider entry. Default: the only one that knows certificates.
+    #[serde(rename = "provider")]
+    pub _provider: Option<String>,
+    /// Several provider entries that each issue one.
+    #[serde(rename = "providers")]
+    pub _providers: Option<Vec<String>>,
+    /// Who issues it.
+    pub issuer_ref: At<IssuerRef>,
+    /// Names it is for; the first label may be `*`.
+    #[serde(default)]
+    pub dns_names: Vec<At<String>>,
+    /// Addresses it is for.
+    #[serde(default)]
+    pub ip_addresses: Vec<At<String>>,
+    /// Name of the subject; up to 64 characters. Only shown where there are names and addresses.
+    pub common_name: Option<At<String>>,
+    /// Its key.
+    #[serde(default)]
+    pub private_key: KeySpec,
+    /// What it may be used for, such as `server auth`. Default: `digital signature`, `key encipherment`, `server auth`.
+    pub usages: Option<Vec<At<String>>>,
+    /// It may sign other certificates.
+    #[serde(rename = "isCA", default)]
+    #[schemars(rename = "isCA")]
+    pub is_ca: bool,
+    /// How long it is valid, such as `2160h` or `90d`, where the issuer lets us say: `ca` and `selfSigned`. Default: `90d`.
+    pub duration: Option<At<String>>,
+    /// How long before its end it is renewed. Default: a third of its time, half of it at ten days or less.
+    pub renew_before: Option<At<String>>,
+    /// The same as a share of its time, in percent.
+    pub renew_before_percentage: Option<At<u32>>,
+    /// Where it is put: `tls.crt`, `tls.key` and, where the issuer has one, `ca.crt`.
+    pub output: Option<At<OutputSpec>>,
+    /// Name of a directory in `directory` of the provider entry, where `output` says nothing.
+    pub secret_name: Option<At<String>>,
+    /// Units that read the files again whenever they changed.
+    #[serde(default)]
+    pub reload: Vec<At<String>>,
+    /// Addresses, as `HOST:PORT`, at which it shall be served; it is Degraded until they do.
+    #[serde(default)]
+    pub serve: Vec<At<String>>,
+    /// Accepted, and of no effect: what is no longer used is not kept.
+    #[serde(rename = "revisionHistoryLimit")]
+    pub _revision_history_limit: Option<u32>,
+}
+
+/// Who issues a certificate.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct IssuerRef {
+    /// Name of the issuer.
+    pub name: String,
+    /// `Issuer` (of the same namespace, the default) or `ClusterIssuer`.
+    pub kind: Option<String>,
+    /// As cert-manager writes it: `cert-manager.io`.
+    #[serde(rename = "group")]
+    pub _group: Option<String>,
+}
+
+/// The key of a certificate.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeySpec {
+    /// `ECDSA` (the default), `RSA` or `Ed25519`.
+    pub algorithm: Option<At<String>>,
+    /// Bits: 256 or 384 for ECDSA, 2048, 3072 or 4096 for RSA.
+    pub size: Option<At<u32>>,
+    /// `Always` (the default): a new key for each certificate; `Never`: the key stays.
+    pub rotation_policy: Option<At<String>>,
+    /// `PKCS8`, the only one there is.
+    pub encoding: Option<At<String>>,
+}
+
+/// Where a certificate is put.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct OutputSpec {
+    /// The directory, below one of `paths` of the provider entry.
+    pub directory: At<String>,
+    /// Name or number of the user the files belong to. Default: the user that reconciled runs as.
+    pub owner: Option<At<String>>,
+    /// Name or number of the group the files belong to. Default: the group that reconciled runs as.
+    pub group: Option<At<String>>,
+    /// Permissions of the key, in octal digits. Default: `"0600"`. Certificates are for everybody to read.
+    pub mode: Option<At<String>>,
+    /// Also write `tls-combined.pem`: the key and behind it the chain, with the permissions of the key. Default: false.
+    #[serde(default)]
+    pub combined: bool,
+}

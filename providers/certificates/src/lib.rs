@@ -1,0 +1,33 @@
+//! Certificates: the kinds `Issuer` and `Certificate`, issued, renewed and kept on disk without a cluster.
+//!
+//! A certificate is one resource in a scope of its own, so one that cannot be had keeps back no other. What is issued is
+//! kept in the state directory, key and chain in one file, and delivered from there: a file that goes missing costs no
+//! certificate. A private key never leaves these two places: no plan, error, event or database has it.
+//!
+//! Deliberately not done: revoking, and stapling.
+//!
+//! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
+//! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
+//! remembered on disk, [`deliver`] puts it where it is used; `observe`, `compare`, `apply` and `health` are the steps of a pass;
+//! [`sign`] issues with a key of our own, [`acme`] asks an authority.
+
+pub mod acme;
+mod apply;
+mod compare;
+pub mod config;
+pub mod deliver;
+pub mod duration;
+mod health;
+pub mod kept;
+pub mod key;
+pub mod kind;
+pub mod normalize;
+mod observe;
+mod provider;
+pub mod renewal;
+pub mod sign;
+pub mod wish;
+pub mod x509;
+
+pub use config::Config;
+pub use provider::{INFO, open, sample};

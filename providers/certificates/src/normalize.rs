@@ -1,0 +1,395 @@
+//! Manifests to resources. Pure.
+//!
+//! An issuer is no resource: nothing of it is anywhere but in the certificates that name it, and its account is made when
+//! one of them needs it. So a certificate has its issuer in its own content.
+
+use crate::{
+    Config,
+    config::check_path,
+    duration,
+    kind::{API_VERSION, CERT_MANAGER, CERTIFICATE, CLUSTER_ISSUER, CertificateSpec, ISSUER, IssuerSpec},
+    sign,
+    wish::{KeyKind, Output, Renew, Wish},
+};
+use reconciled_provider::{
+    At, Error, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec, problem::did_you_mean,
+};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+mod issuer;
+
+/// How long a certificate is valid where nothing is said.
+const DURATION: u64 = 90 * 86_400;
+/// The shortest time that is worth a certificate.
+const SHORTEST: u64 = 300;
+/// The longest: dates in certificates end with the year 9999.
+const LONGEST: u64 = 100 * 366 * 86_400;
+
+/// Turns a manifest of this family into its resource.
+pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    let is_ours = matches!(&*manifest.api_version, API_VERSION | CERT_MANAGER);
+    if !is_ours || !manifest.is_for(inputs.entry(), inputs.is_sole()) {
+        return Normalized::default();
+    }
+    let mut reader = Reader { config, manifest, inputs, problems: Vec::new() };
+    let wish = match &*manifest.kind {
+        CERTIFICATE => reader.certificate(),
+        ISSUER | CLUSTER_ISSUER => {
+            let (spec, problems) = manifest.spec::<IssuerSpec>();
+            reader.problems.extend(problems);
+            if let Some(spec) = spec {
+                reader.check_issuer(&spec);
+            }
+            None
+        }
+        _ => None,
+    };
+    let problems = reader.problems;
+    let mut out = Normalized { problems, ..Normalized::default() };
+    if let Some(wish) = wish.filter(|_| !out.problems.iter().any(Problem::is_error)) {
+        let name = scope_name(manifest.key.namespace(), &manifest.name);
+        out.resources.push(Resource {
+            id: name.as_str().into(),
+            scope: Arc::new(Scope::new(inputs.entry(), name)),
+            spec: Spec::known(wish.encode()),
+            origin: manifest.origin(manifest.span),
+            policy: inputs.policy(manifest.policy.clone()),
+        });
+    }
+    out
+}
+
+/// How the scope of a certificate is called.
+pub(crate) fn scope_name(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}") }
+}
+
+struct Reader<'a> {
+    config: &'a Config,
+    manifest: &'a Manifest,
+    inputs: &'a dyn Inputs,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn refuse(&mut self, span: Span, message: impl Into<String>, hint: &str) {
+        self.problems.push(self.manifest.error(span, message).hint(hint));
+    }
+
+    fn report(&mut self, span: Span, error: Error) {
+        let problem = self.manifest.error(span, error.chain());
+        self.problems.push(match error.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        });
+    }
+
+    /// A text that must be known now.
+    fn known<'t, T>(&mut self, at: &'t At<T>) -> Option<&'t T> {
+        if !at.unknown.is_empty() {
+            let text = "what a certificate is cannot depend on an output of another manifest";
+            self.refuse(at.span, text, "write the value out");
+            return None;
+        }
+        Some(&at.value)
+    }
+
+    fn certificate(&mut self) -> Option<Wish> {
+        let (spec, problems) = self.manifest.spec::<CertificateSpec>();
+        self.problems.extend(problems);
+        let spec = spec?;
+        let names: BTreeSet<String> = spec.dns_names.iter().filter_map(|at| self.name(at)).collect();
+        let addresses: BTreeSet<IpAddr> =
+            spec.ip_addresses.iter().filter_map(|at| self.address(at)).collect();
+        let common_name = spec.common_name.as_ref().and_then(|at| self.common_name(at));
+        if spec.dns_names.is_empty() && spec.ip_addresses.is_empty() && common_name.is_none() {
+            let text = "the certificate is for nobody: it has no names and no addresses";
+            self.refuse(self.manifest.span, text, "write dnsNames: [www.example.com]");
+        }
+        let key = self.key(&spec);
+        let keep_key = self.rotation(&spec);
+        let usages = self.usages(&spec);
+        let duration = self.length(spec.duration.as_ref(), "duration").unwrap_or(DURATION);
+        let renew = self.renew(&spec);
+        let output = self.output(&spec);
+        let reload = spec.reload.iter().filter_map(|at| self.unit(at)).collect();
+        let serve = spec.serve.iter().filter_map(|at| self.served(at)).collect();
+        let issuer = self.issuer(&spec.issuer_ref, &names, &addresses, common_name.as_deref(), spec.is_ca);
+        Some(Wish {
+            issuer: issuer?,
+            names,
+            addresses,
+            common_name,
+            key: key?,
+            keep_key,
+            usages,
+            is_ca: spec.is_ca,
+            duration,
+            renew,
+            output: output?,
+            reload,
+            serve,
+        })
+    }
+
+    fn name(&mut self, at: &At<String>) -> Option<String> {
+        let text = self.known(at)?;
+        let shown = text.escape_debug().to_string();
+        let bare = text.strip_suffix('.').unwrap_or(text);
+        let (star, rest) = match bare.strip_prefix("*.") {
+            Some(rest) => ("*.", rest),
+            None => ("", bare),
+        };
+        let ascii = idna::domain_to_ascii(rest).ok().filter(|name| is_name(name));
+        if ascii.is_none() {
+            let hint = match bare.parse::<IpAddr>() {
+                Ok(_) => "an address belongs into ipAddresses",
+                Err(_) => "write a name such as www.example.com; `*` may only stand for the first label",
+            };
+            self.refuse(at.span, format!("`{shown}` is no name of a host"), hint);
+        }
+        Some(format!("{star}{}", ascii?))
+    }
+
+    fn address(&mut self, at: &At<String>) -> Option<IpAddr> {
+        let text = self.known(at)?;
+        let address = text.parse().ok();
+        if address.is_none() {
+            let message = format!("`{}` is no address", text.escape_debug());
+            self.refuse(at.span, message, "write one such as 192.0.2.1 or 2001:db8::1");
+        }
+        address
+    }
+
+    fn common_name(&mut self, at: &At<String>) -> Option<String> {
+        let text = self.known(at)?;
+        // RFC 5280, ub-common-name.
+        if text.is_empty() || text.chars().count() > 64 || text.contains(|c: char| c.is_control()) {
+            self.refuse(
+                at.span,
+                "the name of a subject has 1 to 64 characters",
+                "shorten it, or leave it out",
+            );
+            return None;
+        }
+        Some(text.clone())
+    }
+
+    fn key(&mut self, spec: &CertificateSpec) -> Option<KeyKind> {
+        let key = &spec.private_key;
+        if let Some(at) = key.encoding.as_ref().filter(|at| at.value != "PKCS8") {
+            let message = format!("`{}` is no form of a key that can be written", at.value.escape_debug());
+            self.refuse(at.span, message, "write encoding: PKCS8, or leave it out");
+        }
+        let size = key.size.as_ref().map(|at| at.value);
+        let algorithm = key.algorithm.as_ref().map_or("ECDSA", |at| at.value.as_str());
+        let kind = match (algorithm, size) {
+            ("ECDSA", None) => Some(KeyKind::Ecdsa(256)),
+            ("ECDSA", Some(bits @ (256 | 384))) => Some(KeyKind::Ecdsa(bits)),
+            ("RSA", None) => Some(KeyKind::Rsa(2_048)),
+            ("RSA", Some(bits @ (2_048 | 3_072 | 4_096))) => Some(KeyKind::Rsa(bits)),
+            ("Ed25519", None) => Some(KeyKind::Ed25519),
+            _ => None,
+        };
+        if kind.is_none() {
+            let span = key.size.as_ref().map(|at| at.span).or(key.algorithm.as_ref().map(|at| at.span));
+            let size = size.map_or_else(String::new, |bits| format!(" {bits}"));
+            let message = format!("there are no keys of kind `{}{size}` here", algorithm.escape_debug());
+            let hint = "write ECDSA with 256 or 384 bits, RSA with 2048, 3072 or 4096, or Ed25519";
+            self.refuse(span.unwrap_or(self.manifest.span), message, hint);
+        }
+        kind
+    }
+
+    fn rotation(&mut self, spec: &CertificateSpec) -> bool {
+        match &spec.private_key.rotation_policy {
+            None => false,
+            Some(at) if at.value == "Always" => false,
+            Some(at) if at.value == "Never" => true,
+            Some(at) => {
+                let message = format!("`{}` is no way to rotate a key", at.value.escape_debug());
+                self.refuse(at.span, message, "write Always or Never");
+                false
+            }
+        }
+    }
+
+    fn usages(&mut self, spec: &CertificateSpec) -> BTreeSet<String> {
+        let Some(list) = &spec.usages else {
+            let usual: &[&str] = match spec.is_ca {
+                true => &["digital signature", "cert sign", "crl sign"],
+                false => &["digital signature", "key encipherment", "server auth"],
+            };
+            return usual.iter().map(|word| (*word).into()).collect();
+        };
+        let mut usages = BTreeSet::new();
+        for at in list {
+            let word = at.value.as_str();
+            if sign::usages().any(|known| known == word) {
+                usages.insert(sign::usage(word).into());
+                continue;
+            }
+            let hint = match did_you_mean(word, sign::usages()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "write one such as server auth or client auth".into(),
+            };
+            self.refuse(at.span, format!("unknown usage `{}`", word.escape_debug()), &hint);
+        }
+        usages
+    }
+
+    fn length(&mut self, at: Option<&At<String>>, word: &str) -> Option<u64> {
+        let at = at?;
+        let text = self.known(at)?;
+        let seconds = duration::parse(text).map(|length| length.as_secs());
+        let fits = seconds.filter(|seconds| (SHORTEST..=LONGEST).contains(seconds));
+        if fits.is_none() {
+            let message = format!("`{}` is no {word} of a certificate", text.escape_debug());
+            self.refuse(at.span, message, "write one such as 90d or 2160h, five minutes at least");
+        }
+        fits
+    }
+
+    fn renew(&mut self, spec: &CertificateSpec) -> Renew {
+        match (&spec.renew_before, &spec.renew_before_percentage) {
+            (Some(_), Some(percent)) => {
+                let text = "`renewBeforePercentage` has no meaning beside `renewBefore`";
+                self.refuse(percent.span, text, "leave one of the two out");
+                Renew::Usual
+            }
+            (None, Some(percent)) if !(1..=99).contains(&percent.value) => {
+                self.refuse(
+                    percent.span,
+                    "a share of the time is between 1 and 99 percent",
+                    "write one such as 33",
+                );
+                Renew::Usual
+            }
+            (None, Some(percent)) => Renew::Percent(percent.value),
+            (before, None) => self.length(before.as_ref(), "renewBefore").map_or(Renew::Usual, Renew::Before),
+        }
+    }
+
+    fn output(&mut self, spec: &CertificateSpec) -> Option<Output> {
+        let (directory, span, at) = match (&spec.output, &spec.secret_name) {
+            (Some(at), _) => {
+                (self.known(&at.value.directory)?.clone(), at.value.directory.span, Some(&at.value))
+            }
+            (None, Some(name)) => (self.named_directory(name)?, name.span, None),
+            (None, None) => {
+                let text = "nothing says where the certificate is put";
+                self.refuse(self.manifest.span, text, "write output: {directory: /etc/ssl/NAME}");
+                return None;
+            }
+        };
+        if let Err(why) = check_path(&directory) {
+            self.refuse(span, format!("`{}` {why}", directory.escape_debug()), "write an absolute path");
+            return None;
+        }
+        if !self.config.allows(&directory) {
+            let message = format!("`{directory}` is not below any of the directories for certificates");
+            let hint = format!(
+                "the host allows {}: `paths` of provider `{}`",
+                self.config.paths.join(", "),
+                self.inputs.entry()
+            );
+            self.refuse(span, message, &hint);
+            return None;
+        }
+        let owner = at.and_then(|at| at.owner.as_ref()).map(|at| self.account(at));
+        let group = at.and_then(|at| at.group.as_ref()).map(|at| self.account(at));
+        let mode = at.and_then(|at| at.mode.as_ref()).map_or(Some(0o600), |at| self.mode(at));
+        Some(Output {
+            directory,
+            owner: owner.map_or(Some(None), |name| name.map(Some))?,
+            group: group.map_or(Some(None), |name| name.map(Some))?,
+            mode: mode?,
+            combined: at.is_some_and(|at| at.combined),
+        })
+    }
+
+    fn named_directory(&mut self, name: &At<String>) -> Option<String> {
+        let text = self.known(name)?;
+        if text.is_empty() || text.starts_with('.') || text.contains('/') {
+            self.refuse(
+                name.span,
+                format!("`{}` is no name of a directory", text.escape_debug()),
+                "write a plain name",
+            );
+            return None;
+        }
+        let Some(directory) = &self.config.directory else {
+            let message = "`secretName` has no place on this host";
+            let hint = format!(
+                "write output: {{directory: /etc/ssl/{text}}}, or in the host configuration `directory` for provider `{}`",
+                self.inputs.entry()
+            );
+            self.refuse(name.span, message, &hint);
+            return None;
+        };
+        Some(format!("{directory}/{text}"))
+    }
+
+    fn account(&mut self, at: &At<String>) -> Option<String> {
+        let name = self.known(at)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@$".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+            let message = format!("`{}` is no name of a user or group", name.escape_debug());
+            self.refuse(at.span, message, "write a name such as www-data, or a number");
+            return None;
+        }
+        Some(name.clone())
+    }
+
+    fn mode(&mut self, at: &At<String>) -> Option<u32> {
+        let text = self.known(at)?;
+        let mode = (text.len() == 4).then(|| u32::from_str_radix(text, 8).ok()).flatten();
+        // A key that all may read is none.
+        let closed = mode.filter(|mode| mode & 0o7007 == 0 && mode & 0o400 != 0);
+        if closed.is_none() {
+            let message = format!("`{}` are no permissions for a key", text.escape_debug());
+            self.refuse(
+                at.span,
+                message,
+                "write four octal digits that keep others out, such as \"0600\" or \"0640\"",
+            );
+        }
+        closed
+    }
+
+    fn unit(&mut self, at: &At<String>) -> Option<String> {
+        let name = self.known(at)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+        // Not an option of the command, and a unit at all.
+        if name.starts_with('-') || !name.contains('.') || name.len() > 255 || !name.chars().all(is_plain) {
+            let message = format!("`{}` is no name of a unit", name.escape_debug());
+            self.refuse(at.span, message, "write one such as nginx.service");
+            return None;
+        }
+        Some(name.clone())
+    }
+
+    fn served(&mut self, at: &At<String>) -> Option<String> {
+        let text = self.known(at)?;
+        let fits =
+            text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        if fits.is_none() {
+            let message = format!("`{}` is no address of a service", text.escape_debug());
+            self.refuse(at.span, message, "write it as HOST:PORT, such as 127.0.0.1:443");
+            return None;
+        }
+        Some(text.clone())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (1..=63).contains(&label.len())
+            && label.chars().all(is_plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_address = name.parse::<IpAddr>().is_ok();
+    name.len() <= 253 && !is_address && name.split('.').all(is_label)
+}

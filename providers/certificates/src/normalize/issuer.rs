@@ -1,0 +1,271 @@
+//! Issuers: what one may say, and what the certificates that name it take from it.
+
+use super::{Reader, scope_name};
+use crate::{
+    kind::{
+        AcmeSpec, CERTIFICATE, CLUSTER_ISSUER, CaSpec, CertificateSpec, ISSUER, IssuerRef, IssuerSpec,
+        SolverSpec,
+    },
+    wish::{Authority, Issue, Solver},
+    x509,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use reconciled_provider::{At, Hash, SecretMark, Span, problem::did_you_mean};
+use std::{collections::BTreeSet, net::IpAddr};
+
+impl Reader<'_> {
+    /// Says what is wrong with an issuer as such.
+    pub(super) fn check_issuer(&mut self, spec: &IssuerSpec) {
+        let kinds = [spec.acme.is_some(), spec.ca.is_some(), spec.self_signed.is_some()];
+        if kinds.iter().filter(|is_there| **is_there).count() != 1 {
+            let hint = "write one of acme: {…}, ca: {…} and selfSigned: {}";
+            self.refuse(self.manifest.span, "an issuer is of exactly one kind", hint);
+        }
+        if let Some(acme) = &spec.acme {
+            self.check_acme(acme);
+        }
+        if let Some(ca) = &spec.ca {
+            self.check_ca(&ca.value, ca.span);
+        }
+    }
+
+    fn check_acme(&mut self, acme: &At<AcmeSpec>) {
+        let server = &acme.value.server;
+        if !server.value.starts_with("https://") || server.value.contains('@') || !server.unknown.is_empty() {
+            let message = format!("`{}` is no URL of an authority", server.value.escape_debug());
+            self.refuse(
+                server.span,
+                message,
+                "write the URL of its directory: https://acme.example/directory",
+            );
+        }
+        if let Some(at) = &acme.value.ca_bundle
+            && bundle(&at.value).is_none()
+        {
+            let text = "`caBundle` is no certificate in PEM and base64";
+            self.refuse(at.span, text, "base64 -w0 ca.pem makes it");
+        }
+        for solver in &acme.value.solvers {
+            let value = &solver.value;
+            let kinds = [value.dns01.is_some(), value.http01.is_some(), value.tls_alpn01.is_some()];
+            if kinds.iter().filter(|is_there| **is_there).count() != 1 {
+                let text = "a solver is of exactly one kind";
+                self.refuse(
+                    solver.span,
+                    text,
+                    "write one of dns01: {provider: NAME}, http01: {} and tlsAlpn01: {}",
+                );
+            }
+        }
+        if acme.value.solvers.is_empty() {
+            let text = "an authority wants names proven, and there are no solvers";
+            self.refuse(acme.span, text, "write solvers: [{dns01: {provider: NAME}}]");
+        }
+    }
+
+    fn check_ca(&mut self, ca: &CaSpec, span: Span) {
+        let own = ca.certificate.is_some() || ca.secret_name.is_some();
+        let is_whole = match (ca.cert.is_some(), ca.key.is_some()) {
+            (true, true) => !own,
+            (false, false) => ca.certificate.is_some() != ca.secret_name.is_some(),
+            _ => false,
+        };
+        if !is_whole {
+            let hint = "write ca: {certificate: NAME}, or ca: {cert: {secret: NAME}, key: {secret: NAME}}";
+            self.refuse(span, "nothing, or more than one thing, says what signs", hint);
+        }
+    }
+
+    /// What the issuer that a certificate names comes to.
+    pub(super) fn issuer(
+        &mut self,
+        at: &At<IssuerRef>,
+        names: &BTreeSet<String>,
+        addresses: &BTreeSet<IpAddr>,
+        common_name: Option<&str>,
+        is_ca: bool,
+    ) -> Option<Issue> {
+        let kind = at.value.kind.as_deref().unwrap_or(ISSUER);
+        if !matches!(kind, ISSUER | CLUSTER_ISSUER) {
+            let message = format!("`{}` is no kind of issuer", kind.escape_debug());
+            self.refuse(at.span, message, "write Issuer or ClusterIssuer");
+            return None;
+        }
+        let namespace = self.manifest.key.namespace();
+        let siblings = self.inputs.siblings(kind);
+        let in_reach = |other: &&&reconciled_provider::Manifest| {
+            kind == CLUSTER_ISSUER || other.key.namespace() == namespace
+        };
+        let Some(found) = siblings.iter().filter(in_reach).find(|other| *other.name == *at.value.name) else {
+            let near =
+                did_you_mean(&at.value.name, siblings.iter().filter(in_reach).map(|other| &*other.name));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("declare it with a manifest of kind `{kind}`"),
+            };
+            self.refuse(at.span, format!("there is no {kind} `{}`", at.value.name.escape_debug()), &hint);
+            return None;
+        };
+        // What is wrong with it is said where it stands.
+        let spec = found.spec::<IssuerSpec>().0?;
+        match (spec.acme, spec.ca, spec.self_signed) {
+            (Some(acme), None, None) => {
+                self.authority(at.span, &acme.value, names, addresses, common_name, is_ca)
+            }
+            (None, Some(ca), None) => self.ca(at.span, &ca.value),
+            (None, None, Some(_)) => Some(Issue::SelfSigned),
+            _ => None,
+        }
+    }
+
+    fn ca(&mut self, span: Span, ca: &CaSpec) -> Option<Issue> {
+        if let (Some(cert), Some(key)) = (&ca.cert, &ca.key) {
+            let mut mark = |name: &str| match self.inputs.secret(&Issue::secret(name)) {
+                Ok(SecretMark(mark)) => Some(mark),
+                Err(error) => {
+                    self.report(span, error);
+                    None
+                }
+            };
+            let (first, second) = (mark(&cert.value.secret), mark(&key.value.secret));
+            let mark = Hash::of(&[first?.0, second?.0].concat());
+            return Some(Issue::Secret {
+                cert: cert.value.secret.clone(),
+                key: key.value.secret.clone(),
+                mark,
+            });
+        }
+        let namespace = self.manifest.key.namespace();
+        let named = |other: &&&reconciled_provider::Manifest| match (&ca.certificate, &ca.secret_name) {
+            (Some(name), _) => *other.name == *name.value,
+            (None, Some(secret)) => {
+                let spec = other.spec.get("secretName").and_then(|node| node.as_str());
+                spec == Some(&secret.value)
+            }
+            (None, None) => false,
+        };
+        let siblings = self.inputs.siblings(CERTIFICATE);
+        let mut near = siblings.iter().filter(|other| other.key.namespace() == namespace);
+        let Some(found) = near.find(named) else {
+            let name = ca.certificate.as_ref().or(ca.secret_name.as_ref()).map_or("", |at| at.value.as_str());
+            let message =
+                format!("the issuer signs with Certificate `{}`, which is not declared", name.escape_debug());
+            self.refuse(span, message, "declare it, with isCA: true");
+            return None;
+        };
+        let spec = found.spec::<CertificateSpec>().0?;
+        if !spec.is_ca {
+            let message = format!("the issuer signs with Certificate `{}`, which may not sign", found.name);
+            self.refuse(span, message, "write isCA: true in its spec");
+            return None;
+        }
+        if found.key == self.manifest.key {
+            self.refuse(
+                span,
+                "the certificate would sign itself",
+                "name an issuer with selfSigned: {} for it",
+            );
+            return None;
+        }
+        Some(Issue::Certificate(scope_name(namespace, &found.name)))
+    }
+
+    fn authority(
+        &mut self,
+        span: Span,
+        acme: &AcmeSpec,
+        names: &BTreeSet<String>,
+        addresses: &BTreeSet<IpAddr>,
+        common_name: Option<&str>,
+        is_ca: bool,
+    ) -> Option<Issue> {
+        if is_ca {
+            self.refuse(span, "no authority gives certificates that may sign others", "leave `isCA` out");
+            return None;
+        }
+        if let Some(name) = common_name.filter(|name| !names.contains(&name.to_ascii_lowercase())) {
+            let message = format!("the common name `{}` is none of `dnsNames`", name.escape_debug());
+            self.refuse(span, message, "leave `commonName` out, or add it to `dnsNames`");
+            return None;
+        }
+        let binding = match &acme.external_account_binding {
+            Some(binding) => {
+                let name = binding.key.value.secret.clone();
+                if let Err(error) = self.inputs.secret(&Issue::secret(&name)) {
+                    self.report(span, error);
+                    return None;
+                }
+                Some((binding.key_id.clone(), name))
+            }
+            None => None,
+        };
+        let mut solvers = Vec::new();
+        let all = names.iter().cloned().chain(addresses.iter().map(IpAddr::to_string));
+        for name in all {
+            let needs_dns = name.starts_with("*.");
+            let is_address = name.parse::<IpAddr>().is_ok();
+            let fits = |solver: &&At<SolverSpec>| match solver.value.dns01 {
+                Some(_) => !is_address,
+                None => !needs_dns,
+            };
+            let Some(solver) = choose(&name, acme.solvers.iter().filter(fits)) else {
+                let why = if needs_dns { ": that takes dns01" } else { "" };
+                let message = format!("no solver of the issuer can prove `{name}`{why}");
+                self.refuse(span, message, "add one to its `solvers`, or change their selectors");
+                return None;
+            };
+            solvers.push((name, solver));
+        }
+        Some(Issue::Acme(Box::new(Authority {
+            server: acme.server.value.clone(),
+            email: acme.email.clone(),
+            bundle: acme.ca_bundle.as_ref().and_then(|at| bundle(&at.value)),
+            binding,
+            profile: acme.profile.clone(),
+            preferred_chain: acme.preferred_chain.clone(),
+            solvers,
+        })))
+    }
+}
+
+/// The most fitting solver for a name: one that names it, else the one with the longest zone, else the first without any.
+fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> Option<Solver> {
+    let bare = name.strip_prefix("*.").unwrap_or(name);
+    let fit = |solver: &SolverSpec| {
+        let selector = &solver.selector;
+        let same = |other: &String| other.trim_end_matches('.').eq_ignore_ascii_case(name);
+        if selector.dns_names.iter().any(same) {
+            return Some(usize::MAX);
+        }
+        let within = |zone: &&String| {
+            let zone = zone.trim_end_matches('.').to_ascii_lowercase();
+            bare == zone || bare.strip_suffix(&zone).is_some_and(|rest| rest.ends_with('.'))
+        };
+        let zone = selector.dns_zones.iter().filter(within).map(|zone| zone.len()).max();
+        let is_open = selector.dns_names.is_empty() && selector.dns_zones.is_empty();
+        zone.or(is_open.then_some(0))
+    };
+    let mut best: Option<(usize, &SolverSpec)> = None;
+    for solver in solvers {
+        let Some(fits) = fit(&solver.value) else { continue };
+        if best.is_none_or(|(other, _)| fits > other) {
+            best = Some((fits, &solver.value));
+        }
+    }
+    let (_, solver) = best?;
+    match &solver.dns01 {
+        Some(dns) => {
+            let delegated = dns.delegated_to.as_ref().map(|at| at.value.trim_end_matches('.').to_owned());
+            Some(Solver::Dns(dns.provider.value.clone(), delegated))
+        }
+        None if solver.http01.is_some() => Some(Solver::Http),
+        None => solver.tls_alpn01.as_ref().map(|_| Solver::Tls),
+    }
+}
+
+/// The certificates of a `caBundle`, in PEM.
+fn bundle(text: &str) -> Option<String> {
+    let bytes = STANDARD.decode(text.split_whitespace().collect::<String>()).ok()?;
+    let pem = String::from_utf8(bytes).ok()?;
+    x509::chain("caBundle", &pem).ok().map(|_| pem)
+}

@@ -1,0 +1,197 @@
+//! What is there of a certificate: what is kept, and the files where it is used.
+//!
+//! What is as declared is reported in the bytes declared; else what differs is said, each thing in a line. So a new version
+//! of this program that writes a wish in another way finds the same certificate as good as before.
+
+use crate::{
+    compare::{Deviant, Difference, moment, unlike},
+    deliver,
+    kept::{Issued, Keep, Private},
+    renewal, sign,
+    wish::{Issue, Wish},
+    x509::{self, Facts},
+};
+use bytes::Bytes;
+use reconciled_provider::{Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Version, Want};
+
+/// What is known of one certificate at one moment.
+pub(crate) struct Standing {
+    /// What is kept of it.
+    pub(crate) issued: Option<Issued>,
+    /// What it says, if it can be read.
+    pub(crate) facts: Option<Facts>,
+    /// What another certificate is needed for.
+    pub(crate) unlike: Vec<Difference>,
+    /// What is not right with its files.
+    pub(crate) files: Vec<String>,
+    /// Services do not know of it yet.
+    pub(crate) untold: bool,
+}
+
+impl Standing {
+    /// Looks at the certificate `name`; none when nothing is there.
+    pub(crate) fn look(cx: &Cx, keep: &Keep, name: &str, wish: &Wish) -> Result<Option<Standing>, Error> {
+        let now = cx.clock.now().as_secs();
+        let issued = match keep.issued(name)? {
+            Some(issued) => Some(issued),
+            None => found(wish)?,
+        };
+        let Some(issued) = issued else { return Ok(None) };
+        let is_kept = keep.issued(name)?.is_some();
+        let Ok(facts) = issued.facts() else {
+            let what = Difference::new("certificate", "cannot be read", "issued anew");
+            return Ok(Some(Standing {
+                issued: None,
+                facts: None,
+                unlike: vec![what],
+                files: Vec::new(),
+                untold: false,
+            }));
+        };
+        let signer = signer(cx, keep, &wish.issuer);
+        let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
+        let key = issued.key.secret();
+        if crate::key::public("the key", &key).ok().as_ref() != Some(&facts.public) {
+            unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
+        }
+        let files = deliver::files(&wish.output, key.reveal(), &issued.chain, issued.ca.as_deref());
+        let mut troubles = deliver::troubles(&wish.output, &files)?;
+        if let Some(other) = deliver::other_owner(name, &wish.output) {
+            troubles.push(format!("Certificate/{other} is put there"));
+        }
+        if issued.wish.output.directory != wish.output.directory {
+            troubles.push(format!("it is still in {}", issued.wish.output.directory));
+        }
+        // Whoever put files there that we did not has told their service.
+        let untold = is_kept && !wish.reload.is_empty() && issued.told.as_ref() != Some(&facts.fingerprint);
+        Ok(Some(Standing {
+            issued: is_kept.then_some(issued),
+            facts: Some(facts),
+            unlike,
+            files: troubles,
+            untold,
+        }))
+    }
+
+    /// Everything that is not as declared.
+    fn differences(&self, wish: &Wish) -> Vec<Difference> {
+        let files = self.files.iter().map(|trouble| Difference::new("output", trouble, "as declared"));
+        let units = wish.reload.iter().cloned().collect::<Vec<_>>().join(" ");
+        let told = Difference::new("reload", "has not read the files since they changed", units);
+        self.unlike.iter().cloned().chain(files).chain(self.untold.then_some(told)).collect()
+    }
+}
+
+/// A certificate that somebody else put where this one goes.
+fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
+    let files = deliver::found(&wish.output.directory);
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let text = |name: &str| {
+        let file = files.iter().find(|(found, _)| *found == name);
+        file.map_or_else(String::new, |(_, bytes)| String::from_utf8_lossy(bytes).into_owned())
+    };
+    let key = files.iter().find(|(name, _)| *name == deliver::KEY).map_or(&[][..], |(_, bytes)| bytes);
+    let key = reconciled_provider::Secret::new(key.to_vec());
+    let ca = text(deliver::CA);
+    let key = Private::of(&key).or_else(|_| Private::of(&reconciled_provider::Secret::new(Vec::new())))?;
+    Ok(Some(Issued {
+        key,
+        chain: text(deliver::CHAIN),
+        ca: (!ca.is_empty()).then_some(ca),
+        issuer: None,
+        wish: wish.clone(),
+        told: None,
+        suggested: None,
+        renew_now: false,
+    }))
+}
+
+/// Takes a certificate that somebody else put there into what is kept, if it is good.
+pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish) -> Result<(), Error> {
+    let Some(issued) = found(wish)? else { return Ok(()) };
+    let told = issued.facts()?.fingerprint;
+    keep.put_issued(name, &Issued { told: Some(told), ..issued })
+}
+
+/// What the certificate says that signs, where it is one of ours and there already.
+fn signer(cx: &Cx, keep: &Keep, issuer: &Issue) -> Option<Facts> {
+    match issuer {
+        Issue::Certificate(name) => keep.issued(name).ok()??.facts().ok(),
+        Issue::Secret { cert, .. } => {
+            let cert = cx.secrets.reveal(&Issue::secret(cert)).ok()?;
+            x509::leaf("the certificate of the issuer", cert.reveal_str().ok()?).ok()
+        }
+        Issue::SelfSigned | Issue::Acme(_) => None,
+    }
+}
+
+/// The certificate that signs, with its key; none while it is not there.
+pub(crate) fn signing(cx: &Cx, keep: &Keep, issuer: &Issue) -> Result<Option<sign::Ca>, Error> {
+    match issuer {
+        Issue::Certificate(name) => {
+            let issued = keep.issued(name)?;
+            Ok(issued.map(|issued| sign::Ca { chain: issued.chain.clone(), key: issued.key.secret() }))
+        }
+        Issue::Secret { cert, key, .. } => {
+            let chain = cx.secrets.reveal(&Issue::secret(cert))?.reveal_str()?.to_owned();
+            Ok(Some(sign::Ca { chain, key: cx.secrets.reveal(&Issue::secret(key))? }))
+        }
+        Issue::SelfSigned | Issue::Acme(_) => Ok(None),
+    }
+}
+
+/// Looks at the certificate that is the scope.
+pub(crate) fn observe(cx: &Cx, keep: &Keep, want: &Want<'_>) -> Result<Observation, Error> {
+    let name = &*want.scope.name;
+    let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
+    // A manifest that is gone declares what was put in place last.
+    let wish = match desired {
+        Some(wish) => Some(wish),
+        None => keep.issued(name)?.map(|issued| issued.wish),
+    };
+    let standing = match &wish {
+        Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
+        None => None,
+    };
+    let resources = standing.map(|(wish, standing)| {
+        let differs = standing.differences(wish);
+        let bytes = match differs.is_empty() {
+            true => wish.encode(),
+            false => serde_json::to_vec(&Deviant { differs }).unwrap_or_default(),
+        };
+        let mut observed = Observed::new(ResourceId::from(name), bytes);
+        // What is kept in our state directory was put there by us, whatever the inventory remembers.
+        observed.owner = if standing.issued.is_some() { Owner::Ours } else { Owner::Unmarked };
+        observed.outputs = outputs(wish, &standing);
+        observed
+    });
+    let resources = match resources {
+        // Nobody wants what was begun: it is there to be deleted, key and all.
+        None if want.desired.is_empty() && keep.attempt(name)?.is_some() => {
+            let differs = vec![Difference::new("certificate", "being issued", "nothing")];
+            let bytes = serde_json::to_vec(&Deviant { differs }).unwrap_or_default();
+            Some(Observed { owner: Owner::Ours, ..Observed::new(ResourceId::from(name), bytes) })
+        }
+        seen => seen,
+    };
+    let resources = resources.into_iter().filter(|found| want.focus.covers(&found.id)).collect();
+    Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// What others may refer to.
+pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
+    let Some(facts) = &standing.facts else { return Sealed::default() };
+    let suggested = standing.issued.as_ref().and_then(|issued| issued.suggested.as_ref());
+    let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
+    let told = serde_json::json!({"status": {
+        "fingerprint": facts.fingerprint,
+        "issuer": facts.issuer,
+        "notBefore": moment(facts.not_before),
+        "notAfter": moment(facts.not_after),
+        "renewalTime": moment(due),
+        "directory": wish.output.directory,
+    }});
+    Sealed(Bytes::from(told.to_string()))
+}

@@ -1,0 +1,199 @@
+//! What a certificate shall be, in canonical form: the bytes of its resource.
+
+use reconciled_provider::{Hash, SecretRef};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, net::IpAddr};
+
+/// Everything that is declared of one certificate, its issuer included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wish {
+    /// Who issues it.
+    pub issuer: Issue,
+    /// Names, lower case, in A-labels.
+    pub names: BTreeSet<String>,
+    /// Addresses.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Name of the subject.
+    pub common_name: Option<String>,
+    /// What kind of key.
+    pub key: KeyKind,
+    /// The key stays when the certificate is renewed.
+    pub keep_key: bool,
+    /// What it may be used for, in cert-manager's words.
+    pub usages: BTreeSet<String>,
+    /// It may sign others.
+    pub is_ca: bool,
+    /// How long it is valid, in seconds, where we may say.
+    pub duration: u64,
+    /// When it is renewed.
+    pub renew: Renew,
+    /// Where it is put.
+    pub output: Output,
+    /// Units that read its files again.
+    pub reload: BTreeSet<String>,
+    /// Where it shall be served.
+    pub serve: BTreeSet<String>,
+}
+
+/// Who issues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Issue {
+    /// Nobody else.
+    SelfSigned,
+    /// A certificate that is declared as well, named as its scope is.
+    Certificate(String),
+    /// A certificate the host has: names of the secrets, and the mark of the certificate.
+    Secret {
+        /// The certificate.
+        cert: String,
+        /// The key.
+        key: String,
+        /// Marks of both: another value is another issuer.
+        mark: Hash,
+    },
+    /// An authority.
+    Acme(Box<Authority>),
+}
+
+/// An authority that speaks ACME.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Authority {
+    /// URL of the directory.
+    pub server: String,
+    /// Where it may write to.
+    pub email: Option<String>,
+    /// Certificates to check its own with, in PEM.
+    pub bundle: Option<String>,
+    /// Id of the account elsewhere, and the name of the secret that is its key.
+    pub binding: Option<(String, String)>,
+    /// What kind of certificates.
+    pub profile: Option<String>,
+    /// Which chain.
+    pub preferred_chain: Option<String>,
+    /// How each name is proven; those that nobody proves are not here.
+    pub solvers: Vec<(String, Solver)>,
+}
+
+/// How a name is proven.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Solver {
+    /// By a TXT record at a provider entry, at that name where it is not the usual one.
+    Dns(String, Option<String>),
+    /// By an answer over HTTP.
+    Http,
+    /// By an answer in a TLS handshake.
+    Tls,
+}
+
+impl Solver {
+    /// The word of the protocol.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Solver::Dns(..) => "dns-01",
+            Solver::Http => "http-01",
+            Solver::Tls => "tls-alpn-01",
+        }
+    }
+}
+
+/// What kind of key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyKind {
+    /// ECDSA on P-256 or P-384.
+    Ecdsa(u32),
+    /// RSA with so many bits.
+    Rsa(u32),
+    /// Ed25519.
+    Ed25519,
+}
+
+impl std::fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            KeyKind::Ecdsa(bits) => write!(f, "ECDSA {bits}"),
+            KeyKind::Rsa(bits) => write!(f, "RSA {bits}"),
+            KeyKind::Ed25519 => f.write_str("Ed25519"),
+        }
+    }
+}
+
+/// When a certificate is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Renew {
+    /// After two thirds of its time, or half of it at ten days or less.
+    Usual,
+    /// So many seconds before its end.
+    Before(u64),
+    /// When so many percent of its time are left.
+    Percent(u32),
+}
+
+/// Where a certificate is put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// The directory.
+    pub directory: String,
+    /// The user the files belong to.
+    pub owner: Option<String>,
+    /// The group they belong to.
+    pub group: Option<String>,
+    /// Permissions of the key.
+    pub mode: u32,
+    /// Key and chain in one file as well.
+    pub combined: bool,
+}
+
+impl Issue {
+    /// What tells issuers apart: a certificate of another one is not what was asked for. How names are proven, or where
+    /// the authority writes to, is no part of it.
+    pub fn identity(&self) -> String {
+        match self {
+            Issue::SelfSigned => "self-signed".into(),
+            Issue::Certificate(name) => format!("Certificate/{name}"),
+            Issue::Secret { cert, mark, .. } => format!("secret {cert} {mark}"),
+            Issue::Acme(authority) => match &authority.profile {
+                Some(profile) => format!("{} {profile}", authority.server),
+                None => authority.server.clone(),
+            },
+        }
+    }
+    /// The secrets that issuing needs.
+    pub fn secret(name: &str) -> SecretRef {
+        SecretRef::Named(name.into())
+    }
+}
+
+impl Wish {
+    /// Canonical bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+    /// Reads what [`Wish::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Option<Wish> {
+        serde_json::from_slice(bytes).ok()
+    }
+    /// Names and addresses in one line.
+    pub fn subject(&self) -> String {
+        let addresses = self.addresses.iter().map(IpAddr::to_string);
+        let all: Vec<String> = self.names.iter().cloned().chain(addresses).collect();
+        match (&self.common_name, all.is_empty()) {
+            (Some(name), true) => name.clone(),
+            _ => all.join(", "),
+        }
+    }
+    /// What decides about the certificate itself: while it stands, failures in a row count.
+    pub fn material(&self) -> Hash {
+        let mut bare = self.clone();
+        bare.reload.clear();
+        bare.serve.clear();
+        bare.renew = Renew::Usual;
+        bare.output = Output { directory: String::new(), owner: None, group: None, mode: 0, combined: false };
+        Hash::of(&bare.encode())
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading certificates: what one says that a pass needs to know.
+
+use crate::wish::KeyKind;
+use reconciled_provider::Error;
+use ring::digest;
+use std::{collections::BTreeSet, net::IpAddr};
+use x509_parser::{
+    certificate::X509Certificate,
+    der_parser::asn1_rs::{FromDer, Oid, oid},
+    extensions::{GeneralName, ParsedExtension},
+    public_key::PublicKey,
+};
+
+/// What a certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Names, lower case.
+    pub names: BTreeSet<String>,
+    /// Addresses.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Name of the subject.
+    pub common_name: Option<String>,
+    /// Name of who issued it.
+    pub issuer: String,
+    /// What kind of key, if it is one we know.
+    pub key: Option<KeyKind>,
+    /// It may sign others.
+    pub is_ca: bool,
+    /// What it may be used for, in cert-manager's words.
+    pub usages: BTreeSet<String>,
+    /// From when it is valid, in seconds since 1970.
+    pub not_before: u64,
+    /// Until when it is valid.
+    pub not_after: u64,
+    /// The public key, as it stands there (SubjectPublicKeyInfo).
+    pub public: Vec<u8>,
+    /// SHA-256 of the whole, in hexadecimal digits.
+    pub fingerprint: String,
+    /// Which key of the issuer signed it (AuthorityKeyIdentifier).
+    pub authority: Option<Vec<u8>>,
+    /// The identifier of its own key.
+    pub subject_key: Option<Vec<u8>>,
+    /// Serial number, as in the certificate, leading zero included.
+    pub serial: Vec<u8>,
+}
+
+/// The certificates of a chain in PEM, as DER.
+///
+/// Errors: there is none in it, or it is no PEM.
+pub fn chain(what: &str, text: &str) -> Result<Vec<Vec<u8>>, Error> {
+    let bad = || Error::invalid(format!("{what} is no certificate in PEM"));
+    let blocks = pem::parse_many(text).map_err(|_| bad())?;
+    let blocks = blocks.into_iter().filter(|block| block.tag() == "CERTIFICATE");
+    let chain: Vec<Vec<u8>> = blocks.map(pem::Pem::into_contents).collect();
+    if chain.is_empty() { Err(bad()) } else { Ok(chain) }
+}
+
+/// What the first certificate of a chain in PEM says.
+pub fn leaf(what: &str, text: &str) -> Result<Facts, Error> {
+    let chain = chain(what, text)?;
+    facts(what, &chain[0])
+}
+
+/// What a certificate in DER says.
+pub fn facts(what: &str, der: &[u8]) -> Result<Facts, Error> {
+    let Ok((_, found)) = X509Certificate::from_der(der) else {
+        return Err(Error::invalid(format!("{what} is no certificate")));
+    };
+    let mut facts = Facts {
+        names: BTreeSet::new(),
+        addresses: BTreeSet::new(),
+        common_name: common_name(found.subject()),
+        issuer: common_name(found.issuer()).unwrap_or_else(|| found.issuer().to_string()),
+        key: key_kind(&found),
+        is_ca: found.is_ca(),
+        usages: BTreeSet::new(),
+        not_before: found.validity().not_before.timestamp().max(0) as u64,
+        not_after: found.validity().not_after.timestamp().max(0) as u64,
+        public: found.public_key().raw.to_vec(),
+        fingerprint: fingerprint(der),
+        authority: None,
+        subject_key: None,
+        serial: found.raw_serial().to_vec(),
+    };
+    for extension in found.extensions() {
+        read_extension(extension.parsed_extension(), &mut facts);
+    }
+    Ok(facts)
+}
+
+/// SHA-256 of a certificate in hexadecimal digits.
+pub fn fingerprint(der: &[u8]) -> String {
+    digest::digest(&digest::SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn common_name(name: &x509_parser::x509::X509Name<'_>) -> Option<String> {
+    name.iter_common_name().next().and_then(|part| part.as_str().ok()).map(String::from)
+}
+
+fn read_extension(extension: &ParsedExtension<'_>, facts: &mut Facts) {
+    let mut usage = |is_there: bool, word: &str| {
+        if is_there {
+            facts.usages.insert(word.into());
+        }
+    };
+    match extension {
+        ParsedExtension::SubjectAlternativeName(alternatives) => {
+            for name in &alternatives.general_names {
+                match name {
+                    GeneralName::DNSName(name) => {
+                        facts.names.insert(name.to_ascii_lowercase());
+                    }
+                    GeneralName::IPAddress(octets) => facts.addresses.extend(address(octets)),
+                    _ => {}
+                }
+            }
+        }
+        ParsedExtension::KeyUsage(found) => {
+            usage(found.digital_signature(), "digital signature");
+            usage(found.non_repudiation(), "content commitment");
+            usage(found.key_encipherment(), "key encipherment");
+            usage(found.data_encipherment(), "data encipherment");
+            usage(found.key_agreement(), "key agreement");
+            usage(found.key_cert_sign(), "cert sign");
+            usage(found.crl_sign(), "crl sign");
+        }
+        ParsedExtension::ExtendedKeyUsage(found) => {
+            usage(found.any, "any");
+            usage(found.server_auth, "server auth");
+            usage(found.client_auth, "client auth");
+            usage(found.code_signing, "code signing");
+            usage(found.email_protection, "email protection");
+            usage(found.time_stamping, "timestamping");
+            usage(found.ocsp_signing, "ocsp signing");
+        }
+        ParsedExtension::AuthorityKeyIdentifier(found) => {
+            facts.authority = found.key_identifier.as_ref().map(|id| id.0.to_vec());
+        }
+        ParsedExtension::SubjectKeyIdentifier(found) => facts.subject_key = Some(found.0.to_vec()),
+        _ => {}
+    }
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
+}
+
+const ED25519: Oid<'static> = oid!(1.3.101.112);
+
+fn key_kind(found: &X509Certificate<'_>) -> Option<KeyKind> {
+    let public = found.public_key();
+    if public.algorithm.algorithm == ED25519 {
+        return Some(KeyKind::Ed25519);
+    }
+    match public.parsed().ok()? {
+        // The length of the modulus may have a leading zero, which `key_size` leaves out.
+        PublicKey::RSA(key) => Some(KeyKind::Rsa(key.key_size() as u32)),
+        PublicKey::EC(point) => Some(KeyKind::Ecdsa(point.key_size() as u32)),
+        _ => None,
+    }
+}

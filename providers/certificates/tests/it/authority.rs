@@ -1,0 +1,317 @@
+//! An authority that does what RFC 8555 says, but where it is told not to.
+//!
+//! It believes every signature and every proof: what is tested here is what a client does with answers.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, KeyPair, SerialNumber,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+};
+use time::OffsetDateTime;
+
+/// When its certificates begin, and how long they are valid.
+pub(crate) const BEGIN: u64 = 1_800_000_000;
+pub(crate) const LIFE: u64 = 90 * 86_400;
+
+/// What goes wrong with a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// It takes effect, and the answer is lost.
+    Lost,
+    /// It never arrives.
+    Dropped,
+    /// It is refused: status, the last part of the type, further headers.
+    Refused(u16, &'static str, &'static str),
+}
+
+#[derive(Debug, Default)]
+struct Order {
+    identifiers: Value,
+    status: &'static str,
+    proven: bool,
+    replaces: Option<String>,
+    chain: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    orders: Vec<Order>,
+    /// Calls, in the order they came: the last part of the path, with a number for orders left out.
+    calls: Vec<String>,
+    /// Faults by the name of the call.
+    faults: VecDeque<(String, Fault)>,
+    /// The nth call fails so.
+    nth: Option<(usize, Fault)>,
+    issued: usize,
+    /// What a challenge comes to.
+    refuses: bool,
+    /// How often an order is still being processed.
+    slow: usize,
+    /// The window of renewals.
+    window: Option<(u64, u64)>,
+    replaced: Vec<String>,
+    nonces: u64,
+}
+
+/// The authority.
+pub(crate) struct Authority {
+    state: Arc<Mutex<State>>,
+    pub(crate) url: String,
+}
+
+impl Authority {
+    pub(crate) fn start() -> Authority {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "Fake Root");
+        let ca = Arc::new((params.self_signed(&key).unwrap(), key));
+        let (shared, base) = (state.clone(), url.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (state, base, ca) = (shared.clone(), base.clone(), ca.clone());
+                thread::spawn(move || serve(stream, &state, &base, &ca));
+            }
+        });
+        Authority { state, url }
+    }
+
+    /// The next call named `call` goes wrong.
+    pub(crate) fn fail(&self, call: &str, fault: Fault) {
+        self.state.lock().unwrap().faults.push_back((call.into(), fault));
+    }
+    /// The call number `number` from now goes wrong, whatever it is.
+    pub(crate) fn fail_nth(&self, number: usize, fault: Fault) {
+        let mut state = self.state.lock().unwrap();
+        state.nth = Some((state.calls.len() + number, fault));
+    }
+    /// Whether the fault of [`Authority::fail_nth`] is still to come.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.state.lock().unwrap().nth.is_some()
+    }
+    /// Proofs count for nothing from now on, or again.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.state.lock().unwrap().refuses = refuses;
+    }
+    /// The next order takes so many questions to be done.
+    pub(crate) fn slow(&self, questions: usize) {
+        self.state.lock().unwrap().slow = questions;
+    }
+    /// When certificates should be renewed.
+    pub(crate) fn suggest(&self, window: (u64, u64)) {
+        self.state.lock().unwrap().window = Some(window);
+    }
+    /// Another order replaced this certificate already.
+    pub(crate) fn replaced(&self) {
+        self.state.lock().unwrap().replaced.push("*".into());
+    }
+    /// It forgets all orders.
+    pub(crate) fn forget(&self) {
+        self.state.lock().unwrap().orders.iter_mut().for_each(|order| order.status = "gone");
+    }
+    /// Orders and certificates so far.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock().unwrap();
+        (state.orders.len(), state.issued)
+    }
+    /// What the last order said it replaces.
+    pub(crate) fn last_replaces(&self) -> Option<String> {
+        self.state.lock().unwrap().orders.last().unwrap().replaces.clone()
+    }
+    /// How often `call` came.
+    pub(crate) fn calls(&self, call: &str) -> usize {
+        self.state.lock().unwrap().calls.iter().filter(|known| *known == call).count()
+    }
+}
+
+type Ca = (rcgen::Certificate, KeyPair);
+
+fn serve(mut stream: TcpStream, state: &Mutex<State>, base: &str, ca: &Ca) {
+    while let Some((method, path, body)) = request(&mut stream) {
+        let call = path.split('/').nth(1).unwrap_or_default().to_owned();
+        let mut state = state.lock().unwrap();
+        state.calls.push(call.clone());
+        let number = state.calls.len();
+        let is_nth = state.nth.as_ref().is_some_and(|(nth, _)| *nth <= number);
+        let planned = match is_nth {
+            true => state.nth.take().map(|(_, fault)| fault),
+            false => {
+                let index = state.faults.iter().position(|(name, _)| *name == call);
+                index.and_then(|index| state.faults.remove(index)).map(|(_, fault)| fault)
+            }
+        };
+        if matches!(planned, Some(Fault::Dropped)) {
+            return;
+        }
+        let (status, headers, answer) = match planned {
+            Some(Fault::Refused(status, word, headers)) => {
+                let problem =
+                    json!({"type": format!("urn:ietf:params:acme:error:{word}"), "detail": "told to"});
+                (status, headers.to_owned(), problem.to_string())
+            }
+            _ => answer(&mut state, base, ca, &path, &body),
+        };
+        state.nonces += 1;
+        let nonce = state.nonces;
+        drop(state);
+        if matches!(planned, Some(Fault::Lost)) {
+            return;
+        }
+        let length = answer.len();
+        let head = format!(
+            "HTTP/1.1 {status} X\r\nReplay-Nonce: n{nonce}\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
+        let body = if method == "HEAD" { "" } else { answer.as_str() };
+        if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Method, path and body of the next request of a connection.
+fn request(stream: &mut TcpStream) -> Option<(String, String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4_096];
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&part[..read]);
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0);
+    while bytes.len() < end + length {
+        let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&part[..read]);
+    }
+    let line = String::from_utf8_lossy(&bytes[..end]).lines().next()?.to_owned();
+    let mut words = line.split(' ').map(str::to_owned);
+    Some((words.next()?, words.next()?, bytes[end..].to_vec()))
+}
+
+/// What a signed request carries.
+fn payload(body: &[u8]) -> Value {
+    let outer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let inner = URL_SAFE_NO_PAD.decode(outer["payload"].as_str().unwrap_or_default()).unwrap_or_default();
+    serde_json::from_slice(&inner).unwrap_or_default()
+}
+
+fn problem(status: u16, word: &str) -> (u16, String, String) {
+    let body = json!({"type": format!("urn:ietf:params:acme:error:{word}"), "detail": word});
+    (status, String::new(), body.to_string())
+}
+
+fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u16, String, String) {
+    let good = |value: Value| (200, String::new(), value.to_string());
+    let mut parts = path.split('/').skip(1);
+    let (call, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let index: usize = number.parse().unwrap_or(usize::MAX);
+    match call {
+        "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
+            "newOrder": format!("{base}/order"), "renewalInfo": format!("{base}/info"),
+            "meta": {"profiles": {"shortlived": "six days"}}})),
+        "nonce" => (200, String::new(), String::new()),
+        "account" => (201, format!("Location: {base}/accounts/1\r\n"), "{}".into()),
+        "order" => {
+            let asked = payload(body);
+            let replaces = asked["replaces"].as_str().map(str::to_owned);
+            if replaces.is_some() && !state.replaced.is_empty() {
+                return problem(409, "alreadyReplaced");
+            }
+            let order = Order {
+                identifiers: asked["identifiers"].clone(),
+                status: "pending",
+                replaces,
+                ..Order::default()
+            };
+            state.orders.push(order);
+            let index = state.orders.len() - 1;
+            let (_, _, text) = order_text(state, base, index);
+            (201, format!("Location: {base}/orders/{index}\r\n"), text)
+        }
+        _ if index >= state.orders.len() && call != "info" => problem(404, "malformed"),
+        "orders" if state.orders[index].status == "gone" => problem(404, "malformed"),
+        "orders" => {
+            if state.orders[index].status == "processing" {
+                if state.slow > 0 {
+                    state.slow -= 1;
+                    let (status, _, text) = order_text(state, base, index);
+                    return (status, "Retry-After: 30\r\n".into(), text);
+                }
+                state.orders[index].status = "valid";
+            }
+            order_text(state, base, index)
+        }
+        "authz" => {
+            let order = &state.orders[index];
+            let status = match (order.proven, state.refuses) {
+                (false, _) => "pending",
+                (true, true) => "invalid",
+                (true, false) => "valid",
+            };
+            let identifier = order.identifiers[0].clone();
+            good(json!({"identifier": identifier, "status": status, "challenges": [
+                {"type": "dns-persist-01", "url": "nowhere"},
+                {"type": "http-01", "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
+                 "status": status, "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}},
+            ]}))
+        }
+        "challenge" => {
+            state.orders[index].proven = true;
+            state.orders[index].status = if state.refuses { "invalid" } else { "ready" };
+            good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}))
+        }
+        "finalize" => {
+            if state.orders[index].status != "ready" {
+                return problem(403, "orderNotReady");
+            }
+            let request = URL_SAFE_NO_PAD.decode(payload(body)["csr"].as_str().unwrap()).unwrap();
+            let mut request = CertificateSigningRequestParams::from_der(&request.into()).unwrap();
+            request.params.not_before = OffsetDateTime::from_unix_timestamp(BEGIN as i64).unwrap();
+            request.params.not_after = OffsetDateTime::from_unix_timestamp((BEGIN + LIFE) as i64).unwrap();
+            request.params.use_authority_key_identifier_extension = true;
+            state.issued += 1;
+            request.params.serial_number = Some(SerialNumber::from(0x80_00_00_00 + state.issued as u64));
+            let chain = request.signed_by(&ca.0, &ca.1).unwrap().pem();
+            state.orders[index].chain = Some(chain);
+            state.orders[index].status = if state.slow > 0 { "processing" } else { "valid" };
+            order_text(state, base, index)
+        }
+        "certificate" => (200, String::new(), state.orders[index].chain.clone().unwrap()),
+        "info" => match state.window {
+            Some((start, end)) => {
+                let moment = |seconds: u64| {
+                    let moment = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap();
+                    moment.format(&time::format_description::well_known::Rfc3339).unwrap()
+                };
+                let text =
+                    json!({"suggestedWindow": {"start": moment(start), "end": moment(end)}}).to_string();
+                (200, "Retry-After: 7200\r\n".into(), text)
+            }
+            None => problem(404, "malformed"),
+        },
+        _ => problem(404, "malformed"),
+    }
+}
+
+fn order_text(state: &State, base: &str, index: usize) -> (u16, String, String) {
+    let order = &state.orders[index];
+    let mut value = json!({"status": order.status, "identifiers": order.identifiers,
+        "authorizations": [format!("{base}/authz/{index}")], "finalize": format!("{base}/finalize/{index}")});
+    if order.status == "valid" {
+        value["certificate"] = json!(format!("{base}/certificate/{index}"));
+    }
+    (200, String::new(), value.to_string())
+}

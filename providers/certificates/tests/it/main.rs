@@ -1,0 +1,7 @@
+//! The provider against an authority in this process that does everything wrong, and against the disk.
+
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+
+mod authority;
+mod faults;
+mod world;

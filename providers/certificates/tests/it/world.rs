@@ -1,0 +1,180 @@
+//! A desk with one certificate, driven as the engine drives it.
+
+use crate::authority::{Authority, BEGIN};
+use async_trait::async_trait;
+use reconciled_certificates::{
+    Config,
+    kept::Keep,
+    open,
+    wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
+};
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, Focus, Health, Journal, Observed, Op, Origin, Outcome, PolicyId,
+    Provider, Resource, Scope, Spec, Tracked, Version, Want,
+};
+use reconciled_testkit::context::{HandClock, TableSecrets};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// The desk.
+pub(crate) struct Desk {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) cx: Cx,
+    pub(crate) clock: Arc<HandClock>,
+    pub(crate) wish: Wish,
+    /// Where challenges are answered.
+    pub(crate) listen: SocketAddr,
+    provider: Arc<dyn Provider>,
+}
+
+#[derive(Default)]
+struct Notes(Mutex<Option<Outcome>>);
+
+#[async_trait]
+impl Journal for Notes {
+    async fn started(&self, _: &[ActionId]) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn progress(&self, _: ActionId, _: Tracked) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        *self.0.lock().unwrap() = outcomes.into_iter().next().map(|(_, outcome)| outcome);
+        Ok(())
+    }
+}
+
+impl Desk {
+    /// A desk at which `web` shall be had from `authority`.
+    pub(crate) fn new(authority: &Authority) -> Desk {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(HandClock::default());
+        clock.advance(Duration::from_secs(BEGIN + 60));
+        let cx = Cx {
+            clock: clock.clone(),
+            secrets: Arc::new(TableSecrets::default()),
+            ..reconciled_testkit::context::cx()
+        };
+        let directory = dir.path().join("out/web").display().to_string();
+        let authority = wish::Authority {
+            server: format!("{}/dir", authority.url),
+            email: None,
+            bundle: None,
+            binding: None,
+            profile: None,
+            preferred_chain: None,
+            solvers: vec![("a.example".into(), Solver::Http)],
+        };
+        let wish = Wish {
+            issuer: Issue::Acme(Box::new(authority)),
+            names: ["a.example".to_owned()].into(),
+            addresses: [].into(),
+            common_name: None,
+            key: KeyKind::Ecdsa(256),
+            keep_key: false,
+            usages: [].into(),
+            is_ca: false,
+            duration: 0,
+            renew: Renew::Usual,
+            output: Output { directory, owner: None, group: None, mode: 0o600, combined: false },
+            reload: [].into(),
+            serve: [].into(),
+        };
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let provider = connect(&dir, listen);
+        Desk { dir, cx, clock, wish, listen, provider }
+    }
+
+    /// As a process that has just started has it.
+    pub(crate) fn restart(&mut self) {
+        self.provider = connect(&self.dir, self.listen);
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        Keep::new(self.dir.path().join("state"))
+    }
+
+    fn desired(&self) -> Resource {
+        Resource {
+            id: "web".into(),
+            scope: Arc::new(Scope::new("cert", "web")),
+            spec: Spec::known(self.wish.encode()),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId::default(),
+        }
+    }
+
+    /// What is there.
+    pub(crate) async fn observe(&self) -> Option<Observed> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// How it fares.
+    pub(crate) async fn health(&self) -> Health {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        self.provider.health(&self.cx, &want).await.unwrap().pop().unwrap().1
+    }
+
+    /// True when it is as declared.
+    pub(crate) async fn is_in_sync(&self) -> bool {
+        self.observe().await.is_some_and(|seen| Some(seen.hash) == self.desired().spec.hash())
+    }
+
+    /// One pass.
+    pub(crate) async fn pass(&self) -> Outcome {
+        let desired = self.desired();
+        let op = match self.observe().await {
+            None => Op::Create { desired, delta: Default::default() },
+            Some(observed) => {
+                let delta = self.provider.compare(&desired, &observed).unwrap_or_default();
+                Op::Update { desired, delta, observed, tracked: None }
+            }
+        };
+        self.carry_out(op).await
+    }
+
+    /// A pass once nothing is declared.
+    pub(crate) async fn delete(&self) -> Outcome {
+        let scope = Scope::new("cert", "web");
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
+        let observed = self.provider.observe(&self.cx, &want).await.unwrap().resources.pop().unwrap();
+        self.carry_out(Op::Delete { observed, tracked: None }).await
+    }
+
+    async fn carry_out(&self, op: Op) -> Outcome {
+        let actions = vec![Action { id: ActionId(1), token: "token".into(), op }];
+        let batch = Batch { scope: Scope::new("cert", "web"), base: Version::Unknown, actions };
+        let notes = Notes::default();
+        self.provider.apply(&self.cx, &batch, &notes).await.unwrap();
+        notes.0.into_inner().unwrap().unwrap()
+    }
+
+    /// Passes until it is done, at most so many, waiting as told between them.
+    pub(crate) async fn passes(&self, most: usize) -> Outcome {
+        let mut last = self.pass().await;
+        for _ in 1..most {
+            let wait = match &last {
+                Outcome::Done(_) => return last,
+                Outcome::Pending { recheck_after, .. } => *recheck_after,
+                other => other.error().and_then(|error| error.retry_after).unwrap_or(Duration::from_secs(1)),
+            };
+            self.clock.advance(wait);
+            last = self.pass().await;
+        }
+        last
+    }
+}
+
+fn connect(dir: &tempfile::TempDir, listen: SocketAddr) -> Arc<dyn Provider> {
+    let path = dir.path().display().to_string();
+    let mut config = Config::new(dir.path().join("state"), &[&path]);
+    config.listen = listen;
+    config.timeout = Duration::from_secs(10);
+    open("cert", config).unwrap()
+}

@@ -1,0 +1,42 @@
+//! `renew`: has certificates made anew although they are as declared.
+
+use super::{Args, Exit, Host, Out, apply::actor, plan::tell_warnings};
+use crate::{
+    config::Environment,
+    operation::{self, RenewAsk, Renewed},
+    session::{Failure, Session},
+};
+use clap::Args as ClapArgs;
+
+/// Arguments of `renew`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct RenewArgs {
+    /// What to make anew; `*` and `?` are wild
+    #[arg(value_name = "ADDRESS")]
+    pub address: String,
+}
+
+/// Runs the verb.
+pub(super) async fn run(
+    args: &Args,
+    renew: &RenewArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let ask = RenewAsk { address: renew.address.clone() };
+    if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
+        let renewed: Renewed = client.post("/v1/renew", &ask).await?;
+        renewed.addresses.iter().for_each(|address| out.data(address));
+        out.talk("the daemon makes them anew now");
+        return Ok(Exit::Good);
+    }
+    let actor = actor(&environment);
+    let session = Session::open(args.config.as_deref(), environment).await?;
+    tell_warnings(&session, out);
+    let writing = session.writer().await?;
+    let renewed = operation::renew(&session, &writing.db, &ask, &actor).await;
+    writing.db.close().await;
+    renewed?.addresses.iter().for_each(|address| out.data(address));
+    out.talk("now: reconciled apply");
+    Ok(Exit::Good)
+}

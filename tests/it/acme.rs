@@ -1,0 +1,288 @@
+//! Certificates of an authority: real Pebble, names proven by records of a real PowerDNS and over HTTP.
+
+use crate::{
+    certificates::{certificate, fingerprint, is_pair, manifest, openssl, read},
+    env::{Env, WIDE_GUARD, zone},
+    pdns::Pdns,
+    pebble::Pebble,
+};
+use reconciled::failpoint::{CERTIFICATES, VARIABLE};
+use std::{fs, time::Instant};
+
+const SIGKILL: i32 = 9;
+
+/// A desk with the entries `pdns` and `cert`.
+fn desk(pdns: &Pdns, pebble: &Pebble, keys: &str) -> Env {
+    let env = Env::new();
+    fs::create_dir(env.path("ssl")).unwrap();
+    env.write("key", &pdns.key);
+    let dir = env.dir.path().display();
+    let cert = format!(
+        "  - {{name: cert, type: certificates, paths: [{dir}/ssl], listen: '127.0.0.1:{}', listenTls: '127.0.0.1:{}', \
+         reload: [sh, -c, 'cd {dir}; echo $1 >> reloaded', sh, '{{unit}}'], {WIDE_GUARD}}}\n{keys}",
+        pebble.http, pebble.tls
+    );
+    env.config(&format!("{}\n{cert}", env.pdns_entry(&pdns.url, WIDE_GUARD)));
+    env
+}
+
+fn issuer(pebble: &Pebble, solver: &str) -> String {
+    manifest("Issuer", "le", &format!("{}, solvers: [{solver}]}}", pebble.acme()))
+}
+
+const DNS: &str = "{dns01: {provider: pdns}}";
+const HTTP: &str = "{http01: {}}";
+const TLS: &str = "{tlsAlpn01: {}}";
+
+/// What a zone has besides.
+const WWW: &[&str] = &["{name: www, type: A, values: [127.0.0.1]}"];
+
+/// The chain leads to the root of the authority, and the key is its own.
+#[track_caller]
+fn is_good(env: &Env, pebble: &Pebble, name: &str) {
+    pebble.root(&env.path("root.pem"));
+    let chain = format!("ssl/{name}/tls.crt");
+    openssl(env, &["verify", "-CAfile", "root.pem", "-untrusted", &chain, &chain]);
+    is_pair(env, name);
+}
+
+/// Nothing is left of what proved names.
+#[track_caller]
+fn is_clean(pdns: &Pdns, zone: &str) {
+    let left: Vec<_> =
+        pdns.rrsets(zone).into_keys().filter(|name| name.contains("_acme-challenge")).collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_name_and_all_below_it_are_proven_by_records_that_are_gone_afterwards() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let web = certificate(
+        &env,
+        "web",
+        "issuerRef: {name: le}, dnsNames: [example.com, '*.example.com'], reload: [nginx.service]",
+    );
+    let zone = zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]);
+    env.push("all.yaml", &format!("{}{web}{zone}", issuer(&pebble, DNS)));
+    env.run(&["plan"]).exits(0).says(&["+ Certificate/web"]);
+    assert_eq!(pebble.issued(), (0, 0), "a plan orders nothing");
+    env.apply();
+    is_good(&env, &pebble, "web");
+    is_clean(&pdns, "example.com");
+    let text = openssl(&env, &["x509", "-in", "ssl/web/tls.crt", "-noout", "-ext", "subjectAltName"]);
+    assert!(text.contains("DNS:*.example.com") && text.contains("DNS:example.com"), "{text}");
+    assert_eq!((pebble.issued(), read(&env, "reloaded")), ((1, 1), "nginx.service\n".into()));
+    env.in_sync();
+    env.apply();
+    assert_eq!(pebble.issued(), (1, 1));
+
+    // The certificate is there still when the files are not.
+    let first = fingerprint(&env, "web");
+    fs::remove_dir_all(env.path("ssl/web")).unwrap();
+    env.apply();
+    assert_eq!((fingerprint(&env, "web"), pebble.issued()), (first, (1, 1)));
+}
+
+#[test]
+fn names_are_proven_over_http_and_in_tls_while_somebody_waits() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let names = ["a", "b", "c"];
+    let records: Vec<String> =
+        names.iter().map(|name| format!("{{name: {name}, type: A, values: [127.0.0.1]}}")).collect();
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    env.push("zone.yaml", &zone("example.com", "pdns", &records));
+    env.apply();
+    let mut text =
+        issuer(&pebble, &format!("{HTTP}, {{selector: {{dnsNames: [c.example.com]}}, tlsAlpn01: {{}}}}"));
+    for name in names {
+        // One of each challenge in one order, and an RSA key.
+        let rest = if name == "b" { ", c.example.com" } else { "" };
+        let spec = format!("dnsNames: [{name}.example.com{rest}], privateKey: {{algorithm: RSA}}");
+        text += &certificate(&env, name, &format!("issuerRef: {{name: le}}, {spec}"));
+    }
+    env.push("certificates.yaml", &text);
+    env.apply();
+    for name in names {
+        is_good(&env, &pebble, name);
+    }
+    env.in_sync();
+}
+
+#[test]
+fn twenty_certificates_are_had_at_once_although_half_of_all_nonces_are_refused() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[("PEBBLE_WFE_NONCEREJECT", "50")]);
+    let env = desk(&pdns, &pebble, "");
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    env.apply();
+    let names: Vec<String> = (0..20).map(|number| format!("n{number}")).collect();
+    let mut text = issuer(&pebble, DNS);
+    for name in &names {
+        text += &certificate(&env, name, &format!("issuerRef: {{name: le}}, dnsNames: [{name}.example.com]"));
+    }
+    env.push("certificates.yaml", &text);
+    let begun = Instant::now();
+    env.apply();
+    println!("20 certificates in {:?}", begun.elapsed());
+    names.iter().for_each(|name| is_good(&env, &pebble, name));
+    assert_eq!(pebble.issued(), (20, 20));
+    is_clean(&pdns, "example.com");
+    env.in_sync();
+}
+
+#[test]
+fn an_account_is_bound_to_one_that_exists_and_its_key_is_nowhere() {
+    let pdns = Pdns::start();
+    let key = "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5LWNhbmFyeQ";
+    let keys = format!(
+        ", \"externalAccountMACKeys\": {{\"kid-1\": \"{key}\"}}, \"externalAccountBindingRequired\": true"
+    );
+    let pebble = Pebble::start(pdns.port, &keys, &[]);
+    let env = desk(&pdns, &pebble, "");
+    let config = read(&env, "config.yaml");
+    env.write("eab", key);
+    env.write("config.yaml", &format!("{config}secrets: {{eab: {{file: {}}}}}\n", env.path("eab").display()));
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [example.com]");
+    let all = |issuer: &str| format!("{issuer}{web}{}", zone("example.com", "pdns", WWW));
+    env.push("all.yaml", &all(&issuer(&pebble, DNS)));
+    let refused = env.run(&["apply", "--yes"]);
+    assert!(
+        refused.code != Some(0) && refused.all().contains("externalAccountBinding: {keyID: ID"),
+        "{}",
+        refused.all()
+    );
+    let bound = manifest(
+        "Issuer",
+        "le",
+        &format!(
+            "{}, externalAccountBinding: {{keyID: kid-1, key: {{secret: eab}}}}, solvers: [{DNS}]}}",
+            pebble.acme()
+        ),
+    );
+    env.push("all.yaml", &all(&bound));
+    let said = env.run(&["-vv", "apply", "--yes"]).exits(0).all() + &env.run(&["plan", "-o", "json"]).all();
+    is_good(&env, &pebble, "web");
+    env.in_sync();
+    let accounts = fs::read_dir(env.path("state/certificates/cert/accounts")).unwrap();
+    let accounts = accounts.map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    let accounts: Vec<serde_json::Value> =
+        accounts.map(|text| serde_json::from_slice(&text).unwrap()).collect();
+    let mut secrets: Vec<&str> = accounts.iter().map(|account| account["key"].as_str().unwrap()).collect();
+    secrets.push(key);
+    for secret in secrets {
+        assert!(!said.contains(secret));
+        for entry in fs::read_dir(env.path("state")).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn an_authority_without_memory_is_told_again_who_we_are() {
+    let pdns = Pdns::start();
+    let mut pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let web = |names: &str| {
+        let web = certificate(&env, "web", &format!("issuerRef: {{name: le}}, dnsNames: [{names}]"));
+        format!("{}{web}{}", issuer(&pebble, DNS), zone("example.com", "pdns", WWW))
+    };
+    let (one, two) = (web("example.com"), web("example.com, www.example.com"));
+    env.push("all.yaml", &one);
+    env.apply();
+    pebble.restart();
+    env.push("all.yaml", &two);
+    env.apply();
+    is_good(&env, &pebble, "web");
+    is_clean(&pdns, "example.com");
+    env.in_sync();
+}
+
+#[test]
+fn an_authority_that_refuses_is_not_asked_again_at_once_and_leaves_nothing_behind() {
+    let pdns = Pdns::start();
+    // It asks a DNS server where nobody is, so nothing can be proven.
+    let pebble = Pebble::start(crate::pebble::free_port(), "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [example.com]");
+    env.push("all.yaml", &format!("{}{web}{}", issuer(&pebble, DNS), zone("example.com", "pdns", WWW)));
+    let refused = env.run(&["apply", "--yes", "--timeout", "5s"]);
+    assert!(refused.code == Some(4) || refused.code == Some(1), "{}", refused.all());
+    refused.says(&["refused once", "example.com: "]);
+    is_clean(&pdns, "example.com");
+    let orders = pebble.issued();
+    assert_eq!(orders, (0, 1));
+    env.run(&["apply", "--yes", "--timeout", "1s"]).says(&["refused once"]);
+    assert_eq!(pebble.issued(), orders);
+    assert!(!env.path("ssl/web").exists());
+    // Another wish is another matter.
+    let both = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [example.com, www.example.com]");
+    env.push("all.yaml", &format!("{}{both}{}", issuer(&pebble, DNS), zone("example.com", "pdns", WWW)));
+    env.run(&["apply", "--yes", "--timeout", "5s"]).says(&["refused once"]);
+    assert_eq!(pebble.issued(), (0, 2));
+}
+
+/// One life, killed once at `point`. True when it was reached.
+fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> bool {
+    let point = format!("{name}:{hit}");
+    let zone_name = format!("{}-{hit}-{}.example.com", name.replace('.', "-"), solver.len());
+    let env = desk(pdns, pebble, "");
+    env.push("zone.yaml", &zone(&zone_name, "pdns", &["{name: '@', type: A, values: [127.0.0.1]}"]));
+    env.apply();
+    let names = if solver == DNS { format!("{zone_name}, '*.{zone_name}'") } else { zone_name.clone() };
+    let web = certificate(
+        &env,
+        "web",
+        &format!("issuerRef: {{name: le}}, dnsNames: [{names}], reload: [a.service]"),
+    );
+    env.push("all.yaml", &(issuer(pebble, solver) + &web));
+    let before = pebble.issued();
+    let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, &point)]);
+    let was_reached = died.signal == Some(SIGKILL);
+    assert!(was_reached || died.code == Some(0), "{point}: {died:?}");
+    if env.path("ssl/web/tls.crt").exists() {
+        is_pair(&env, "web");
+    }
+    let again = env.run(&["apply", "--yes"]);
+    assert_eq!(again.code, Some(0), "{point}: {}", again.all());
+    is_good(&env, pebble, "web");
+    is_clean(pdns, &zone_name);
+    let (issued, orders) = pebble.issued();
+    assert_eq!(issued - before.0, 1, "{point}: certificates issued");
+    // The answer to an order may be lost with the process; then nobody knows where the order is.
+    assert!(orders - before.1 <= 2, "{point}: orders");
+    assert!(read(&env, "reloaded").contains("a.service"), "{point}");
+    env.in_sync();
+    assert_eq!(env.sql("SELECT count(*) FROM journal WHERE ended < total"), "0", "{point}: open intents");
+    was_reached
+}
+
+/// A life for each hit of each of these failpoints; all of them are reached.
+fn lives(solver: &str, names: &[&str]) {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    for name in names {
+        let hits = (1..).take_while(|hit| life(&pdns, &pebble, solver, name, *hit)).count();
+        assert!(hits > 0, "{name} is never reached");
+    }
+}
+
+#[test]
+fn a_process_killed_anywhere_burns_no_order_leaks_no_record_and_tears_no_pair() {
+    lives(DNS, CERTIFICATES);
+}
+
+#[test]
+fn nor_does_it_where_names_are_proven_over_http() {
+    lives(HTTP, &["authority.after"]);
+}
+
+#[test]
+fn nor_does_it_where_names_are_proven_in_tls() {
+    lives(TLS, &["authority.after"]);
+}

@@ -1,0 +1,467 @@
+//! Certificates from Git to the disk, with the real program; OpenSSL says what they are.
+
+use crate::{
+    env::{Env, Output, WIDE_GUARD, zone},
+    pebble::free_port,
+    running::{Daemon, wait_for},
+};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    process::Command,
+};
+
+/// A desk with the entry `cert`, which may put certificates into `ssl/` and has `log` written by what it reloads.
+pub(crate) fn desk() -> Env {
+    let env = Env::new();
+    fs::create_dir(env.path("ssl")).unwrap();
+    env.config(&entry(&env, "echo \"$1\" >> reloaded"));
+    env
+}
+
+/// The entry, with a shell script that reloads `$1` and works in the folder of the desk.
+fn entry(env: &Env, script: &str) -> String {
+    let dir = env.dir.path().display();
+    format!(
+        "  - {{name: cert, type: certificates, paths: [{dir}/ssl], directory: {dir}/ssl, \
+         reload: [sh, -c, 'cd {dir}; {script}', sh, '{{unit}}'], {WIDE_GUARD}}}"
+    )
+}
+
+/// A manifest.
+pub(crate) fn manifest(kind: &str, name: &str, spec: &str) -> String {
+    format!("apiVersion: cert/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n---\n")
+}
+
+/// A certificate with an output directory of its own name.
+pub(crate) fn certificate(env: &Env, name: &str, spec: &str) -> String {
+    let directory = env.path(&format!("ssl/{name}"));
+    manifest("Certificate", name, &format!("output: {{directory: {}}}, {spec}", directory.display()))
+}
+
+/// What OpenSSL says, which must end well.
+#[track_caller]
+pub(crate) fn openssl(env: &Env, args: &[&str]) -> String {
+    let output = Command::new("openssl").args(args).current_dir(env.dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+pub(crate) fn fingerprint(env: &Env, name: &str) -> String {
+    openssl(env, &["x509", "-in", &format!("ssl/{name}/tls.crt"), "-noout", "-fingerprint", "-sha256"])
+}
+
+pub(crate) fn read(env: &Env, path: &str) -> String {
+    fs::read_to_string(env.path(path)).unwrap_or_default()
+}
+
+/// Key and certificate of `name` belong together.
+#[track_caller]
+pub(crate) fn is_pair(env: &Env, name: &str) {
+    let of_key = openssl(env, &["pkey", "-in", &format!("ssl/{name}/tls.key"), "-pubout"]);
+    let of_cert = openssl(env, &["x509", "-in", &format!("ssl/{name}/tls.crt"), "-noout", "-pubkey"]);
+    assert_eq!(of_key, of_cert);
+}
+
+const SELF: &str = "selfSigned: {}";
+
+#[test]
+fn a_self_signed_certificate_is_what_was_declared_and_then_nothing_is_left_to_plan() {
+    let env = desk();
+    let issuer = manifest("Issuer", "own", SELF);
+    let web = certificate(
+        &env,
+        "web",
+        "issuerRef: {name: own}, dnsNames: [Example.com, '*.example.com'], ipAddresses: [192.0.2.1, '2001:db8::1'], \
+         duration: 30d, reload: [nginx.service]",
+    );
+    env.push("all.yaml", &format!("{issuer}{web}"));
+    env.run(&["plan"]).exits(0).says(&[
+        "+ Certificate/web",
+        "*.example.com example.com",
+        "self-signed",
+        "ECDSA 256",
+    ]);
+    env.apply();
+    let text = openssl(&env, &["x509", "-in", "ssl/web/tls.crt", "-noout", "-text"]);
+    for part in [
+        "DNS:*.example.com, DNS:example.com, IP Address:192.0.2.1, IP Address:2001:DB8:0:0:0:0:0:1",
+        "Digital Signature, Key Encipherment",
+        "TLS Web Server Authentication",
+        "CA:FALSE",
+        "prime256v1",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    is_pair(&env, "web");
+    openssl(&env, &["verify", "-CAfile", "ssl/web/ca.crt", "ssl/web/tls.crt"]);
+    openssl(&env, &["x509", "-in", "ssl/web/tls.crt", "-noout", "-checkend", "2500000"]);
+    assert_eq!(fs::metadata(env.path("ssl/web/tls.key")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(read(&env, "reloaded"), "nginx.service\n");
+    env.in_sync();
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(read(&env, "reloaded"), "nginx.service\n", "once");
+}
+
+#[test]
+fn a_certificate_of_our_own_signs_others_and_a_new_one_of_it_signs_them_again() {
+    let env = desk();
+    let issuers = manifest("Issuer", "own", SELF) + &manifest("Issuer", "ca", "ca: {certificate: ca}");
+    let ca = |key: &str| {
+        let spec = format!(
+            "issuerRef: {{name: own}}, isCA: true, commonName: Lab CA, duration: 3650d, privateKey: {{algorithm: {key}}}"
+        );
+        certificate(&env, "ca", &spec)
+    };
+    // Its name comes before that of the one that signs, and so does its turn.
+    let web = certificate(
+        &env,
+        "a-web",
+        "issuerRef: {name: ca}, dnsNames: [web.example.com], usages: [client auth, signing], \
+         privateKey: {algorithm: ECDSA, size: 384}",
+    );
+    env.push("all.yaml", &format!("{web}{issuers}{}", ca("ECDSA")));
+    env.apply();
+    let verify = || openssl(&env, &["verify", "-CAfile", "ssl/ca/tls.crt", "ssl/a-web/tls.crt"]);
+    verify();
+    is_pair(&env, "a-web");
+    assert_eq!(read(&env, "ssl/a-web/ca.crt"), read(&env, "ssl/ca/tls.crt"));
+    let text = openssl(&env, &["x509", "-in", "ssl/a-web/tls.crt", "-noout", "-text"]);
+    assert!(text.contains("Issuer: CN = Lab CA") && text.contains("TLS Web Client Authentication"), "{text}");
+    assert!(text.contains("secp384r1") && !text.contains("Server Authentication"), "{text}");
+    env.in_sync();
+
+    let before = fingerprint(&env, "a-web");
+    env.push("all.yaml", &format!("{web}{issuers}{}", ca("Ed25519")));
+    env.apply();
+    env.apply();
+    verify();
+    assert_ne!(fingerprint(&env, "a-web"), before);
+    env.in_sync();
+}
+
+#[test]
+fn whatever_happens_to_the_files_costs_no_certificate() {
+    let env = desk();
+    let web =
+        certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com], reload: [nginx.service]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    env.apply();
+    let first = fingerprint(&env, "web");
+    let other = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let key = env.path("ssl/web/tls.key");
+    let damages: [(&str, &dyn Fn()); 7] = [
+        ("tls.key is missing", &|| fs::remove_file(&key).unwrap()),
+        ("tls.crt is not what was issued", &|| env.write("ssl/web/tls.crt", "")),
+        ("tls.crt is not what was issued", &|| env.write("ssl/web/tls.crt", other)),
+        ("tls.key has mode 0644, not 0600", &|| {
+            fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap()
+        }),
+        ("tls.key belongs to 7:7", &|| std::os::unix::fs::chown(&key, Some(7), Some(7)).unwrap()),
+        ("tls.crt is missing", &|| fs::remove_dir_all(env.path("ssl/web")).unwrap()),
+        ("tls.key is not what was issued", &|| {
+            fs::remove_file(&key).unwrap();
+            env.write("elsewhere", "x");
+            symlink(env.path("elsewhere"), &key).unwrap();
+        }),
+    ];
+    for (trouble, damage) in damages {
+        damage();
+        env.run(&["plan"]).exits(0).says(&["~ Certificate/web", trouble, "drift"]);
+        env.apply();
+        assert_eq!(fingerprint(&env, "web"), first, "{trouble}");
+        is_pair(&env, "web");
+        env.in_sync();
+    }
+    assert_eq!(read(&env, "elsewhere"), "x", "nothing is written through a link");
+    assert_eq!(fs::metadata(&key).unwrap().uid(), fs::metadata(env.path("ssl")).unwrap().uid());
+    assert_eq!(read(&env, "reloaded").lines().count(), 8, "each time the files changed");
+}
+
+#[test]
+fn a_reload_that_fails_is_done_again_and_nothing_else_is() {
+    let env = desk();
+    env.config(&entry(&env, "test -e ready || { echo not now >&2; exit 3; }; echo \"$1\" >> reloaded"));
+    let web =
+        certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com], reload: [nginx.service]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    env.run(&["apply", "--yes", "--timeout", "1s"]).says(&["reload nginx.service", "not now"]);
+    let first = fingerprint(&env, "web");
+    env.run(&["plan"]).exits(0).says(&["~ Certificate/web", "has not read the files since they changed"]);
+    env.write("ready", "");
+    env.apply();
+    assert_eq!((read(&env, "reloaded").as_str(), fingerprint(&env, "web")), ("nginx.service\n", first));
+    env.in_sync();
+}
+
+#[test]
+fn files_of_somebody_else_are_adopted_when_they_are_as_declared_and_kept_when_they_are_replaced() {
+    let env = desk();
+    fs::create_dir(env.path("ssl/web")).unwrap();
+    openssl(
+        &env,
+        &[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "90",
+            "-subj",
+            "/CN=example.com",
+            "-addext",
+            "subjectAltName=DNS:example.com",
+            "-addext",
+            "basicConstraints=CA:FALSE",
+            "-keyout",
+            "ssl/web/tls.key",
+            "-out",
+            "ssl/web/tls.crt",
+        ],
+    );
+    let theirs = fingerprint(&env, "web");
+    let web = |names: &str| {
+        let spec = format!("issuerRef: {{name: own}}, dnsNames: [{names}]");
+        manifest("Issuer", "own", SELF) + &certificate(&env, "web", &spec)
+    };
+    env.push("all.yaml", &web("example.com"));
+    env.run(&["plan"]).exits(0).says(&["= Certificate/web"]);
+    env.apply();
+    assert_eq!(fingerprint(&env, "web"), theirs);
+    env.in_sync();
+
+    // What is ours by adoption may be replaced, and the only copy of a key is kept.
+    let key = read(&env, "ssl/web/tls.key");
+    env.push("all.yaml", &web("example.com, www.example.com"));
+    env.apply();
+    assert_ne!(fingerprint(&env, "web"), theirs);
+    let kept = fs::read_dir(env.path("state/certificates/cert/certificates/web")).unwrap();
+    let kept: Vec<_> = kept.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    assert_eq!(fs::read_to_string(kept[0].join("tls.key")).unwrap(), key);
+    env.in_sync();
+}
+
+#[test]
+fn a_certificate_moves_with_its_directory_and_goes_with_its_manifest() {
+    let env = desk();
+    let web = |directory: &str| {
+        let directory = env.path(directory);
+        let spec = format!(
+            "output: {{directory: {}}}, issuerRef: {{name: own}}, dnsNames: [example.com]",
+            directory.display()
+        );
+        manifest("Issuer", "own", SELF) + &manifest("Certificate", "web", &spec)
+    };
+    env.push("all.yaml", &web("ssl/one"));
+    env.apply();
+    let first = fingerprint(&env, "one");
+    env.push("all.yaml", &web("ssl/two"));
+    env.apply();
+    assert_eq!(fingerprint(&env, "two"), first);
+    assert!(!env.path("ssl/one").exists());
+    env.in_sync();
+    // Somebody else's file in the directory stays, and so does the directory.
+    env.write("ssl/two/dhparam.pem", "x");
+    let other = certificate(&env, "other", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("other.yaml", &other);
+    env.apply();
+    env.push("all.yaml", &manifest("Issuer", "own", SELF));
+    env.run(&["plan"]).exits(0).says(&["- Certificate/web"]);
+    env.apply();
+    let left = fs::read_dir(env.path("ssl/two")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["dhparam.pem"]);
+    let kept = fs::read_dir(env.path("state/certificates/cert/certificates")).unwrap();
+    let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept, ["other"], "no key is left");
+}
+
+#[test]
+fn a_person_has_a_certificate_made_anew_and_the_daemon_does_it_at_once() {
+    let env = desk();
+    let directory = env.path("zones");
+    fs::create_dir(&directory).unwrap();
+    let zones = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}",
+        directory.display()
+    );
+    env.config(&format!("{}\n{zones}", entry(&env, "echo \"$1\" >> reloaded")));
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    let records = zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]);
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web + &records));
+    env.apply();
+    let first = fingerprint(&env, "web");
+    env.run(&["renew", "Zone/example.com#www/A"]).exits(1).says(&["cannot be renewed", "certificates can"]);
+    env.run(&["renew", "Certificate/wbe"]).exits(1).says(&["nothing is tracked at Certificate/wbe"]);
+    env.run(&["renew", "Certificate/web"]).exits(0).says(&["Certificate/web", "now: reconciled apply"]);
+    env.run(&["plan"]).exits(0).says(&["~ Certificate/web", "asked for by a person"]);
+    env.apply();
+    let second = fingerprint(&env, "web");
+    assert_ne!(second, first);
+    env.in_sync();
+    env.run(&["events"]).exits(0).says(&["renew"]);
+
+    let daemon = Daemon::ready(&env);
+    env.run(&["renew", "Certificate/web"]).exits(0).says(&["the daemon makes them anew now"]);
+    wait_for("another certificate", || {
+        env.path("ssl/web/tls.crt").exists() && fingerprint(&env, "web") != second
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_certificate_is_well_once_it_is_served() {
+    let env = desk();
+    let port = free_port();
+    let spec = format!("issuerRef: {{name: own}}, dnsNames: [example.com], serve: ['127.0.0.1:{port}']");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &certificate(&env, "web", &spec)));
+    env.apply();
+    let status = || env.run(&["status", "Certificate/web", "-o", "wide"]).exits(0);
+    status().says(&["in sync", "Degraded", "valid until", "issued by    self-signed"]);
+    openssl(
+        &env,
+        &[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=other",
+            "-keyout",
+            "other.key",
+            "-out",
+            "other.crt",
+        ],
+    );
+    let serve = |certificate: &str, key: &str| {
+        let server = Command::new("openssl")
+            .args([
+                "s_server",
+                "-quiet",
+                "-accept",
+                &format!("127.0.0.1:{port}"),
+                "-cert",
+                certificate,
+                "-key",
+                key,
+            ])
+            .current_dir(env.dir.path())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        server
+    };
+    let end = |mut server: std::process::Child| {
+        server.kill().unwrap();
+        server.wait().unwrap();
+    };
+    let other = serve("other.crt", "other.key");
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["explain", "Certificate/web"]).says(&[&format!("127.0.0.1:{port} serves another certificate")]);
+    end(other);
+    let ours = serve("ssl/web/tls.crt", "ssl/web/tls.key");
+    env.run(&["apply", "--yes"]).exits(0);
+    status().says(&["Healthy"]).hides(&["Degraded"]);
+    end(ours);
+}
+
+#[test]
+fn two_certificates_do_not_share_a_directory() {
+    let env = desk();
+    let spec = format!(
+        "output: {{directory: {}}}, issuerRef: {{name: own}}, dnsNames: [example.com]",
+        env.path("ssl/x").display()
+    );
+    let text = manifest("Issuer", "own", SELF) + &manifest("Certificate", "one", &spec);
+    env.push("all.yaml", &text);
+    env.apply();
+    let first = fingerprint(&env, "x");
+    env.push("all.yaml", &(text + &manifest("Certificate", "two", &spec)));
+    env.run(&["apply", "--yes"]).exits(3).says(&["Certificate/one is put there"]);
+    assert_eq!(fingerprint(&env, "x"), first);
+}
+
+#[test]
+fn manifests_of_cert_manager_are_read_as_they_are() {
+    let env = desk();
+    let text = "\
+apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {name: selfsigned-issuer}\nspec: {selfSigned: {}}\n---\n\
+apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: my-selfsigned-ca, namespace: sandbox}\nspec:\n  \
+isCA: true\n  commonName: my-selfsigned-ca\n  secretName: root-secret\n  privateKey:\n    algorithm: ECDSA\n    size: 256\n  \
+issuerRef:\n    name: selfsigned-issuer\n    kind: ClusterIssuer\n    group: cert-manager.io\n---\n\
+apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: my-ca-issuer, namespace: sandbox}\nspec:\n  ca:\n    secretName: root-secret\n---\n\
+apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: example-com, namespace: sandbox}\nspec:\n  \
+secretName: example-com-tls\n  duration: 2160h\n  renewBefore: 360h\n  dnsNames: [example.com]\n  privateKey: {rotationPolicy: Always}\n  \
+usages: [server auth, client auth]\n  issuerRef: {name: my-ca-issuer}\n";
+    env.push("all.yaml", text);
+    env.apply();
+    openssl(&env, &["verify", "-CAfile", "ssl/root-secret/tls.crt", "ssl/example-com-tls/tls.crt"]);
+    env.in_sync();
+}
+
+#[test]
+fn what_is_wrong_has_its_place_and_a_hint() {
+    let env = desk();
+    let check = |spec: &str, part: &str| -> Output {
+        env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &certificate(&env, "web", spec)));
+        env.run(&["plan"]).exits(1).says(&[part, "all.yaml:"])
+    };
+    check("issuerRef: {name: onw}, dnsNames: [a.example]", "did you mean `own`?");
+    check("issuerRef: {name: own}", "the certificate is for nobody");
+    check("issuerRef: {name: own}, dnsNames: [192.0.2.1]", "an address belongs into ipAddresses");
+    check("issuerRef: {name: own}, dnsNames: ['a.*.example']", "is no name of a host");
+    check(
+        "issuerRef: {name: own}, dnsNames: [a.example], usages: [server aut]",
+        "did you mean `server auth`?",
+    );
+    check("issuerRef: {name: own}, dnsNames: [a.example], duration: 90", "90d or 2160h");
+    check("issuerRef: {name: own}, dnsNames: [a.example], reload: ['--now']", "is no name of a unit");
+    check("issuerRef: {name: own}, dnsName: [a.example]", "did you mean `dnsNames`?");
+    check(
+        "issuerRef: {name: own}, dnsNames: [a.example], privateKey: {algorithm: RSA, size: 512}",
+        "no keys of kind `RSA 512`",
+    );
+    let outside = "output: {directory: /etc/ssl/web}, issuerRef: {name: own}, dnsNames: [a.example]";
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &manifest("Certificate", "web", outside)));
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["`/etc/ssl/web` is not below any of the directories", "`paths` of provider `cert`"]);
+    let open = outside.replace("/etc/ssl/web", &format!("{}, mode: \"0644\"", env.path("ssl/web").display()));
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &manifest("Certificate", "web", &open)));
+    env.run(&["plan"]).exits(1).says(&["no permissions for a key"]);
+}
+
+#[test]
+fn no_private_key_is_in_what_is_said_or_in_the_database() {
+    let env = desk();
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    let mut said = env.run(&["plan", "-o", "json"]).all();
+    said += &env.run(&["-vv", "apply", "--yes"]).all();
+    fs::remove_file(env.path("ssl/web/tls.key")).unwrap();
+    said += &env.run(&["-vv", "plan"]).all();
+    said += &env.run(&["apply", "--yes"]).all();
+    said += &env.run(&["status", "-o", "json"]).all();
+    let key = read(&env, "ssl/web/tls.key");
+    let line = key.lines().nth(1).unwrap();
+    assert!(line.len() > 40 && !said.contains(line));
+    for entry in fs::read_dir(env.path("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.windows(line.len()).any(|part| part == line.as_bytes()), "{}", path.display());
+        }
+    }
+    for path in ["state/certificates", "state/certificates/cert/certificates/web"] {
+        assert_eq!(fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777, 0o700, "{path}");
+    }
+}

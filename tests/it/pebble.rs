@@ -1,0 +1,147 @@
+//! A real ACME authority: Pebble, as Debian has it.
+
+use crate::running::wait_for;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+/// A running Pebble.
+pub(crate) struct Pebble {
+    child: Option<Child>,
+    directory: tempfile::TempDir,
+    port: u16,
+    management: u16,
+    /// Where it asks for challenges over HTTP.
+    pub(crate) http: u16,
+    /// Where it asks for challenges in TLS.
+    pub(crate) tls: u16,
+    dns: u16,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+impl Pebble {
+    /// Starts one that looks names up at the DNS server at `dns`; `keys` are further keys of its configuration, and
+    /// `variables` of its environment.
+    pub(crate) fn start(dns: u16, keys: &str, variables: &[(&'static str, &'static str)]) -> Pebble {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let run = |args: &[&str]| {
+            let output = Command::new("openssl").args(args).current_dir(directory.path()).output().unwrap();
+            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+        let ca = ["req", "-x509", "-days", "30", "-subj", "/CN=test", "-keyout", "ca.key", "-out", "ca.pem"];
+        run(&[&ca[..], &curve, &["-addext", "basicConstraints=critical,CA:TRUE"]].concat());
+        run(&[&["req", "-subj", "/CN=localhost", "-keyout", "srv.key", "-out", "srv.csr"][..], &curve]
+            .concat());
+        fs::write(at("ext"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+            .unwrap();
+        run(&[
+            "x509",
+            "-req",
+            "-in",
+            "srv.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "30",
+            "-extfile",
+            "ext",
+            "-out",
+            "srv.pem",
+        ]);
+        let [port, management, http, tls] = [free_port(), free_port(), free_port(), free_port()];
+        let (certificate, key) = (at("srv.pem"), at("srv.key"));
+        let config = format!(
+            r#"{{"pebble": {{"listenAddress": "127.0.0.1:{port}", "managementListenAddress": "127.0.0.1:{management}",
+                "certificate": "{}", "privateKey": "{}", "httpPort": {http}, "tlsPort": {tls}, "ocspResponderURL": "",
+                "certificateValidityPeriod": 7776000, "externalAccountBindingRequired": false{keys}}}}}"#,
+            certificate.display(),
+            key.display()
+        );
+        fs::write(at("pebble.json"), config).unwrap();
+        let mut usual =
+            vec![("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "0"), ("PEBBLE_AUTHZREUSE", "0")];
+        usual.retain(|(name, _)| !variables.iter().any(|(other, _)| other == name));
+        usual.extend(variables);
+        let mut pebble =
+            Pebble { child: None, directory, port, management, http, tls, dns, variables: usual };
+        pebble.restart();
+        pebble
+    }
+
+    /// Starts again, without memory of anything.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let child = Command::new("pebble")
+            .args(["-config", "pebble.json", "-dnsserver", &format!("127.0.0.1:{}", self.dns)])
+            .current_dir(self.directory.path())
+            .envs(self.variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        wait_for("pebble listens", || {
+            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "{}", self.log());
+            [self.port, self.management].iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok())
+        });
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap()
+    }
+    /// How many certificates it has issued, and how many orders were made.
+    pub(crate) fn issued(&self) -> (usize, usize) {
+        let log = self.log();
+        let count = |word: &str| log.lines().filter(|line| line.contains(word)).count();
+        (count("Issued certificate serial"), count("Added order"))
+    }
+    /// `acme: {…}` without its last brace, for an issuer that asks it.
+    pub(crate) fn acme(&self) -> String {
+        let bundle = STANDARD.encode(fs::read(self.directory.path().join("ca.pem")).unwrap());
+        format!(
+            "acme: {{server: 'https://localhost:{}/dir', email: ops@example.com, caBundle: {bundle}",
+            self.port
+        )
+    }
+    /// Writes the root of its certificates to `file`.
+    pub(crate) fn root(&self, file: &Path) {
+        let url = format!("https://localhost:{}/roots/0", self.management);
+        let bundle = self.directory.path().join("ca.pem");
+        let output =
+            Command::new("curl").args(["-sf", "--cacert"]).arg(bundle).arg(url).arg("-o").arg(file).output();
+        assert!(output.unwrap().status.success());
+    }
+}
