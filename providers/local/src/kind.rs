@@ -3,7 +3,12 @@
 use reconciled_provider::{At, Kind, Kinds, yaml::TextOr};
 use serde::Deserialize;
 
-use crate::systemd::{self, UnitSpec};
+use crate::{
+    balancer::{BALANCER, BalancerSpec},
+    cron::{CRON_JOB, CronJobSpec},
+    deployment::{DEPLOYMENT, DeploymentSpec},
+    systemd::{self, UnitSpec},
+};
 
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "local/v1";
@@ -21,7 +26,18 @@ pub fn kinds() -> Kinds {
             "A file of a host, a symbolic link, or a block of lines in a file",
         ),
         Kind::of::<DirectorySpec>(&[API_VERSION], DIRECTORY, "A directory of a host"),
+        Kind::of::<CronJobSpec>(&[API_VERSION], CRON_JOB, "A command that a host runs at times"),
         Kind::of::<UnitSpec>(&[systemd::API_VERSION], systemd::UNIT, "A unit of systemd on a host"),
+        Kind::of::<DeploymentSpec>(
+            &[systemd::API_VERSION],
+            DEPLOYMENT,
+            "Instances of a service on a host, brought to a new revision a few at a time",
+        ),
+        Kind::of::<BalancerSpec>(
+            &[systemd::API_VERSION],
+            BALANCER,
+            "An nginx or HAProxy in front of deployments on a host",
+        ),
     ])
 }
 

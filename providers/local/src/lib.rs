@@ -1,4 +1,5 @@
-//! Hosts: the kinds `File`, `Directory` and `Unit`, kept as declared on the machine the daemon runs on.
+//! Hosts: the kinds `File`, `Directory`, `CronJob`, `Unit`, `Deployment` and
+//! `LoadBalancer`, kept as declared on the machine the daemon runs on.
 //!
 //! What is observed and what is declared meet in [`state`] as canonical bytes; everything that touches the machine
 //! goes through [`hands`], in small steps with a precondition, so that another process may have the rights for it.
@@ -6,12 +7,15 @@
 //!
 //! Code map: [`kind`] are the specs, [`path`] what may be named, [`normalize`](mod@normalize) manifests to resources,
 //! `observe`, `compare` and `apply` the three steps of a pass, [`block`] parts of shared files, [`export`](mod@export)
-//! the way back to manifests, [`systemd`] are the units, `provider` puts it together.
+//! the way back to manifests, [`systemd`] are the units, [`deployment`] many of one kind, [`balancer`] what is in front of them, [`cron`] those that timers start, `provider` puts it together.
 
 mod apply;
+pub mod balancer;
 pub mod block;
 mod compare;
 pub mod config;
+pub mod cron;
+pub mod deployment;
 pub mod export;
 pub mod hands;
 pub mod kind;

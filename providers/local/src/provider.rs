@@ -1,7 +1,11 @@
 //! The provider: `type: host`.
 
 use crate::{
-    Config, apply, compare,
+    Config, apply,
+    balancer::{self, BALANCER},
+    compare,
+    cron::{self, CRON},
+    deployment::{self, DEPLOYMENTS},
     export::export,
     hands::{Bus, Change, Hands, Here, Manager},
     kind,
@@ -30,7 +34,14 @@ use std::{
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "host",
-    static_kinds: &[kind::FILE, kind::DIRECTORY, systemd::UNIT],
+    static_kinds: &[
+        kind::FILE,
+        kind::DIRECTORY,
+        cron::CRON_JOB,
+        systemd::UNIT,
+        deployment::DEPLOYMENT,
+        BALANCER,
+    ],
     guard: GuardDomain::Provider,
     fencing: Fencing::None,
     identity: Identity::Deterministic,
@@ -108,7 +119,14 @@ impl Observer for Host {
 
     fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         match &*manifest.api_version {
+            systemd::API_VERSION if &*manifest.kind == deployment::DEPLOYMENT => {
+                deployment::normalize(&self.config, manifest, inputs)
+            }
+            systemd::API_VERSION if &*manifest.kind == BALANCER => {
+                balancer::normalize(&self.config, manifest, inputs)
+            }
             systemd::API_VERSION => systemd::normalize(&self.config, manifest, inputs),
+            _ if &*manifest.kind == cron::CRON_JOB => cron::normalize(&self.config, manifest, inputs),
             _ => normalize::normalize(&self.config, manifest, inputs),
         }
     }
@@ -123,21 +141,27 @@ impl Observer for Host {
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         match &*want.scope.name {
-            SYSTEMD => systemd::observe(&*self.hands, self.manager()?, cx, want).await,
+            SYSTEMD => systemd::observe(&*self.hands, self.manager()?, SYSTEMD, want).await,
+            CRON => systemd::observe(&*self.hands, self.manager()?, CRON, want).await,
+            DEPLOYMENTS => deployment::observe(&*self.hands, self.manager()?, want).await,
             _ => observe::observe(&*self.hands, cx, want).await,
         }
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         match &*desired.scope.name {
-            SYSTEMD => systemd::compare(desired, observed),
+            SYSTEMD | CRON => systemd::compare(desired, observed),
+            DEPLOYMENTS if balancer::is_balancer(&desired.id.0) => balancer::compare(desired, observed),
+            DEPLOYMENTS => deployment::compare(desired, observed),
             _ => compare::compare(desired, observed),
         }
     }
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        if &*want.scope.name == SYSTEMD {
-            return systemd::diff(self.manager()?, want, seen).await;
+        match &*want.scope.name {
+            SYSTEMD | CRON => return systemd::diff(self.manager()?, want, seen).await,
+            DEPLOYMENTS => return deployment::diff(self.manager()?, want, seen).await,
+            _ => {}
         }
         let mut deltas = diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen);
         for desired in want.desired {
@@ -162,7 +186,8 @@ impl Observer for Host {
 
     async fn health(&self, _: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         match &*want.scope.name {
-            SYSTEMD => systemd::health(self.manager()?, want).await,
+            SYSTEMD | CRON => systemd::health(self.manager()?, want).await,
+            DEPLOYMENTS => deployment::health(&*self.hands, self.manager()?, want).await,
             // A file that is as declared is well.
             _ => Ok(Vec::new()),
         }
@@ -171,7 +196,7 @@ impl Observer for Host {
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let scope = Scope::new(self.entry.clone(), FILES);
         let found = match query {
-            SYSTEMD => return Err(Error::unsupported("units cannot be imported yet")),
+            SYSTEMD | CRON | DEPLOYMENTS => return Err(Error::unsupported("units cannot be imported yet")),
             FILES => self.hands.list_all().await?,
             path => {
                 let path = FilePath::parse(path).map_err(|why| {
@@ -195,8 +220,12 @@ impl Observer for Host {
         Ok(export(&self.entry, found))
     }
 
-    fn part(&self, _: &Scope, _: &ResourceId) -> Option<Arc<str>> {
-        None
+    fn part(&self, scope: &Scope, id: &ResourceId) -> Option<Arc<str>> {
+        match &*scope.name {
+            DEPLOYMENTS => Some(deployment::parts(&id.0)?.1?.to_string().into()),
+            CRON => cron::part(&id.0).map(Arc::from),
+            _ => None,
+        }
     }
 
     fn slot(&self, id: &ResourceId) -> Option<Slot> {
@@ -212,7 +241,9 @@ impl Observer for Host {
     fn show(&self, _: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         // Units are JSON, and no shape of a file begins with a brace.
         match bytes.first() {
-            Some(b'{') => systemd::show(bytes),
+            Some(b'{') => deployment::show(bytes)
+                .or_else(|| balancer::show(bytes))
+                .unwrap_or_else(|| systemd::show(bytes)),
             _ => Shape::decode(bytes).map(|shape| shape.show()).unwrap_or_default(),
         }
     }
@@ -236,10 +267,12 @@ impl Observer for Host {
         let entry = self.entry.clone();
         let files = self.hands.changes().flat_map(move |changes| stream::iter(hints_of(&entry, &changes)));
         let Some(manager) = &self.manager else { return Box::pin(files) };
-        let scope = Scope::new(self.entry.clone(), SYSTEMD);
-        let units = manager.changes().map(move |name| Hint {
-            scope: scope.clone(),
-            focus: name.map_or(Focus::All, |name| Focus::Only([ResourceId::from(name)].into())),
+        let entry = self.entry.clone();
+        let units = manager.changes().flat_map(move |name| {
+            stream::iter(match name {
+                Some(name) => unit_hints(&entry, &name),
+                None => [SYSTEMD, CRON, DEPLOYMENTS].map(|scope| all_of(&entry, scope)).into(),
+            })
         });
         Box::pin(stream::select(files, units))
     }
@@ -249,7 +282,8 @@ impl Observer for Host {
 impl Provider for Host {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         match &*batch.scope.name {
-            SYSTEMD => systemd::apply(&*self.hands, self.manager()?, cx, batch, journal).await,
+            SYSTEMD | CRON => systemd::apply(&*self.hands, self.manager()?, cx, batch, journal).await,
+            DEPLOYMENTS => deployment::apply(&*self.hands, self.manager()?, cx, batch, journal).await,
             _ => apply::apply(&*self.hands, cx, batch, journal).await,
         }
     }
@@ -257,24 +291,40 @@ impl Provider for Host {
 
 /// Where to look again after a change of files: those of units are about the unit.
 fn hints_of(entry: &Arc<str>, changes: &[Change]) -> Vec<Hint> {
-    let (files, units) = (Scope::new(entry.clone(), FILES), Scope::new(entry.clone(), SYSTEMD));
-    let only = |id: ResourceId| Focus::Only([id].into());
     changes
         .iter()
         .flat_map(|change| match change {
-            Change::Anywhere => {
-                let all = |scope: &Scope| Hint { scope: scope.clone(), focus: Focus::All };
-                vec![all(&files), all(&units)]
-            }
+            Change::Anywhere => [FILES, SYSTEMD, CRON, DEPLOYMENTS].map(|scope| all_of(entry, scope)).into(),
             // Which blocks a file has is known to who looks: a focus on the path means the file as a whole.
             Change::At(path) => {
-                let unit = systemd::unit_at(path);
-                let unit = unit.map(|id| Hint { scope: units.clone(), focus: only(id) });
-                let file = Hint { scope: files.clone(), focus: only(path.as_str().into()) };
-                std::iter::once(file).chain(unit).collect()
+                let mut hints = [FILES, DEPLOYMENTS]
+                    .map(|scope| only(entry, scope, [path.as_str().into()].into()))
+                    .to_vec();
+                if let Some(unit) = systemd::unit_at(path) {
+                    hints.extend(unit_hints(entry, &unit.0));
+                }
+                hints
             }
         })
         .collect()
+}
+
+/// Where to look again after a change of a unit: at the unit, and at the deployment that it may belong to.
+fn unit_hints(entry: &Arc<str>, unit: &str) -> Vec<Hint> {
+    let mut hints: Vec<Hint> = [SYSTEMD, CRON].map(|scope| only(entry, scope, [unit.into()].into())).into();
+    if let Some((name, _)) = deployment::parts(unit) {
+        let ids: BTreeSet<ResourceId> = [deployment::template(name).into(), unit.into()].into();
+        hints.push(only(entry, DEPLOYMENTS, ids));
+    }
+    hints
+}
+
+fn only(entry: &Arc<str>, scope: &str, ids: BTreeSet<ResourceId>) -> Hint {
+    Hint { scope: Scope::new(entry.clone(), scope), focus: Focus::Only(ids.into_iter().collect()) }
+}
+
+fn all_of(entry: &Arc<str>, scope: &str) -> Hint {
+    Hint { scope: Scope::new(entry.clone(), scope), focus: Focus::All }
 }
 
 /// What can never be: something as a whole and a block of it, or something below what is no directory.

@@ -10,7 +10,7 @@ use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
 use reconciled_provider::{Error, ErrorKind};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     future::poll_fn,
     num::NonZeroUsize,
@@ -114,8 +114,8 @@ pub trait Manager: Send + Sync + fmt::Debug {
     async fn job(&self, name: &str, job: Job) -> Result<(), Fault>;
     /// Forgets that a unit failed.
     async fn reset_failed(&self, name: &str) -> Result<(), Fault>;
-    /// From now on changes of these units are told, and of no others.
-    fn watch(&self, names: BTreeSet<String>);
+    /// From now on changes of these units are told for `scope`, and of no others.
+    fn watch(&self, scope: &'static str, names: BTreeSet<String>);
     /// Units that changed, from now on; none means that nobody knows which.
     fn changes(&self) -> BoxStream<'static, Option<String>>;
     /// What `systemd-analyze verify` says against a new unit file, where the tool is there.
@@ -132,7 +132,7 @@ struct Kept {
     /// Whether the tools of this machine speak of the same one.
     is_here: bool,
     connection: Mutex<Option<Connection>>,
-    watched: std::sync::Mutex<BTreeSet<String>>,
+    watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
 }
 
 impl Bus {
@@ -166,7 +166,7 @@ impl Bus {
             "PropertiesChanged" => {
                 let name = unescape(header.path()?.as_str().strip_prefix(UNITS)?)?;
                 let watched = self.0.watched.lock().unwrap_or_else(PoisonError::into_inner);
-                watched.contains(&name).then_some(Some(name))
+                watched.values().any(|names| names.contains(&name)).then_some(Some(name))
             }
             _ => None,
         }
@@ -395,8 +395,8 @@ impl Manager for Bus {
         }
     }
 
-    fn watch(&self, names: BTreeSet<String>) {
-        *self.0.watched.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    fn watch(&self, scope: &'static str, names: BTreeSet<String>) {
+        self.0.watched.lock().unwrap_or_else(PoisonError::into_inner).insert(scope, names);
     }
 
     fn changes(&self) -> BoxStream<'static, Option<String>> {

@@ -3,7 +3,11 @@
 use crate::path::FilePath;
 use reconciled_provider::Error;
 use rustix::process::{Pid, Signal};
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
 
 /// Characters of a command's output that are shown.
 const EXCERPT: usize = 500;
@@ -27,6 +31,40 @@ pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath
     let shown_path = draft.to_string_lossy();
     let words: Vec<String> = command.argv.iter().map(|word| word.replace("{file}", &shown_path)).collect();
     let name = command.name;
+    let output = run(name, &words, command.limit, &format!("the new {path}")).await?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = excerpt(&output.stdout, &output.stderr);
+    let said = match command.is_public {
+        _ if said.is_empty() => String::new(),
+        true => format!(": {said}"),
+        false => ": what it said may repeat what not everyone may read, and is not shown".into(),
+    };
+    Err(Error::invalid(format!("`{name}` refuses the new {path} ({}){said}", output.status))
+        .hint("the old file is untouched; mend the content in the repository"))
+}
+
+/// Runs a command that says whether `unit` is well.
+///
+/// Errors: `Unavailable` when it says no, cannot be run or does not end in time.
+pub(super) async fn accepts_unit(
+    name: &str,
+    words: &[String],
+    limit: Duration,
+    unit: &str,
+) -> Result<(), Error> {
+    let output = run(name, words, limit, unit).await?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = excerpt(&output.stdout, &output.stderr);
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    Err(Error::unavailable(format!("`{name}` says that {unit} is not well ({}){said}", output.status)))
+}
+
+/// Runs `words`, whatever they end with.
+async fn run(name: &str, words: &[String], limit: Duration, on: &str) -> Result<Output, Error> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::invalid(format!("command `{name}` of the host configuration is empty")));
     };
@@ -43,34 +81,19 @@ pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath
         .spawn();
     let group = child.as_ref().ok().and_then(|child| Pid::from_raw(i32::try_from(child.id()?).ok()?));
     let ended = async { child?.wait_with_output().await };
-    let output = match tokio::time::timeout(command.limit, ended).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => {
-            return Err(Error::unavailable(format!("run `{name}` ({program}) on the new {path}"))
-                .hint(format!("is {program} installed? it is looked for in {PATH}"))
-                .caused_by(error));
-        }
+    match tokio::time::timeout(limit, ended).await {
+        Ok(Ok(output)) => Ok(output),
+        Ok(Err(error)) => Err(Error::unavailable(format!("run `{name}` ({program}) on {on}"))
+            .hint(format!("is {program} installed? it is looked for in {PATH}"))
+            .caused_by(error)),
         Err(_) => {
             if let Some(group) = group {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
             }
-            let limit = command.limit.as_secs();
-            return Err(Error::unavailable(format!(
-                "`{name}` did not end within {limit} s on the new {path}"
-            )));
+            let limit = limit.as_secs();
+            Err(Error::unavailable(format!("`{name}` did not end within {limit} s on {on}")))
         }
-    };
-    if output.status.success() {
-        return Ok(());
     }
-    let said = excerpt(&output.stdout, &output.stderr);
-    let said = match command.is_public {
-        _ if said.is_empty() => String::new(),
-        true => format!(": {said}"),
-        false => ": what it said may repeat what not everyone may read, and is not shown".into(),
-    };
-    Err(Error::invalid(format!("`{name}` refuses the new {path} ({}){said}", output.status))
-        .hint("the old file is untouched; mend the content in the repository"))
 }
 
 fn excerpt(stdout: &[u8], stderr: &[u8]) -> String {

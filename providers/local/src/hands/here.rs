@@ -196,6 +196,10 @@ impl Hands for Here {
         self.blocking(move |me| me.take_away(&request)).await?
     }
 
+    async fn check(&self, check: &super::Check, asked: super::Asked<'_>) -> Result<(), Error> {
+        super::check::run(check, asked, self.0.commands.as_ref(), self.0.timeout).await
+    }
+
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
         self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, scope, watched)).await
     }

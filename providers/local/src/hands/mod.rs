@@ -10,6 +10,7 @@
 mod accounts;
 mod beneath;
 mod bus;
+mod check;
 mod command;
 mod here;
 mod originals;
@@ -17,6 +18,8 @@ mod replace;
 mod watch;
 
 pub use bus::{Bus, Job, Link, Manager, UnitState};
+pub use check::{Asked, Check};
+pub(crate) use check::{is_address, url};
 pub use here::Here;
 pub(crate) use here::unknown_command;
 
@@ -233,6 +236,8 @@ pub trait Hands: Send + Sync + fmt::Debug {
     async fn put(&self, put: &Put) -> Result<(), Fault>;
     /// Deletes something; durable when it returns.
     async fn remove(&self, remove: &Remove) -> Result<(), Fault>;
+    /// Asks whether an instance of a service is well.
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Error>;
     /// From now on changes of these are told for `scope`, and of no others. What cannot be watched is left to the next look.
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error>;
     /// Changes, from now on; a stream that has ended where nothing can be told. One listener.

@@ -35,8 +35,23 @@ fn folder(path: &FilePath) -> String {
     if name.len() <= 255 { name } else { format!("={}", Hash::of(path.as_str().as_bytes())) }
 }
 
+/// Makes a directory and those above it; each is durable in the one that it stands in.
+fn make(place: &Path) -> io::Result<()> {
+    if place.is_dir() {
+        return Ok(());
+    }
+    let Some(parent) = place.parent() else { return Ok(()) };
+    make(parent)?;
+    match fs::DirBuilder::new().mode(0o700).create(place) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => result?,
+    }
+    fs::File::open(parent)?.sync_all()
+}
+
 fn store(place: &Path, content: &[u8]) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+    make(place)?;
     let name = Hash::of(content).to_string();
     let (draft, file) = (place.join(format!(".{name}")), place.join(name));
     let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;

@@ -235,12 +235,12 @@ fn kind(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(_, kind)| kind)
 }
 
-fn is_absent(seen: &Seen) -> bool {
+pub(crate) fn is_absent(seen: &Seen) -> bool {
     matches!(seen.what, What::Absent)
 }
 
 /// Writes a file; false where it is as wanted already.
-async fn write(hands: &dyn Hands, seen: &Seen, content: &str) -> Result<bool, Fault> {
+pub(crate) async fn write(hands: &dyn Hands, seen: &Seen, content: &str) -> Result<bool, Fault> {
     if let What::File { content: is, .. } = &seen.what
         && is.reveal() == content.as_bytes()
     {
@@ -255,7 +255,7 @@ async fn write(hands: &dyn Hands, seen: &Seen, content: &str) -> Result<bool, Fa
 }
 
 /// Removes a file; false where there is none.
-async fn remove(hands: &dyn Hands, seen: &Seen) -> Result<bool, Fault> {
+pub(crate) async fn remove(hands: &dyn Hands, seen: &Seen) -> Result<bool, Fault> {
     if is_absent(seen) {
         return Ok(false);
     }

@@ -3,17 +3,17 @@
 //! A unit is one resource of the scope `systemd`. Its files are written through the same hands as all others; the manager
 //! reads them again once for all units of a batch, and only then is anything restarted.
 
-mod apply;
-mod definition;
+pub(crate) mod apply;
+pub(crate) mod definition;
 mod normalize;
-mod observe;
-mod unit;
+pub(crate) mod observe;
+pub(crate) mod unit;
 
 pub(crate) use apply::apply;
 pub(crate) use normalize::normalize;
 pub(crate) use observe::{diff, health, observe, unit_at};
-pub use unit::{UNIT, UnitSpec};
-pub(crate) use unit::{compare, show};
+pub use unit::{OnChange, RunState, UNIT, UnitSpec};
+pub(crate) use unit::{Unit, compare, show};
 
 /// The name of the scope that all units of a host are in.
 pub const SYSTEMD: &str = "systemd";

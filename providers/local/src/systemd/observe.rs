@@ -5,7 +5,7 @@
 //! restart is found by the next look.
 
 use super::{
-    DIRECTORY, SYSTEMD, definition,
+    DIRECTORY, definition,
     unit::{RunState, Unit, compare},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
+    Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
     Want, diff_by_compare,
 };
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl Look {
 }
 
 /// What is in a file, as text.
-fn text(seen: &Seen) -> Option<String> {
+pub(crate) fn text(seen: &Seen) -> Option<String> {
     match &seen.what {
         What::File { content, .. } => Some(String::from_utf8_lossy(content.reveal()).into_owned()),
         _ => None,
@@ -117,7 +117,7 @@ pub(crate) async fn look(
 pub(crate) async fn observe(
     hands: &dyn Hands,
     manager: &dyn Manager,
-    _: &Cx,
+    scope: &'static str,
     want: &Want<'_>,
 ) -> Result<Observation, Error> {
     let mut targets: BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)> = BTreeMap::new();
@@ -130,8 +130,8 @@ pub(crate) async fn observe(
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
         let names = targets.keys().map(|id| id.0.to_string()).collect();
-        hands.watch(SYSTEMD, watched(&targets)).await?;
-        manager.watch(names);
+        hands.watch(scope, watched(&targets)).await?;
+        manager.watch(scope, names);
     }
     targets.retain(|id, _| want.focus.covers(id));
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
@@ -309,7 +309,7 @@ fn covers(focus: &Focus, id: &ResourceId) -> bool {
     focus.covers(id)
 }
 
-fn fares(unit: &Unit, state: &UnitState) -> Health {
+pub(crate) fn fares(unit: &Unit, state: &UnitState) -> Health {
     match &*state.active {
         "failed" => {
             let status =

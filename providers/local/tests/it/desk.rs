@@ -12,6 +12,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 /// The secret `key`.
@@ -24,6 +25,8 @@ pub(crate) struct Desk {
     /// The scope that is looked at.
     scope: Scope,
     tracked: Mutex<BTreeMap<ResourceId, Tracked>>,
+    /// What is on its way.
+    pending: Mutex<BTreeSet<ResourceId>>,
 }
 
 /// What one pass did: `create /etc/a: done`, in order; and the fields of its deltas.
@@ -31,6 +34,46 @@ pub(crate) struct Desk {
 pub(crate) struct Pass {
     pub(crate) done: Vec<String>,
     pub(crate) fields: Vec<String>,
+}
+
+fn manifest(spec: &str) -> Manifest {
+    let (head, spec) = spec.split_at(spec.find('{').unwrap());
+    let mut words = head.split_whitespace();
+    let (kind, name) = (words.next().unwrap_or("File"), words.next().unwrap_or("x"));
+    let labels = words.filter_map(|word| word.split_once('='));
+    let group = match kind {
+        "Unit" | "Deployment" | "LoadBalancer" => "systemd",
+        _ => "local",
+    };
+    let file = Arc::new(SourceFile::new("file.yaml", spec));
+    let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+    Manifest {
+        index: 0,
+        key: ManifestKey::new("infra", group, kind, "", name),
+        api_version: format!("{group}/v1").into(),
+        kind: kind.into(),
+        name: name.into(),
+        labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+        annotations: BTreeMap::new(),
+        providers: None,
+        policy: Policy::default(),
+        file,
+        span: node.span,
+        spec: node,
+    }
+}
+
+/// Time as it passes: what waits here waits for real services.
+struct Wall(Instant);
+
+#[async_trait]
+impl Clock for Wall {
+    fn now(&self) -> Duration {
+        Duration::from_secs(1) + self.0.elapsed()
+    }
+    async fn sleep(&self, wait: Duration) {
+        tokio::time::sleep(wait).await;
+    }
 }
 
 impl Desk {
@@ -49,12 +92,20 @@ impl Desk {
         change(&mut config);
         let provider = open("host", config).unwrap();
         let secrets = [(SecretRef::Named("key".into()), SECRET.as_bytes().to_vec())];
-        let cx = cx_with(TableSecrets(secrets.into()));
-        Desk { dir, provider, cx, scope: Scope::new("host", "files"), tracked: Mutex::default() }
+        let mut cx = cx_with(TableSecrets(secrets.into()));
+        cx.clock = Arc::new(Wall(Instant::now()));
+        Desk {
+            dir,
+            provider,
+            cx,
+            scope: Scope::new("host", "files"),
+            tracked: Mutex::default(),
+            pending: Mutex::default(),
+        }
     }
-    /// The same desk, for units.
-    pub(crate) fn of_units(mut self) -> Desk {
-        self.scope = Scope::new("host", "systemd");
+    /// The same desk, for another scope.
+    pub(crate) fn of(mut self, scope: &str) -> Desk {
+        self.scope = Scope::new("host", scope);
         self
     }
 
@@ -90,11 +141,12 @@ impl Desk {
         texts
     }
 
-    /// Resources and problems of manifests, written as `KIND {spec}` or `{spec}` of a File.
+    /// Resources and problems of manifests, written as `KIND NAME LABEL=VALUE {spec}`, `KIND {spec}` or `{spec}` of a File.
     pub(crate) fn normalize(&self, specs: &[&str]) -> (Vec<Resource>, Vec<Problem>) {
         let (mut resources, mut problems) = (Vec::new(), Vec::new());
-        for spec in specs {
-            let normalized = self.normalize_one(spec);
+        let manifests: Vec<Manifest> = specs.iter().map(|spec| manifest(spec)).collect();
+        for manifest in &manifests {
+            let normalized = self.normalize_among(manifest, &manifests);
             resources.extend(normalized.resources);
             problems.extend(normalized.problems);
         }
@@ -102,31 +154,14 @@ impl Desk {
         (resources, problems)
     }
     pub(crate) fn normalize_one(&self, spec: &str) -> Normalized {
-        let (head, spec) = spec.split_at(spec.find('{').unwrap());
-        let (kind, name) = match head.trim().split_once(' ') {
-            Some((kind, name)) => (kind, name),
-            None if head.trim().is_empty() => ("File", "x"),
-            None => (head.trim(), "x"),
-        };
-        let group = if kind == "Unit" { "systemd" } else { "local" };
-        let file = Arc::new(SourceFile::new("file.yaml", spec));
-        let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
-        let manifest = Manifest {
-            index: 0,
-            key: ManifestKey::new("infra", group, kind, "", name),
-            api_version: format!("{group}/v1").into(),
-            kind: kind.into(),
-            name: name.into(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            providers: None,
-            policy: Policy::default(),
-            file,
-            span: node.span,
-            spec: node,
-        };
-        let inputs = TestInputs { cx: &self.cx, scopes: BTreeSet::new(), policies: RefCell::default() };
-        self.provider.normalize(&Kinds::default(), &manifest, &inputs)
+        let manifest = manifest(spec);
+        self.normalize_among(&manifest, std::slice::from_ref(&manifest))
+    }
+    fn normalize_among(&self, manifest: &Manifest, all: &[Manifest]) -> Normalized {
+        let others = all.iter().filter(|other| other.key != manifest.key).collect();
+        let inputs =
+            TestInputs { cx: &self.cx, scopes: BTreeSet::new(), others, policies: RefCell::default() };
+        self.provider.normalize(&Kinds::default(), manifest, &inputs)
     }
     #[track_caller]
     pub(crate) fn desired(&self, specs: &[&str]) -> Vec<Resource> {
@@ -152,6 +187,14 @@ impl Desk {
         told.into_iter().map(|(_, health)| health).collect()
     }
 
+    /// The same, with what is remembered.
+    pub(crate) async fn health_of_all(&self, desired: &[Resource]) -> Vec<Health> {
+        let tracked: Vec<Tracked> = self.tracked.lock().unwrap().values().cloned().collect();
+        let want = Want { scope: &self.scope, focus: &Focus::All, desired, tracked: &tracked, claims: &[] };
+        let told = self.provider.health(&self.cx, &want).await.unwrap();
+        told.into_iter().map(|(_, health)| health).collect()
+    }
+
     /// What is to be done, and what cannot be: the error of each resource.
     pub(crate) async fn plan(&self, desired: &[Resource]) -> (Batch, Vec<String>, Vec<String>) {
         let seen = self.observe(desired).await;
@@ -162,6 +205,12 @@ impl Desk {
         let (mut ops, mut errors, mut fields) = (Vec::new(), Vec::new(), Vec::new());
         for resource in desired {
             let tracked = rows.get(&resource.id).cloned();
+            if let Some(tracked) =
+                tracked.clone().filter(|row| self.pending.lock().unwrap().contains(&row.id))
+            {
+                ops.push(Op::Continue { desired: resource.clone(), tracked, claims: Vec::new() });
+                continue;
+            }
             match (seen.get(&resource.id).cloned(), deltas.get(&resource.id)) {
                 (_, Some(Err(error))) => errors.push(format!("{}: {}", error.kind.word(), error.chain())),
                 (None, _) => ops.push(Op::Create { desired: resource.clone(), delta: Delta::default() }),
@@ -192,21 +241,48 @@ impl Desk {
     }
 
     pub(crate) async fn apply(&self, batch: &Batch) -> Vec<String> {
-        let notes = Notes::default();
-        self.provider.apply(&self.cx, batch, &notes).await.unwrap();
+        self.try_apply(batch, Notes::default()).await.unwrap()
+    }
+    /// As [`Desk::apply`]; the error is that of a journal that is no more.
+    async fn try_apply(&self, batch: &Batch, notes: Notes) -> Result<Vec<String>, Error> {
+        let result = self.provider.apply(&self.cx, batch, &notes).await;
+        for (id, tracked) in notes.1.into_inner().unwrap() {
+            let op = &batch.actions.iter().find(|action| action.id == id).unwrap().op;
+            self.pending.lock().unwrap().insert(op.id().clone());
+            self.tracked.lock().unwrap().insert(op.id().clone(), tracked);
+        }
         let mut done = Vec::new();
         for (id, outcome) in notes.0.into_inner().unwrap() {
             let op = &batch.actions.iter().find(|action| action.id == id).unwrap().op;
             let mut rows = self.tracked.lock().unwrap();
             match &outcome {
-                Outcome::Done(tracked) => drop(rows.insert(op.id().clone(), tracked.clone())),
+                Outcome::Done(tracked) | Outcome::Partial(tracked, _) => {
+                    self.pending.lock().unwrap().remove(op.id());
+                    rows.insert(op.id().clone(), tracked.clone());
+                }
+                Outcome::Pending { tracked, .. } => {
+                    self.pending.lock().unwrap().insert(op.id().clone());
+                    rows.insert(op.id().clone(), tracked.clone());
+                }
                 Outcome::Gone => drop(rows.remove(op.id())),
                 _ => {}
             }
             let error = outcome.error().map(|e| format!(": {}: {}", e.kind.word(), e.chain()));
             done.push(format!("{} {}: {}{}", op.word(), op.id(), outcome.word(), error.unwrap_or_default()));
         }
-        done
+        result.map(|()| done)
+    }
+
+    /// One pass of a process that dies at the `nth` call of the journal that ends or goes on with something; true where
+    /// it lived.
+    pub(crate) async fn pass_dying(&self, specs: &[&str], nth: usize) -> bool {
+        let (batch, _, _) = self.plan(&self.desired(specs)).await;
+        let notes = Notes(Mutex::default(), Mutex::default(), Some(nth).into());
+        self.try_apply(&batch, notes).await.is_ok()
+    }
+    /// True while something is on its way.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.pending.lock().unwrap().is_empty()
     }
 
     /// One pass.
@@ -224,17 +300,33 @@ impl Desk {
 
 /// Outcomes in the order they came.
 #[derive(Default)]
-struct Notes(Mutex<Vec<(ActionId, Outcome)>>);
+struct Notes(Mutex<Vec<(ActionId, Outcome)>>, Mutex<Vec<(ActionId, Tracked)>>, Mutex<Option<usize>>);
+
+impl Notes {
+    /// The process dies here, or it lives on.
+    fn tick(&self) -> Result<(), Error> {
+        match &mut *self.2.lock().unwrap() {
+            Some(0) => Err(Error::unexpected("this process is dead")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
 
 #[async_trait]
 impl Journal for Notes {
     async fn started(&self, _: &[ActionId]) -> Result<(), Error> {
         Ok(())
     }
-    async fn progress(&self, _: ActionId, _: Tracked) -> Result<(), Error> {
-        Ok(())
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
+        self.1.lock().unwrap().push((action, tracked));
+        self.tick()
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        self.tick()?;
         self.0.lock().unwrap().extend(outcomes);
         Ok(())
     }
@@ -243,6 +335,7 @@ impl Journal for Notes {
 struct TestInputs<'a> {
     cx: &'a Cx,
     scopes: BTreeSet<Scope>,
+    others: Vec<&'a Manifest>,
     policies: RefCell<Policies>,
 }
 
@@ -268,8 +361,8 @@ impl Inputs for TestInputs<'_> {
     fn scopes(&self) -> &BTreeSet<Scope> {
         &self.scopes
     }
-    fn siblings(&self, _: &str) -> Vec<&Manifest> {
-        Vec::new()
+    fn siblings(&self, kind: &str) -> Vec<&Manifest> {
+        self.others.iter().copied().filter(|other| &*other.kind == kind).collect()
     }
     fn policy(&self, policy: Policy) -> PolicyId {
         self.policies.borrow_mut().intern(policy)

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod balancer;
 mod conformance;
+mod cron;
+mod deployments;
 mod desk;
 mod faults;
 mod files;

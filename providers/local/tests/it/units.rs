@@ -12,9 +12,9 @@ use std::{
 };
 
 /// A machine with a systemd, and a desk that manages its units.
-struct Machine {
-    dir: PathBuf,
-    desk: Desk,
+pub(crate) struct Machine {
+    pub(crate) dir: PathBuf,
+    pub(crate) desk: Desk,
 }
 
 impl Drop for Machine {
@@ -32,6 +32,10 @@ fn rig(verb: &str, dir: &Path) -> Command {
 
 impl Machine {
     fn boot() -> Option<Machine> {
+        Machine::of("systemd", |_| {})
+    }
+    /// A machine whose desk is for `scope`.
+    pub(crate) fn of(scope: &str, change: impl FnOnce(&mut reconciled_local::Config)) -> Option<Machine> {
         #[expect(clippy::disallowed_methods, reason = "a person says so to the tests")]
         let says_no = std::env::var("RECONCILED_TEST_SYSTEMD").is_ok_and(|value| value == "no");
         if says_no {
@@ -46,32 +50,38 @@ impl Machine {
         let desk = Desk::with(|config| {
             config.root = format!("/proc/{}/root", pid.trim()).into();
             config.bus = Some(format!("unix:path={}", dir.join("bus/system_bus_socket").display()));
+            change(config);
         });
-        Some(Machine { dir, desk: desk.of_units() })
+        Some(Machine { dir, desk: desk.of(scope) })
     }
     #[track_caller]
-    fn run(&self, command: &[&str]) -> String {
+    pub(crate) fn run(&self, command: &[&str]) -> String {
         let output = rig("run", &self.dir).args(command).output().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
         text(&output.stdout)
     }
-    fn property(&self, unit: &str, name: &str) -> String {
+    pub(crate) fn property(&self, unit: &str, name: &str) -> String {
         self.run(&["systemctl", "show", unit, "--value", "-p", name]).trim().to_owned()
     }
-    fn pid(&self, unit: &str) -> String {
+    pub(crate) fn pid(&self, unit: &str) -> String {
         self.property(unit, "MainPID")
     }
     /// How often systemd has read its unit files.
     fn reloads(&self) -> usize {
         self.run(&["journalctl", "-o", "cat", "_PID=1"]).lines().filter(|line| *line == "Reloading.").count()
     }
-    fn file(&self, name: &str) -> PathBuf {
+    /// Where a path of the machine is, seen from here.
+    pub(crate) fn desk_path(&self, path: &str) -> PathBuf {
+        let pid = fs::read_to_string(self.dir.join("pid")).unwrap();
+        format!("/proc/{}/root{path}", pid.trim()).into()
+    }
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join("etc").join(name)
     }
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(30), "it never came about: {what}");

@@ -1,0 +1,99 @@
+//! The kind `LoadBalancer`, and a balancer in canonical bytes.
+
+use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Value of `kind`.
+pub const BALANCER: &str = "LoadBalancer";
+
+/// A web server or proxy in front of deployments.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct BalancerSpec {
+    /// The provider entry. Default: the only one that knows load balancers.
+    #[serde(rename = "provider")]
+    pub _provider: Option<String>,
+    /// Several provider entries that all get it.
+    #[serde(rename = "providers")]
+    pub _providers: Option<Vec<String>>,
+    /// The program whose configuration is written.
+    #[serde(rename = "type")]
+    pub program: Program,
+    /// Where the configuration is: a file below one of `paths` of the provider entry. All of it is written.
+    pub path: At<String>,
+    /// Labels (`metadata.labels`) that a deployment must have to be a member.
+    pub selector: BTreeMap<String, At<String>>,
+    /// The address or port that is listened at: `8080`, `127.0.0.1:8080`.
+    pub listen: At<String>,
+    /// The address of an instance; `%i` is its number. Default: `127.0.0.1:%i`.
+    pub member: Option<At<String>>,
+    /// The unit that serves it, which is reloaded when the configuration changed: `nginx.service`.
+    pub reload: At<String>,
+    /// Name of a command of the host configuration that must accept the new configuration before it takes the place of the old.
+    pub validate: Option<At<String>>,
+    /// How long an instance gets no further requests before it is restarted by a rolling update. Default: 5.
+    pub drain_seconds: Option<At<u32>>,
+}
+
+/// A program that balances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// nginx, for HTTP.
+    Nginx,
+    /// HAProxy, for HTTP.
+    Haproxy,
+}
+
+/// What a balancer shall be, or what was seen of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Balancer {
+    /// The file, with nobody drained.
+    pub(crate) balancer: String,
+    pub(crate) reload: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) validate: Option<Arc<str>>,
+    /// Seen: it cannot be managed, and why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) refused: Option<String>,
+}
+
+impl Balancer {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Balancer> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+/// Canonical bytes for people; none where they are of another form.
+pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
+    let balancer = Balancer::decode(bytes)?;
+    let mut out = vec![("content".into(), balancer.balancer), ("reload".into(), balancer.reload)];
+    out.extend(balancer.validate.map(|name| ("validate".into(), name.to_string())));
+    out.extend(balancer.refused.map(|why| ("refused".into(), why)));
+    Some(out)
+}
+
+/// Why a balancer that was seen cannot be managed, if it cannot.
+pub(crate) fn refused(bytes: &[u8]) -> Option<String> {
+    Balancer::decode(bytes)?.refused
+}
+
+/// How `observed` differs from `desired`, if it does.
+pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
+    let bytes = desired.spec.bytes()?;
+    if *bytes == observed.bytes[..] {
+        return None;
+    }
+    let before: BTreeMap<_, _> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
+    let after = show(bytes).unwrap_or_default();
+    let differing = after.into_iter().filter(|(path, value)| before.get(path) != Some(value));
+    let fields = differing
+        .map(|(path, value)| FieldChange::text(&path, before.get(&path).cloned(), Some(value)))
+        .collect();
+    Some(Delta { fields, ..Delta::default() })
+}

@@ -1,0 +1,149 @@
+//! Manifests of balancers to resources; which balancers a deployment is behind. Pure.
+
+use super::{
+    kind::{BALANCER, Balancer, BalancerSpec},
+    render::{Member, render},
+};
+use crate::{
+    Config,
+    deployment::{self, DEPLOYMENT, DEPLOYMENTS},
+    hands::{is_address, unknown_command},
+    path::FilePath,
+    systemd,
+};
+use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Where a deployment is served from, as far as a rolling update has to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Front {
+    pub(crate) path: String,
+    pub(crate) reload: String,
+    pub(crate) drain: u32,
+}
+
+/// Where the file of a balancer is.
+pub(crate) fn path_of(id: &str) -> Option<FilePath> {
+    FilePath::parse(id).ok()
+}
+
+fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
+    let has = |(key, at): (&String, &reconciled_provider::At<String>)| {
+        deployment.labels.get(&**key).is_some_and(|value| **value == *at.value)
+    };
+    !balancer.selector.is_empty() && balancer.selector.iter().all(has)
+}
+
+/// The balancers that a deployment is behind.
+pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> Vec<Front> {
+    let mut fronts: Vec<Front> = inputs
+        .siblings(BALANCER)
+        .into_iter()
+        .filter(|other| other.is_for(inputs.entry(), inputs.is_sole()))
+        .filter_map(|other| other.spec::<BalancerSpec>().0)
+        .filter(|spec| is_selected(spec, manifest))
+        .map(|spec| Front {
+            path: spec.path.value,
+            reload: spec.reload.value,
+            drain: spec.drain_seconds.map_or(5, |at| at.value),
+        })
+        .collect();
+    fronts.sort_by(|a, b| a.path.cmp(&b.path));
+    fronts
+}
+
+/// Turns a manifest of a balancer into its resource.
+pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    if !manifest.is_for(inputs.entry(), inputs.is_sole()) {
+        return Normalized::default();
+    }
+    let (spec, mut problems) = manifest.spec::<BalancerSpec>();
+    let mut refuse = |span: Span, message: String, hint: &str| {
+        problems.push(manifest.error(span, message).hint(hint));
+    };
+    if config.commands.is_some() && config.bus.is_none() {
+        let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
+        refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if manifest.name.is_empty() || !manifest.name.chars().all(is_plain) {
+        let message = format!("`{}` is no name of a load balancer", manifest.name.escape_debug());
+        refuse(manifest.span, message, "use letters, digits, `-` and `_`");
+    }
+    if let Some(spec) = &spec {
+        check(config, spec, &mut refuse);
+    }
+    let mut out = Normalized { problems, ..Normalized::default() };
+    let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
+    let mut members = Vec::new();
+    let chosen = inputs.siblings(DEPLOYMENT).into_iter().filter(|other| {
+        &*other.api_version == systemd::API_VERSION
+            && other.is_for(inputs.entry(), inputs.is_sole())
+            && is_selected(&spec, other)
+    });
+    let address = spec.member.as_ref().map_or("127.0.0.1:%i", |at| &at.value);
+    for other in chosen {
+        for number in deployment::numbers_of(other) {
+            let unit = deployment::instance(&other.name, number);
+            members.push(Member { unit, address: address.replace("%i", &number.to_string()) });
+        }
+    }
+    if members.is_empty() {
+        let problem =
+            Problem::warning(format!("no deployment has the labels that {} selects", manifest.name));
+        out.problems.push(problem.at(&manifest.file, manifest.span));
+    }
+    let balancer = Balancer {
+        balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
+        reload: spec.reload.value,
+        validate: spec.validate.map(|at| at.value.into()),
+        refused: None,
+    };
+    out.resources.push(Resource {
+        id: ResourceId::from(spec.path.value),
+        scope: Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS)),
+        spec: Spec::known(balancer.encode()),
+        origin: manifest.origin(manifest.span),
+        policy: inputs.policy(manifest.policy.clone()),
+    });
+    out
+}
+
+fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, String, &str)) {
+    match FilePath::parse(&spec.path.value) {
+        Err(why) => {
+            refuse(spec.path.span, format!("`{}` {why}", spec.path.value.escape_debug()), "write it from /")
+        }
+        Ok(path) if !config.allows(&path) => {
+            let hint = "name a directory above it in `paths` of the provider entry";
+            refuse(spec.path.span, format!("{path} is below none of the `paths` of the provider"), hint);
+        }
+        Ok(_) => {}
+    }
+    let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
+    let listen = &spec.listen.value;
+    if !(is_port(listen) || is_address(listen) && !listen.contains('%')) {
+        let message = format!("`{}` is nowhere to listen", listen.escape_debug());
+        refuse(spec.listen.span, message, "write a port such as 8080, or 127.0.0.1:8080");
+    }
+    if let Some(at) = spec.member.as_ref().filter(|at| !is_address(&at.value) || !at.value.contains("%i")) {
+        let message = format!("`{}` is no address of an instance", at.value.escape_debug());
+        refuse(at.span, message, "write HOST:PORT with %i where the number goes: 127.0.0.1:%i");
+    }
+    if spec.selector.is_empty() {
+        let message = "an empty `selector` would choose everything".to_owned();
+        refuse(spec.path.span, message, "write selector: {app: web}, and the label at the deployment");
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.@".contains(c);
+    if !spec.reload.value.ends_with(".service") || !spec.reload.value.chars().all(is_plain) {
+        let message = format!("`{}` is no name of a service", spec.reload.value.escape_debug());
+        refuse(spec.reload.span, message, "write the unit that serves: nginx.service");
+    }
+    if let (Some(at), Some(commands)) = (&spec.validate, &config.commands)
+        && !commands.contains_key(&*at.value)
+    {
+        let error = unknown_command(&at.value, commands.keys().map(|known| &**known));
+        refuse(at.span, error.message, &error.hint.unwrap_or_default());
+    }
+}

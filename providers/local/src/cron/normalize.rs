@@ -1,0 +1,164 @@
+//! Manifests of cron jobs to units. Pure.
+
+use super::{
+    CRON,
+    kind::{CRON_JOB, Concurrency, CronJobSpec, MissedRuns},
+    schedule::calendar,
+};
+use crate::{
+    Config,
+    systemd::{self, OnChange, RunState, Unit},
+};
+use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec};
+use std::sync::Arc;
+
+/// Turns a manifest of a cron job into its units.
+pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    let is_ours = &*manifest.api_version == crate::kind::API_VERSION && &*manifest.kind == CRON_JOB;
+    if !is_ours || !manifest.is_for(inputs.entry(), inputs.is_sole()) {
+        return Normalized::default();
+    }
+    let (spec, mut problems) = manifest.spec::<CronJobSpec>();
+    let name = &*manifest.name;
+    let mut refuse = |span: Span, message: String, hint: &str| {
+        problems.push(manifest.error(span, message).hint(hint));
+    };
+    if config.commands.is_some() && config.bus.is_none() {
+        let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
+        refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.".contains(c);
+    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(is_plain) {
+        let message = format!("`{}` is no name of a job", name.escape_debug());
+        refuse(manifest.span, message, "use letters, digits, `-`, `_` and `.`");
+    }
+    let units = spec.map(|spec| units(name, &spec, &mut refuse));
+    let is_same = |other: &&Manifest| {
+        let names = units.iter().flatten().any(|(unit, _)| **unit == *other.name);
+        names && other.is_for(inputs.entry(), inputs.is_sole())
+    };
+    if let Some(other) = inputs.siblings(systemd::UNIT).into_iter().find(is_same) {
+        let message = format!("{} is a unit of the job {name}, and declared by itself as well", other.name);
+        problems.push(manifest.error(manifest.span, message).hint("declare it in one of the two places"));
+    }
+    let mut out = Normalized { problems, ..Normalized::default() };
+    let Some(units) = units.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
+    let scope = Arc::new(Scope::new(inputs.entry(), CRON));
+    let policy = inputs.policy(manifest.policy.clone());
+    out.resources.extend(units.into_iter().map(|(id, unit)| Resource {
+        id: ResourceId::from(id),
+        scope: scope.clone(),
+        spec: Spec::known(unit.encode()),
+        origin: manifest.origin(manifest.span),
+        policy,
+    }));
+    out
+}
+
+/// The units of a job, by name.
+fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> Vec<(String, Unit)> {
+    let times = calendar(&spec.schedule.value).unwrap_or_else(|why| {
+        let text = format!("`{}` is no schedule: {why}", spec.schedule.value.escape_debug());
+        refuse(spec.schedule.span, text, "write five fields, such as \"30 2 * * *\", or @daily");
+        Vec::new()
+    });
+    let zone = spec.time_zone.as_ref().map(|at| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
+        if at.value.is_empty() || !at.value.chars().all(is_plain) {
+            let text = format!("`{}` is no time zone", at.value.escape_debug());
+            refuse(at.span, text, "write a name such as Europe/Berlin, or UTC");
+        }
+        format!(" {}", at.value)
+    });
+    let zone = zone.unwrap_or_default();
+    let command: Vec<String> = spec.command.value.iter().map(|word| quoted(word, true)).collect();
+    let has_line = |text: &str| text.contains(['\n', '\r', '\0']);
+    if command.is_empty() || spec.command.value.iter().any(|word| has_line(word)) {
+        let text = "the command is empty, or a word of it has a line break".to_owned();
+        refuse(
+            spec.command.span,
+            text,
+            "write the program and its arguments: [/usr/bin/find, /tmp, -delete]",
+        );
+    }
+    let mut service =
+        format!("[Unit]\nDescription=Job {name}\n[Service]\nType=oneshot\nExecStart={}\n", command.join(" "));
+    let mut setting = |key: &str, span: Span, value: String, text: &str| {
+        if has_line(text) || text.is_empty() {
+            refuse(
+                span,
+                format!("the value of `{key}` is empty or has a line break"),
+                "write it in one line",
+            );
+        }
+        service += &format!("{key}={value}\n");
+    };
+    if let Some(at) = &spec.user {
+        setting("User", at.span, at.value.replace('%', "%%"), &at.value);
+    }
+    if let Some(at) = &spec.working_directory {
+        setting("WorkingDirectory", at.span, at.value.replace('%', "%%"), &at.value);
+    }
+    for (key, at) in &spec.environment {
+        let text = format!("{key}={}", at.value);
+        setting("Environment", at.span, quoted(&text, false), &text);
+    }
+    if let Some(at) = &spec.active_deadline_seconds {
+        setting("TimeoutStartSec", at.span, at.value.to_string(), "seconds");
+    }
+    let job = |content: String| Unit {
+        content: Some(content),
+        // A run that is on its way goes on as it began.
+        on_change: OnChange::None,
+        ..Unit::default()
+    };
+    let mut units = vec![(format!("{name}.service"), job(service))];
+    let mut timer =
+        format!("[Unit]\nDescription=Times of job {name}: {}\n[Timer]\n", spec.schedule.value.trim());
+    timer.extend(times.iter().map(|time| format!("OnCalendar={time}{zone}\n")));
+    timer += "AccuracySec=1s\n";
+    if spec.missed_runs == MissedRuns::Run {
+        timer += "Persistent=true\n";
+    }
+    if spec.concurrency_policy == Concurrency::Replace {
+        timer += &format!("Unit={name}-start.service\n");
+        let start = format!(
+            "[Unit]\nDescription=Start of job {name}\n[Service]\nType=oneshot\nExecStart=systemctl restart --no-block {name}.service\n"
+        );
+        units.push((format!("{name}-start.service"), job(start)));
+    }
+    timer += "[Install]\nWantedBy=timers.target\n";
+    let state = if spec.suspend { RunState::Stopped } else { RunState::Running };
+    units.push((
+        format!("{name}.timer"),
+        Unit { content: Some(timer), enabled: Some(!spec.suspend), state: Some(state), ..Unit::default() },
+    ));
+    units
+}
+
+/// A word as `systemd.service(5)` reads it back: `%` and, in commands, `$` stand for themselves.
+fn quoted(word: &str, is_command: bool) -> String {
+    let mut out = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '%' => out.push_str("%%"),
+            '$' if is_command => out.push_str("$$"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_for_themselves() {
+        assert_eq!(quoted("a b", true), "\"a b\"");
+        assert_eq!(quoted("100%$HOME\"\\", true), "\"100%%$$HOME\\\"\\\\\"");
+        assert_eq!(quoted("A=$B", false), "\"A=$B\"");
+    }
+}

@@ -1,0 +1,514 @@
+//! Carrying out: the template, a rolling update step by step, and the instances.
+//!
+//! A rolling update is `Pending` from its first step to its last. Each turn takes what is on the disk and what systemd says
+//! for true, and the memory only for what cannot be seen there: which instances are being replaced right now. That is
+//! written down before they are touched, so that a process that dies, wherever, leaves a step that the next turn takes up:
+//! it starts the same instances anew, and no others before they are available.
+
+use super::{
+    instance::{self, is_about_one},
+    kind::Deployment,
+    look::{Group, group, numbers},
+    memory::{Bad, Known, Memory, Rollout, Stage},
+    observe::{deployment, settled, taken_back},
+    parts,
+    rollout::{self, Member},
+};
+use crate::{
+    balancer,
+    hands::{Check, Fault, Hands, Job, Manager},
+    systemd::{apply as units, definition},
+};
+use futures_util::future::join_all;
+use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How often what is being started is looked at.
+const STEP: Duration = Duration::from_millis(200);
+/// How often it is looked at what nothing can be done about now.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How long those get what is left that no balancer names any longer.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Carries out a batch: templates, then instances, then balancers, then what goes.
+pub(crate) async fn apply(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    cx: &Cx,
+    batch: &Batch,
+    journal: &dyn Journal,
+) -> Result<(), Error> {
+    if cx.stop.is_set() || batch.actions.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+    journal.started(&ids).await?;
+    let (instances, templates): (Vec<&Action>, Vec<&Action>) =
+        batch.actions.iter().partition(|action| is_about_one(&action.op));
+    let is_gone = |action: &&Action| matches!(action.op, Op::Delete { .. });
+    let (balancers, templates): (Vec<&Action>, Vec<&Action>) =
+        templates.into_iter().partition(|action| balancer::is_balancer(&action.op.id().0));
+    let (gone, kept): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
+    let (fewer, instances): (Vec<&Action>, Vec<&Action>) = instances.into_iter().partition(is_gone);
+    for action in kept {
+        let outcome = match Turn::of(action) {
+            Some(turn) => turn.take(hands, manager, cx, journal).await?,
+            None => Outcome::Failed(Error::unexpected(format!("{} is no deployment", action.op.id()))),
+        };
+        journal.finished(vec![(action.id, outcome)]).await?;
+    }
+    if !instances.is_empty() {
+        journal.finished(instance::apply(hands, manager, &instances).await).await?;
+    }
+    let is_read = !balancers.is_empty() && !fewer.is_empty();
+    for action in balancers {
+        let outcome = balancer::apply(hands, manager, action).await;
+        journal.finished(vec![(action.id, outcome)]).await?;
+    }
+    if is_read {
+        // Requests that were on their way to those that go now.
+        cx.clock.sleep(GRACE).await;
+    }
+    if !fewer.is_empty() {
+        journal.finished(instance::apply(hands, manager, &fewer).await).await?;
+    }
+    for action in gone {
+        let outcome = match take_away(hands, manager, action).await {
+            Ok(()) => Outcome::Gone,
+            Err(fault) => failed(fault),
+        };
+        journal.finished(vec![(action.id, outcome)]).await?;
+    }
+    Ok(())
+}
+
+fn failed(fault: Fault) -> Outcome {
+    match fault {
+        Fault::NoEffect(error) => Outcome::Failed(error),
+        Fault::Unknown(error) => Outcome::Unknown(error),
+    }
+}
+
+/// Takes away a template, and what a rolling update left.
+async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<(), Fault> {
+    let Op::Delete { tracked, .. } = &action.op else { return Ok(()) };
+    let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
+    let memory = Memory::open(tracked.as_ref());
+    let group = group(hands, manager, name, &numbers(None, &memory)).await?;
+    let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter());
+    for number in surge.filter(|number| group.is_running(**number)) {
+        manager.job(&super::instance(name, *number), Job::Stop).await?;
+    }
+    let mut is_changed = false;
+    for looked in group.members.values() {
+        is_changed |= units::remove(hands, &looked.file).await?;
+    }
+    is_changed |= units::remove(hands, &group.template).await?;
+    if is_changed { manager.reload().await } else { Ok(()) }
+}
+
+/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
+async fn mark(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    name: &str,
+    declared: &Deployment,
+    units: &BTreeSet<String>,
+) -> Result<(), Fault> {
+    let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
+    balancer::mark(hands, manager, &declared.fronts, is_of, units).await
+}
+
+/// How a turn of a deployment ended, besides in error.
+enum End {
+    Settled,
+    Wait(Duration),
+    Back(String),
+}
+
+/// One turn of a deployment.
+struct Turn<'a> {
+    action: &'a Action,
+    name: &'a str,
+    resource: &'a Resource,
+    declared: Deployment,
+    memory: Memory,
+}
+
+impl<'a> Turn<'a> {
+    fn of(action: &'a Action) -> Option<Turn<'a>> {
+        let (resource, tracked) = match &action.op {
+            Op::Create { desired, .. } => (desired, None),
+            Op::Update { desired, tracked, .. } | Op::Replace { desired, tracked, .. } => {
+                (desired, tracked.as_ref())
+            }
+            Op::Continue { desired, tracked, .. } => (desired, Some(tracked)),
+            Op::Delete { .. } => return None,
+        };
+        let (name, _) = parts(&action.op.id().0)?;
+        let declared = deployment(Some(resource))?;
+        Some(Turn { action, name, resource, declared, memory: Memory::open(tracked) })
+    }
+
+    fn tracked(&self) -> Tracked {
+        let mut tracked =
+            Tracked::new(self.resource.id.clone(), self.resource.spec.hash().unwrap_or_default());
+        tracked.private = self.memory.seal();
+        tracked
+    }
+
+    /// Errors: those of the journal alone.
+    async fn take(
+        mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+        journal: &dyn Journal,
+    ) -> Result<Outcome, Error> {
+        let mut end = self.step(hands, manager, cx, journal).await;
+        if let Ok(Ok(End::Back(why))) = end {
+            let now = millis(cx);
+            self.memory.bad = Some(Bad { revision: self.declared.revision(), why });
+            self.memory.note(&self.declared, now, "taken back");
+            if let Some(rollout) = &mut self.memory.rollout {
+                rollout.batch.clear();
+                rollout.goal.clear();
+            }
+            end = Ok(Ok(End::Wait(Duration::ZERO)));
+        }
+        let end = match end? {
+            Ok(end) => end,
+            Err(fault) => return Ok(failed(fault)),
+        };
+        Ok(match (end, self.memory.refusal(&self.declared)) {
+            (End::Wait(recheck_after), _) => {
+                Outcome::Pending { tracked: self.tracked(), recheck_after, claims: Vec::new() }
+            }
+            (_, Some(why)) => {
+                let error = taken_back(&self.resource.id.0, why);
+                Outcome::Partial(self.tracked(), error)
+            }
+            (_, None) => Outcome::Done(self.tracked()),
+        })
+    }
+
+    async fn look(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Group, Error> {
+        group(hands, manager, self.name, &numbers(Some(&self.declared), &self.memory)).await
+    }
+
+    /// What shall run: the declared revision, or the one before it where that was taken back.
+    fn goal(&self, group: &Group) -> String {
+        let was_tried = self.memory.refusal(&self.declared).is_some();
+        let before =
+            || self.memory.good.as_ref().map(|good| good.content.clone()).or_else(|| group.content());
+        was_tried.then(before).flatten().unwrap_or_else(|| self.declared.content.clone())
+    }
+
+    /// What must answer now: on the way back, what had to for the revision before.
+    fn checks(&self) -> Vec<Check> {
+        match (self.memory.refusal(&self.declared), &self.memory.good) {
+            (Some(_), Some(good)) => good.checks.clone(),
+            _ => self.declared.checks.clone(),
+        }
+    }
+
+    /// The outer error is the journal's.
+    async fn step(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+        journal: &dyn Journal,
+    ) -> Result<Result<End, Fault>, Error> {
+        let group = match self.look(hands, manager).await {
+            Ok(group) => group,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let goal = self.goal(&group);
+        let means = definition::effective([&*goal]);
+        let now = millis(cx);
+        let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
+        if rollout.goal != means {
+            // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
+            *rollout = Rollout { surge: std::mem::take(&mut rollout.surge), ..Rollout::to(&means, now) };
+        }
+        let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        let mut left = members.clone();
+        left.retain(|number| !rollout.batch.contains_key(number));
+        self.heal(manager, &group, left, &means).await;
+        if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty()) {
+            let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
+            // Where there is no template, there is nothing that could be left in place meanwhile.
+            if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
+                return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
+            }
+            match self.choose(hands, &group, &members, &means).await {
+                Ok(batch) => {
+                    let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
+                    let surge = self.declared.surge();
+                    rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
+                    let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
+                    rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
+                }
+                Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
+            }
+            // From here on a death leaves this step to be taken up, and no other.
+            journal.progress(self.action.id, self.tracked()).await?;
+        }
+        match self.drain(hands, manager, now).await {
+            Ok(None) => {}
+            Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
+            Err(fault) => return Ok(Err(fault)),
+        }
+        if let Err(fault) = self.restart(hands, manager, &group, &goal, &means).await {
+            return Ok(Err(fault));
+        }
+        Ok(self.watch(hands, manager, now).await)
+    }
+
+    /// Starts those that run no longer although they have their revision; what comes of it is seen when they are asked.
+    async fn heal(&self, manager: &dyn Manager, group: &Group, numbers: Vec<u32>, means: &str) {
+        let has_ended =
+            |number: &u32| !group.is_running(*number) && group.is_current(*number, means, &self.memory);
+        join_all(numbers.into_iter().filter(has_ended).map(async |number| {
+            let unit = super::instance(&group.name, number);
+            let _ = manager.reset_failed(&unit).await;
+            let _ = manager.job(&unit, Job::Start).await;
+        }))
+        .await;
+    }
+
+    /// The instances of the next step, or why there are none now.
+    async fn choose(
+        &self,
+        hands: &dyn Hands,
+        group: &Group,
+        members: &[u32],
+        means: &str,
+    ) -> Result<BTreeSet<u32>, String> {
+        let range = self.declared.range();
+        let available = group.available(hands, &self.checks(), members.iter().copied()).await;
+        let to_come = self.declared.surge().filter(|number| !members.contains(number));
+        let all: Vec<Member> = members
+            .iter()
+            .copied()
+            .chain(to_come)
+            .map(|number| Member {
+                number,
+                is_surge: !range.contains(&number),
+                is_current: members.contains(&number) && group.is_current(number, means, &self.memory),
+                is_available: available.get(&number).is_some_and(Result::is_ok),
+            })
+            .collect();
+        let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
+        let batch = rollout::next(&all, floor);
+        let why = || available.into_values().find_map(Result::err).unwrap_or_default();
+        if batch.is_empty() { Err(why()) } else { Ok(batch) }
+    }
+
+    /// Takes those of the step from the balancers, and waits until they have answered what they had got.
+    async fn drain(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        now: u64,
+    ) -> Result<Option<Duration>, Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
+        if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
+            let units = rollout.batch.keys().map(|number| super::instance(self.name, *number)).collect();
+            mark(hands, manager, self.name, &self.declared, &units).await?;
+            let drain = self.declared.fronts.iter().map(|front| u64::from(front.drain)).max().unwrap_or(0);
+            for stage in rollout.batch.values_mut() {
+                *stage = Stage::Drained(now + drain * 1_000);
+            }
+        }
+        let until = rollout.batch.values().filter_map(|stage| match stage {
+            Stage::Drained(until) => Some(*until),
+            _ => None,
+        });
+        match until.max() {
+            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
+            Some(_) => {
+                rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
+                // The time in which they may be away begins now.
+                rollout.progressed = now;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
+    async fn restart(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        group: &Group,
+        goal: &str,
+        means: &str,
+    ) -> Result<(), Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(()) };
+        let due = rollout.batch.iter().filter(|(_, stage)| **stage == Stage::Restart);
+        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let is_of_template = group.content().as_deref() == Some(goal);
+        let mut is_changed = false;
+        for number in &due {
+            let Some(looked) = group.members.get(number) else { continue };
+            is_changed |= match is_of_template {
+                true => units::remove(hands, &looked.file).await?,
+                false => units::write(hands, &looked.file, goal).await?,
+            };
+            is_changed |= looked.state.needs_reload;
+        }
+        if is_changed {
+            manager.reload().await?;
+        }
+        let ends = join_all(due.iter().map(async |number| {
+            let unit = super::instance(&group.name, *number);
+            // What failed too often within its limit would not be started.
+            manager.reset_failed(&unit).await?;
+            let job = if group.is_running(*number) { Job::Restart } else { Job::Start };
+            manager.job(&unit, job).await
+        }))
+        .await;
+        for (number, end) in due.iter().zip(ends) {
+            match end {
+                Ok(()) => {}
+                // What it came to is seen when it is watched.
+                Err(Fault::Unknown(error)) => rollout.why = error.chain(),
+                Err(fault) => return Err(fault),
+            }
+            rollout.batch.insert(*number, Stage::Watch(None));
+        }
+        let units: Vec<String> = due.iter().map(|number| super::instance(&group.name, *number)).collect();
+        let states = manager.units(&units).await?;
+        for (number, state) in due.into_iter().zip(states) {
+            let known = Known { invocation: state.invocation, means: means.to_owned() };
+            self.memory.known.insert(number, known);
+        }
+        Ok(())
+    }
+
+    /// Whether the instances of the step are available, and have been long enough.
+    async fn watch(&mut self, hands: &dyn Hands, manager: &dyn Manager, now: u64) -> Result<End, Fault> {
+        let group = self.look(hands, manager).await?;
+        let checks = self.checks();
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
+        let available = group.available(hands, &checks, rollout.batch.keys().copied()).await;
+        let (mut is_over, mut why) = (true, String::new());
+        for (number, stage) in &mut rollout.batch {
+            let since = match stage {
+                Stage::Watch(Some(since)) => *since,
+                _ => now,
+            };
+            match available.get(number) {
+                Some(Ok(())) => {
+                    *stage = Stage::Watch(Some(since));
+                    is_over &= now.saturating_sub(since) >= u64::from(self.declared.min_ready) * 1_000;
+                }
+                other => {
+                    *stage = Stage::Watch(None);
+                    is_over = false;
+                    why = other.and_then(|answer| answer.clone().err()).unwrap_or_default();
+                }
+            }
+        }
+        if is_over {
+            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+            rollout.batch.clear();
+            (rollout.progressed, rollout.why) = (now, String::new());
+            return Ok(End::Wait(Duration::ZERO));
+        }
+        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
+        let is_hopeless = rollout.batch.keys().any(has_failed);
+        match self.wait(now, STEP, why) {
+            End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
+            end => Ok(end),
+        }
+    }
+
+    fn why(&self) -> String {
+        self.memory.rollout.as_ref().map(|rollout| rollout.why.clone()).unwrap_or_default()
+    }
+
+    /// True where a revision that does not do can be taken back: it was not yet, and there is one to go back to.
+    fn may_go_back(&self) -> bool {
+        self.memory.refusal(&self.declared).is_none() && self.memory.good.is_some()
+    }
+
+    /// Waits, or gives up what took too long.
+    fn wait(&mut self, now: u64, wait: Duration, why: String) -> End {
+        let may_go_back = self.may_go_back();
+        let Some(rollout) = &mut self.memory.rollout else { return End::Wait(wait) };
+        if !why.is_empty() {
+            rollout.why = why;
+        }
+        let deadline = rollout.progressed + u64::from(self.declared.deadline) * 1_000;
+        match now > deadline && may_go_back {
+            true => {
+                let limit = self.declared.deadline;
+                End::Back(format!("no progress within {limit} s: {}", rollout.why))
+            }
+            false => End::Wait(wait),
+        }
+    }
+
+    /// Every instance runs what shall run: the template takes it over, and what was there for the way goes.
+    async fn settle(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        group: &Group,
+        goal: &str,
+        now: u64,
+    ) -> Result<(), Fault> {
+        let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
+        if self.memory.good.as_ref().is_some_and(|good| good.content != goal) || self.memory.bad.is_some() {
+            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        }
+        let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
+        for number in surge.filter(|number| group.is_running(*number)) {
+            manager.job(&super::instance(&group.name, number), Job::Stop).await?;
+        }
+        let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
+        let mut is_changed = units::write(hands, &group.template, goal).await?;
+        for looked in group.members.values() {
+            is_changed |= units::remove(hands, &looked.file).await? || looked.state.needs_reload;
+        }
+        if is_changed {
+            manager.reload().await?;
+        }
+        let now_seen = self.look(hands, manager).await?;
+        self.memory = settled(&self.memory, &self.declared, &now_seen);
+        if self.memory.refusal(&self.declared).is_none() {
+            self.memory.bad = None;
+            if had_other {
+                self.memory.note(&self.declared, now, "done");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rollout {
+    fn to(goal: &str, now: u64) -> Rollout {
+        Rollout {
+            goal: goal.into(),
+            progressed: now,
+            batch: BTreeMap::new(),
+            surge: BTreeSet::new(),
+            why: String::new(),
+        }
+    }
+}
+
+fn millis(cx: &Cx) -> u64 {
+    u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,185 @@
+//! The kind `Deployment`, and its two resources in canonical bytes: JSON with the word of the form in front.
+
+use crate::{balancer::Front, hands::Check, systemd::RunState};
+use reconciled_provider::{At, Delta, FieldChange, Hash, Observed, Resource};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Value of `kind`.
+pub const DEPLOYMENT: &str = "Deployment";
+
+/// Instances of one service, brought to a new revision a few at a time.
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentSpec {
+    /// The provider entry. Default: the only one that knows deployments.
+    #[serde(rename = "provider")]
+    pub _provider: Option<String>,
+    /// Several provider entries that all get it.
+    #[serde(rename = "providers")]
+    pub _providers: Option<Vec<String>>,
+    /// The template unit, exactly as written: `/etc/systemd/system/NAME@.service`. `%i` is the number of the instance.
+    #[schemars(extend("x-reconciled-verbatim" = true))]
+    pub content: At<String>,
+    /// How many instances run. Default: 1.
+    pub replicas: Option<At<u32>>,
+    /// Number of the first instance; the others follow. With `8001`, `%i` is a port. Default: 1.
+    pub first_instance: Option<At<u32>>,
+    /// Whether instances are started at boot. Default: true where the template has an `[Install]` section.
+    pub enabled: Option<At<bool>>,
+    /// How a new revision is brought to the instances.
+    #[serde(default)]
+    pub strategy: StrategySpec,
+    /// How long an instance must have been available without a break before the next ones follow. Default: 1,
+    /// so that what dies at once is not taken for well.
+    pub min_ready_seconds: Option<At<u32>>,
+    /// How long the instances of one step may take to become available, before everything goes back. Default: 600.
+    pub progress_deadline_seconds: Option<At<u32>>,
+    /// How many earlier revisions are remembered, with how they ended. Default: 10.
+    pub revision_history_limit: Option<At<u32>>,
+    /// What must answer for an instance to be available, besides that its unit is active. `%i` is its number.
+    #[serde(default)]
+    pub health: Vec<At<CheckSpec>>,
+}
+
+/// How a new revision is brought to the instances of a deployment.
+#[derive(Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct StrategySpec {
+    /// How many instances may be unavailable, as a number or in percent of `replicas`, rounded down. Default: 1, or 0 where
+    /// `maxSurge` is more than that.
+    pub max_unavailable: Option<At<String>>,
+    /// How many instances more than `replicas` may run meanwhile, as a number or in percent, rounded up. Default: 0.
+    pub max_surge: Option<At<String>>,
+}
+
+/// What must answer for an instance to be available: one of the three.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct CheckSpec {
+    /// A URL that must answer with a status below 400 within two seconds: `http://127.0.0.1:%i/healthz`.
+    pub http: Option<String>,
+    /// An address that must accept a connection within two seconds: `127.0.0.1:%i`.
+    pub tcp: Option<String>,
+    /// Name of a command of the host configuration that must end well; `{unit}` and `{instance}` in it are filled in.
+    pub command: Option<String>,
+}
+
+/// What one of the two resources shall be, or what was seen of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Declared {
+    Deployment(Deployment),
+    Instance(Instance),
+}
+
+/// The template and its rolling update.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Deployment {
+    pub(crate) content: String,
+    pub(crate) replicas: u32,
+    pub(crate) first: u32,
+    pub(crate) max_unavailable: u32,
+    pub(crate) max_surge: u32,
+    pub(crate) min_ready: u32,
+    pub(crate) deadline: u32,
+    pub(crate) history: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) checks: Vec<Check>,
+    /// The balancers it is behind.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) fronts: Vec<Front>,
+    /// Seen: instances that run as another revision says.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) stale: Vec<u32>,
+    /// Seen: this revision was tried, and why it was taken back.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) refused: Option<String>,
+}
+
+/// One instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Instance {
+    pub(crate) state: RunState,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) enabled: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) checks: Vec<Check>,
+}
+
+impl Declared {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Declared> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Fields and values a person can read, in a fixed order.
+    fn fields(&self) -> Vec<(Arc<str>, String)> {
+        let mut out: Vec<(Arc<str>, String)> = Vec::new();
+        let mut field = |name: &str, value: String| out.push((name.into(), value));
+        match self {
+            Declared::Deployment(deployment) => {
+                field("content", deployment.content.clone());
+                field("replicas", deployment.replicas.to_string());
+                field("strategy.maxUnavailable", deployment.max_unavailable.to_string());
+                field("strategy.maxSurge", deployment.max_surge.to_string());
+                if !deployment.stale.is_empty() {
+                    let numbers: Vec<String> = deployment.stale.iter().map(u32::to_string).collect();
+                    field("instances", format!("{} run as another revision says", numbers.join(", ")));
+                }
+                deployment.refused.iter().for_each(|why| field("refused", why.clone()));
+            }
+            Declared::Instance(instance) => {
+                let is_running = instance.state == RunState::Running;
+                field("state", if is_running { "running" } else { "stopped" }.into());
+                instance.enabled.iter().for_each(|is| field("enabled", is.to_string()));
+            }
+        }
+        out
+    }
+}
+
+impl Deployment {
+    /// Numbers of the instances that are declared.
+    pub(crate) fn range(&self) -> std::ops::Range<u32> {
+        self.first..self.first.saturating_add(self.replicas)
+    }
+    /// Numbers of the instances that may run besides while a revision is brought in.
+    pub(crate) fn surge(&self) -> std::ops::Range<u32> {
+        let end = self.range().end;
+        end..end.saturating_add(self.max_surge)
+    }
+    /// What is tried: a revision that was taken back is tried again once any of this is another.
+    pub(crate) fn revision(&self) -> String {
+        let tried = (&self.content, &self.checks, self.min_ready, self.deadline);
+        Hash::of(format!("{tried:?}").as_bytes()).to_string()
+    }
+}
+
+/// Canonical bytes for people; none where they are of another form.
+pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
+    Declared::decode(bytes).map(|declared| declared.fields())
+}
+
+/// How `observed` differs from `desired`, if it does.
+pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> {
+    let bytes = desired.spec.bytes()?;
+    if *bytes == observed.bytes[..] {
+        return None;
+    }
+    let before: BTreeMap<_, _> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
+    let after: BTreeMap<_, _> = show(bytes).unwrap_or_default().into_iter().collect();
+    let mut paths: Vec<&Arc<str>> = before.keys().chain(after.keys()).collect();
+    paths.sort();
+    paths.dedup();
+    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
+    let fields = differing
+        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
+        .collect();
+    Some(Delta { fields, ..Delta::default() })
+}

@@ -1,0 +1,105 @@
+//! A deployment as it stands: its template, the files of single instances, and their units.
+
+use super::{instance, kind::Deployment, memory::Memory, template};
+use crate::{
+    hands::{Asked, Check, Hands, Manager, Seen, UnitState},
+    systemd::{
+        definition,
+        observe::{fragment, text},
+    },
+};
+use futures_util::future::join_all;
+use reconciled_provider::Error;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was seen of the template and of these instances.
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) template: Seen,
+    pub(crate) members: BTreeMap<u32, Looked>,
+}
+
+/// What was seen of an instance.
+pub(crate) struct Looked {
+    /// The file of its own name, which outranks the template.
+    pub(crate) file: Seen,
+    pub(crate) state: UnitState,
+}
+
+/// Instances that may be there: those declared, those that may come besides, and those that are remembered.
+pub(crate) fn numbers(desired: Option<&Deployment>, memory: &Memory) -> BTreeSet<u32> {
+    let declared = desired.into_iter().flat_map(|desired| desired.range().chain(desired.surge()));
+    let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter().chain(rollout.batch.keys()));
+    declared.chain(surge.copied()).chain(memory.known.keys().copied()).collect()
+}
+
+/// Looks at the deployment called `name`.
+pub(crate) async fn group(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    name: &str,
+    numbers: &BTreeSet<u32>,
+) -> Result<Group, Error> {
+    let units: Vec<String> = numbers.iter().map(|number| instance(name, *number)).collect();
+    let mut paths = vec![fragment(&template(name))?];
+    for unit in &units {
+        paths.push(fragment(unit)?);
+    }
+    let mut seen = hands.look(&paths).await?.into_iter();
+    let missing = || Error::unexpected(format!("nothing was said of {}", template(name)));
+    let template = seen.next().ok_or_else(missing)?;
+    let states = manager.units(&units).await?;
+    let members = seen.zip(states).map(|(file, state)| Looked { file, state });
+    Ok(Group { name: name.into(), template, members: numbers.iter().copied().zip(members).collect() })
+}
+
+impl Group {
+    /// What is in the template, if there is one.
+    pub(crate) fn content(&self) -> Option<String> {
+        text(&self.template)
+    }
+    pub(crate) fn state(&self, number: u32) -> Option<&UnitState> {
+        self.members.get(&number).map(|looked| &looked.state)
+    }
+    pub(crate) fn is_running(&self, number: u32) -> bool {
+        self.state(number).is_some_and(UnitState::is_running)
+    }
+    /// What an instance would be started with.
+    fn means(&self, number: u32) -> Option<String> {
+        let own = self.members.get(&number).and_then(|looked| text(&looked.file));
+        own.or_else(|| self.content()).map(|content| definition::effective([&*content]))
+    }
+    /// True when an instance runs, or would be started, as `goal` means.
+    pub(crate) fn is_current(&self, number: u32, goal: &str, memory: &Memory) -> bool {
+        let state = self.state(number).filter(|state| state.is_running());
+        let known = memory.known.get(&number);
+        match (state, known) {
+            (Some(state), Some(known)) if known.invocation == state.invocation => known.means == goal,
+            // It was started by somebody else: with the files that are there, as far as anybody can tell.
+            _ => self.means(number).is_some_and(|means| means == goal),
+        }
+    }
+
+    /// Which of `numbers` are available: the unit is active, and every check answers. For the others, why not.
+    pub(crate) async fn available(
+        &self,
+        hands: &dyn Hands,
+        checks: &[Check],
+        numbers: impl IntoIterator<Item = u32>,
+    ) -> BTreeMap<u32, Result<(), String>> {
+        let ask = async |number: u32| {
+            let unit = instance(&self.name, number);
+            let state = self.state(number).cloned().unwrap_or_default();
+            if state.active != "active" {
+                let result =
+                    if state.active == "failed" { format!(": {}", state.result) } else { String::new() };
+                return (number, Err(format!("{unit} is {}{result}", state.active)));
+            }
+            let asked = Asked { unit: &unit, instance: number };
+            let answers = join_all(checks.iter().map(|check| hands.check(check, asked))).await;
+            let wrong = answers.into_iter().find_map(Result::err);
+            (number, wrong.map_or(Ok(()), |error| Err(format!("{unit}: {}", error.chain()))))
+        };
+        join_all(numbers.into_iter().map(ask)).await.into_iter().collect()
+    }
+}

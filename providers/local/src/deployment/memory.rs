@@ -1,0 +1,106 @@
+//! What the inventory remembers of a deployment, between the steps of a rolling update as well.
+
+use super::kind::Deployment;
+use crate::hands::Check;
+use bytes::Bytes;
+use reconciled_provider::{Sealed, Tracked};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is remembered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// The runs that are known, and what the files meant that they were started with.
+    #[serde(default)]
+    pub(crate) known: BTreeMap<u32, Known>,
+    /// The revision that every instance ran last.
+    #[serde(default)]
+    pub(crate) good: Option<Good>,
+    /// A revision that was tried and taken back.
+    #[serde(default)]
+    pub(crate) bad: Option<Bad>,
+    /// The rolling update that is on its way.
+    #[serde(default)]
+    pub(crate) rollout: Option<Rollout>,
+    /// Earlier ones, the newest last.
+    #[serde(default)]
+    pub(crate) past: Vec<Past>,
+}
+
+/// One run of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    pub(crate) invocation: String,
+    pub(crate) means: String,
+}
+
+/// A revision that did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Good {
+    pub(crate) content: String,
+    pub(crate) checks: Vec<Check>,
+}
+
+/// A revision that does not come back until it is another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Bad {
+    pub(crate) revision: String,
+    pub(crate) why: String,
+}
+
+/// A rolling update on its way. Times are milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rollout {
+    /// What the files mean that it brings.
+    pub(crate) goal: String,
+    /// When a step was last completed.
+    pub(crate) progressed: u64,
+    /// The instances of this step. Invariant: written down before any of them is touched, and empty before the next step.
+    pub(crate) batch: BTreeMap<u32, Stage>,
+    /// Instances beyond the declared ones that were started for it.
+    pub(crate) surge: BTreeSet<u32>,
+    /// Why the step is not over, as last seen.
+    pub(crate) why: String,
+}
+
+/// How far an instance of the present step is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Stage {
+    /// It is to be drained at the balancers.
+    Drain,
+    /// It is, and gets what is left until then.
+    Drained(u64),
+    /// It is to be started anew.
+    Restart,
+    /// It was, and is watched; available since then without a break.
+    Watch(Option<u64>),
+}
+
+/// A rolling update that ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Past {
+    pub(crate) revision: String,
+    /// Seconds since the epoch.
+    pub(crate) at: u64,
+    pub(crate) result: String,
+}
+
+impl Memory {
+    pub(crate) fn open(tracked: Option<&Tracked>) -> Memory {
+        tracked.and_then(|tracked| serde_json::from_slice(&tracked.private.0).ok()).unwrap_or_default()
+    }
+    pub(crate) fn seal(&self) -> Sealed {
+        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+    }
+    /// Why the declared revision is not brought in, if it was tried before.
+    pub(crate) fn refusal(&self, desired: &Deployment) -> Option<&str> {
+        self.bad.as_ref().filter(|bad| bad.revision == desired.revision()).map(|bad| &*bad.why)
+    }
+    /// Puts down how a rolling update ended.
+    pub(crate) fn note(&mut self, desired: &Deployment, now: u64, result: &str) {
+        let revision = desired.revision().chars().take(8).collect();
+        self.past.push(Past { revision, at: now / 1000, result: result.into() });
+        let surplus = self.past.len().saturating_sub(desired.history as usize);
+        self.past.drain(..surplus);
+    }
+}

@@ -1,0 +1,212 @@
+//! Manifests of deployments to resources. Pure.
+
+use super::{
+    DEPLOYMENTS,
+    kind::{CheckSpec, DEPLOYMENT, Declared, Deployment, DeploymentSpec, Instance},
+    parts, template,
+};
+use crate::{
+    Config, balancer,
+    hands::{Check, is_address, unknown_command, url},
+    systemd::{self, RunState, definition},
+};
+use reconciled_provider::{
+    At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec,
+};
+use std::sync::Arc;
+
+/// Numbers of the instances that a manifest of a deployment declares.
+pub(crate) fn numbers_of(manifest: &Manifest) -> std::ops::Range<u32> {
+    let spec = manifest.spec::<DeploymentSpec>().0;
+    let number = |at: &Option<At<u32>>| at.as_ref().map_or(1, |at| at.value);
+    let (first, replicas) =
+        spec.map_or((1, 0), |spec| (number(&spec.first_instance), number(&spec.replicas).min(MOST)));
+    first..first.saturating_add(replicas)
+}
+
+/// Most instances of one deployment: each is a unit that every look reads.
+const MOST: u32 = 1_000;
+
+/// Turns a manifest of a deployment into its resources: the template, and each instance.
+pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+    let is_ours = &*manifest.api_version == systemd::API_VERSION && &*manifest.kind == DEPLOYMENT;
+    if !is_ours || !manifest.is_for(inputs.entry(), inputs.is_sole()) {
+        return Normalized::default();
+    }
+    let (spec, problems) = manifest.spec::<DeploymentSpec>();
+    let mut reader = Reader { config, manifest, problems };
+    reader.check_entry(inputs);
+    let fronts = balancer::of_deployment(manifest, inputs);
+    let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
+        deployment.fronts = fronts;
+        (deployment, enabled)
+    });
+    let mut out = Normalized { problems: reader.problems, ..Normalized::default() };
+    let Some((deployment, enabled)) = declared.filter(|_| !out.problems.iter().any(Problem::is_error)) else {
+        return out;
+    };
+    let scope = Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS));
+    let policy = inputs.policy(manifest.policy.clone());
+    let mut resource = |id: String, declared: Declared| {
+        out.resources.push(Resource {
+            id: ResourceId::from(id),
+            scope: scope.clone(),
+            spec: Spec::known(declared.encode()),
+            origin: manifest.origin(manifest.span),
+            policy,
+        });
+    };
+    let instance = Instance { state: RunState::Running, enabled, checks: deployment.checks.clone() };
+    for number in deployment.range() {
+        resource(super::instance(&manifest.name, number), Declared::Instance(instance.clone()));
+    }
+    resource(template(&manifest.name), Declared::Deployment(deployment));
+    out
+}
+
+struct Reader<'a> {
+    config: &'a Config,
+    manifest: &'a Manifest,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn refuse(&mut self, span: Span, message: impl Into<String>, hint: &str) {
+        self.problems.push(self.manifest.error(span, message).hint(hint));
+    }
+
+    fn check_entry(&mut self, inputs: &dyn Inputs) {
+        let (name, span) = (&*self.manifest.name, self.manifest.span);
+        if self.config.commands.is_some() && self.config.bus.is_none() {
+            let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
+            self.refuse(span, message, "in the host configuration, write bus: system for this entry");
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.".contains(c);
+        if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.chars().all(is_plain) {
+            let message = format!("`{}` is no name of a service", name.escape_debug());
+            self.refuse(span, message, "metadata.name is that of the template without `@.service`: web");
+        } else if name.ends_with(".service") {
+            let message = format!("`{name}` is the name of a unit, and a deployment has many");
+            self.refuse(span, message, "leave `.service` out of metadata.name");
+        }
+        let is_same = |other: &&Manifest| {
+            parts(&other.name).is_some_and(|(of, _)| of == name)
+                && other.is_for(inputs.entry(), inputs.is_sole())
+        };
+        if let Some(other) = inputs.siblings(systemd::UNIT).into_iter().find(is_same) {
+            let message =
+                format!("{} is a unit of the deployment {name}, and declared by itself as well", other.name);
+            self.refuse(span, message, "declare it in one of the two places");
+        }
+    }
+
+    fn read(&mut self, spec: &DeploymentSpec) -> (Deployment, Option<bool>) {
+        let number = |at: &Option<At<u32>>, default| at.as_ref().map_or(default, |at| at.value);
+        let (replicas, first) = (number(&spec.replicas, 1), number(&spec.first_instance, 1));
+        if replicas > MOST
+            && let Some(at) = &spec.replicas
+        {
+            self.refuse(
+                at.span,
+                format!("{replicas} instances are too many"),
+                "at most 1000 of one deployment",
+            );
+        }
+        if first.checked_add(MOST * 2).is_none()
+            && let Some(at) = &spec.first_instance
+        {
+            self.refuse(at.span, format!("{first} is too large a number"), "a port, or 1");
+        }
+        let surge = spec.strategy.max_surge.as_ref();
+        let max_surge = surge.map_or(0, |at| self.amount(at, replicas, u64::div_ceil));
+        let spare = spec.strategy.max_unavailable.as_ref();
+        let default = u32::from(max_surge == 0);
+        let max_unavailable = spare.map_or(default, |at| self.amount(at, replicas, |a, b| a / b));
+        if max_unavailable == 0
+            && max_surge == 0
+            && let Some(at) = spare
+        {
+            let message = "with neither `maxUnavailable` nor `maxSurge` no instance could ever be replaced";
+            self.refuse(at.span, message, "raise one of the two above 0");
+        }
+        let has_install = definition::has_install(&spec.content.value);
+        if let Some(at) = spec.enabled.as_ref().filter(|at| at.value && !has_install) {
+            let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
+            self.refuse(at.span, "the template has no [Install] section, so it cannot be enabled", hint);
+        }
+        let deployment = Deployment {
+            content: spec.content.value.clone(),
+            replicas,
+            first,
+            max_unavailable,
+            max_surge,
+            min_ready: number(&spec.min_ready_seconds, 1),
+            deadline: number(&spec.progress_deadline_seconds, 600),
+            history: number(&spec.revision_history_limit, 10),
+            checks: spec.health.iter().filter_map(|at| self.check(at)).collect(),
+            fronts: Vec::new(),
+            stale: Vec::new(),
+            refused: None,
+        };
+        if deployment.deadline <= deployment.min_ready {
+            let message = "no instance could be ready for `minReadySeconds` within `progressDeadlineSeconds`";
+            self.refuse(self.manifest.span, message, "raise progressDeadlineSeconds");
+        }
+        let enabled = spec.enabled.as_ref().map(|at| at.value).or(has_install.then_some(true));
+        (deployment, enabled)
+    }
+
+    /// A number of instances, of which `percent` rounds the share.
+    fn amount(&mut self, at: &At<String>, replicas: u32, percent: impl Fn(u64, u64) -> u64) -> u32 {
+        let share = |text: &str| {
+            let part: u64 = text.parse().ok().filter(|part| *part <= 100)?;
+            u32::try_from(percent(part * u64::from(replicas), 100)).ok()
+        };
+        let amount = match at.value.strip_suffix('%') {
+            Some(text) => share(text),
+            None => at.value.parse().ok().filter(|amount| *amount <= MOST),
+        };
+        amount.unwrap_or_else(|| {
+            let message = format!("`{}` is no number of instances", at.value.escape_debug());
+            self.refuse(at.span, message, "write a number such as 2, or a share such as 25%");
+            1
+        })
+    }
+
+    fn check(&mut self, at: &At<CheckSpec>) -> Option<Check> {
+        match &at.value {
+            CheckSpec { http: Some(text), tcp: None, command: None } => {
+                if url(text).is_none() {
+                    let message = format!("`{}` is no URL that can be asked", text.escape_debug());
+                    self.refuse(
+                        at.span,
+                        message,
+                        "write http://HOST:PORT/PATH, with %i where the number goes",
+                    );
+                }
+                Some(Check::Http(text.clone()))
+            }
+            CheckSpec { http: None, tcp: Some(text), command: None } => {
+                if !is_address(text) {
+                    let message = format!("`{}` is no address", text.escape_debug());
+                    self.refuse(at.span, message, "write HOST:PORT, with %i where the number goes");
+                }
+                Some(Check::Tcp(text.clone()))
+            }
+            CheckSpec { http: None, tcp: None, command: Some(name) } => {
+                let commands = self.config.commands.as_ref();
+                if let Some(commands) = commands.filter(|commands| !commands.contains_key(&**name)) {
+                    let error = unknown_command(name, commands.keys().map(|known| &**known));
+                    let hint = error.hint.clone().unwrap_or_default();
+                    self.refuse(at.span, error.message, &hint);
+                }
+                Some(Check::Command(name.clone()))
+            }
+            _ => {
+                let message = "a check is one of `http`, `tcp` and `command`";
+                self.refuse(at.span, message, "write one entry of the list for each");
+                None
+            }
+        }
+    }
+}

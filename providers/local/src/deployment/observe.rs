@@ -1,0 +1,319 @@
+//! How deployments stand, and how they fare.
+
+use super::{
+    DEPLOYMENTS,
+    instance::{self, fares},
+    kind::{Declared, Deployment, compare},
+    look::{Group, group, numbers},
+    memory::{Good, Known, Memory, Rollout},
+    parts, template,
+};
+use crate::{
+    balancer,
+    hands::{Hands, Manager, Watched, What},
+    systemd::{definition, observe::fragment},
+};
+use bytes::Bytes;
+use reconciled_provider::{
+    Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
+    Want, diff_by_compare,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// What is asked for, by the name of the deployment.
+#[derive(Default)]
+struct Asked<'a> {
+    template: Option<(Option<&'a Resource>, Option<&'a Tracked>)>,
+    instances: BTreeMap<u32, (Option<&'a Resource>, Option<&'a Tracked>)>,
+}
+
+impl Asked<'_> {
+    fn memory(&self) -> Memory {
+        Memory::open(self.template.and_then(|(_, tracked)| tracked))
+    }
+    fn desired(&self) -> Option<Deployment> {
+        deployment(self.template.and_then(|(desired, _)| desired))
+    }
+}
+
+pub(super) fn deployment(resource: Option<&Resource>) -> Option<Deployment> {
+    match Declared::decode(resource?.spec.bytes()?)? {
+        Declared::Deployment(deployment) => Some(deployment),
+        Declared::Instance(_) => None,
+    }
+}
+
+fn by_name<'a>(want: &Want<'a>) -> BTreeMap<&'a str, Asked<'a>> {
+    let mut all: BTreeMap<&str, Asked<'_>> = BTreeMap::new();
+    let desired = want.desired.iter().map(|desired| (&desired.id, Some(desired), None));
+    let tracked = want.tracked.iter().map(|tracked| (&tracked.id, None, Some(tracked)));
+    for (id, desired, tracked) in desired.chain(tracked) {
+        let Some((name, number)) = parts(&id.0) else { continue };
+        let asked = all.entry(name).or_default();
+        let place = match number {
+            None => asked.template.get_or_insert_default(),
+            Some(number) => asked.instances.entry(number).or_default(),
+        };
+        (place.0, place.1) = (desired.or(place.0), tracked.or(place.1));
+    }
+    all
+}
+
+/// Reads what is wanted of the deployments.
+pub(crate) async fn observe(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    want: &Want<'_>,
+) -> Result<Observation, Error> {
+    let all = by_name(want);
+    if *want.focus == Focus::All {
+        // Before anything is looked at: what changes from here on is told.
+        let (mut paths, units) = watched(&all);
+        paths.extend(balancers(want).into_keys().filter_map(|id| balancer::path_of(&id.0)));
+        hands.watch(DEPLOYMENTS, Watched { paths, directories: BTreeSet::new() }).await?;
+        manager.watch(DEPLOYMENTS, units);
+    }
+    let mut resources = Vec::new();
+    for (name, asked) in &all {
+        let covers = |id: &str| want.focus.covers(&id.into());
+        let whole = asked.template.filter(|_| covers(&template(name)));
+        let wanted = |number: &u32| covers(&super::instance(name, *number));
+        let mut which: BTreeSet<u32> = asked.instances.keys().copied().filter(wanted).collect();
+        if whole.is_some() {
+            which.extend(numbers(asked.desired().as_ref(), &asked.memory()));
+        } else if which.is_empty() {
+            continue;
+        }
+        let group = group(hands, manager, name, &which).await?;
+        if let Some((desired, _)) = whole {
+            resources.extend(observed(desired, &asked.memory(), &group));
+        }
+        for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
+            resources.extend(instance::observed(*number, *desired, tracked.is_some(), &group));
+        }
+    }
+    let on_their_way = on_their_way(want.tracked);
+    for (id, desired) in balancers(want).into_iter().filter(|(id, _)| want.focus.covers(id)) {
+        let Some(path) = balancer::path_of(&id.0) else { continue };
+        for seen in hands.look(&[path]).await? {
+            resources.extend(balancer::observed(id, desired, &seen, |unit| is_of(unit, &on_their_way)));
+        }
+    }
+    resources.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// The balancers that are declared or ours.
+fn balancers<'a>(want: &Want<'a>) -> BTreeMap<&'a ResourceId, Option<&'a Resource>> {
+    let tracked = want.tracked.iter().map(|tracked| (&tracked.id, None));
+    let desired = want.desired.iter().map(|desired| (&desired.id, Some(desired)));
+    tracked.chain(desired).filter(|(id, _)| balancer::is_balancer(&id.0)).collect()
+}
+
+/// Names of the deployments that have a rolling update on its way.
+fn on_their_way(tracked: &[Tracked]) -> BTreeSet<String> {
+    let rolling = tracked.iter().filter(|tracked| Memory::open(Some(tracked)).rollout.is_some());
+    rolling.filter_map(|tracked| Some(parts(&tracked.id.0)?.0.to_owned())).collect()
+}
+
+fn is_of(unit: &str, names: &BTreeSet<String>) -> bool {
+    parts(unit).is_some_and(|(name, _)| names.contains(name))
+}
+
+/// Files and units whose changes are to be told.
+fn watched(all: &BTreeMap<&str, Asked<'_>>) -> (BTreeSet<crate::path::FilePath>, BTreeSet<String>) {
+    let (mut paths, mut units) = (BTreeSet::new(), BTreeSet::new());
+    for (name, asked) in all {
+        paths.extend(fragment(&template(name)).ok());
+        let known = numbers(asked.desired().as_ref(), &asked.memory());
+        for number in known.iter().chain(asked.instances.keys()) {
+            let unit = super::instance(name, *number);
+            paths.extend(fragment(&unit).ok());
+            units.insert(unit);
+        }
+    }
+    (paths, units)
+}
+
+/// The template and what its instances run as; none where there is no template.
+pub(super) fn observed(desired: Option<&Resource>, memory: &Memory, group: &Group) -> Option<Observed> {
+    let id = ResourceId::from(template(&group.name));
+    let own_file = |number: &u32| {
+        let file = group.members.get(number).map(|looked| &looked.file.what);
+        !matches!(file, None | Some(What::Absent))
+    };
+    let Some(declared) = deployment(desired) else {
+        let content = match group.content() {
+            Some(content) => content,
+            None if group.members.keys().any(own_file) => String::new(),
+            None => return None,
+        };
+        return Some(Observed::new(id, Declared::Deployment(undeclared(content)).encode()));
+    };
+    let content = match (&group.template.what, group.content()) {
+        (What::Absent, _) => return None,
+        (_, content) => content.unwrap_or_default(),
+    };
+    let refused = memory.refusal(&declared);
+    let goal = match (refused, &memory.good) {
+        (Some(_), Some(good)) => good.content.clone(),
+        _ => declared.content.clone(),
+    };
+    let means = definition::effective([&*goal]);
+    let is_stale = |number: &u32| {
+        let needs_reload = group.state(*number).is_some_and(|state| state.needs_reload);
+        let is_other = group.is_running(*number) && !group.is_current(*number, &means, memory);
+        own_file(number) || needs_reload || is_other
+    };
+    let stale: Vec<u32> = group.members.keys().copied().filter(|number| is_stale(number)).collect();
+    // What was taken back is told once nothing is left of it.
+    let is_back = content == goal && stale.is_empty();
+    let refused = refused.filter(|_| is_back).map(str::to_owned);
+    let seen = Deployment { content, stale, refused, ..declared.clone() };
+    let bytes = match desired.and_then(|desired| desired.spec.bytes()) {
+        Some(bytes) if seen == declared => bytes.to_vec(),
+        _ => Declared::Deployment(seen.clone()).encode(),
+    };
+    let mut observed = Observed::new(id, bytes);
+    let memory = if seen == declared { settled(memory, &declared, group) } else { memory.clone() };
+    observed.outputs = outputs(&declared, &memory, group);
+    observed.private = memory.seal();
+    Some(observed)
+}
+
+/// What stands of a deployment that nobody declares any longer.
+fn undeclared(content: String) -> Deployment {
+    Deployment {
+        content,
+        replicas: 0,
+        first: 1,
+        max_unavailable: 0,
+        max_surge: 0,
+        min_ready: 0,
+        deadline: 0,
+        history: 0,
+        checks: Vec::new(),
+        fronts: Vec::new(),
+        stale: Vec::new(),
+        refused: None,
+    }
+}
+
+/// What is worth remembering of a deployment that is as declared.
+pub(super) fn settled(memory: &Memory, declared: &Deployment, group: &Group) -> Memory {
+    let means = group.content().map(|content| definition::effective([&*content])).unwrap_or_default();
+    let running = declared.range().filter(|number| group.is_running(*number));
+    let known = running.filter_map(|number| {
+        let invocation = group.state(number)?.invocation.clone();
+        Some((number, Known { invocation, means: means.clone() }))
+    });
+    let known = known.collect();
+    // What was taken back has checks of its own, which say nothing of what runs.
+    let good = match (memory.refusal(declared), &memory.good) {
+        (Some(_), Some(good)) => Some(good.clone()),
+        _ => group.content().map(|content| Good { content, checks: declared.checks.clone() }),
+    };
+    Memory { known, good, rollout: None, ..memory.clone() }
+}
+
+fn outputs(declared: &Deployment, memory: &Memory, group: &Group) -> Sealed {
+    let running = declared.range().filter(|number| group.is_running(*number)).count();
+    let value = serde_json::json!({
+        "replicas": declared.replicas,
+        "running": running,
+        "history": memory.past,
+    });
+    Sealed(Bytes::from(value.to_string()))
+}
+
+/// Differences, and why a revision is not brought in.
+pub(crate) async fn diff(
+    manager: &dyn Manager,
+    want: &Want<'_>,
+    seen: &Observation,
+) -> Result<Deltas, Error> {
+    let by_kind = |desired: &Resource, observed: &Observed| match balancer::is_balancer(&desired.id.0) {
+        true => balancer::compare(desired, observed),
+        false => compare(desired, observed),
+    };
+    let mut deltas = diff_by_compare(by_kind, want, seen);
+    for desired in want.desired {
+        let observed = seen.get(&desired.id);
+        if let Some(why) = observed.and_then(|observed| balancer::refused(&observed.bytes)) {
+            let error = Error::unavailable(why).hint("remove it by hand, or declare another `path`");
+            deltas.insert(desired.id.clone(), Err(error));
+            continue;
+        }
+        let Some(declared) = deployment(Some(desired)) else { continue };
+        let was = seen.get(&desired.id).and_then(|observed| Declared::decode(&observed.bytes));
+        let was = was.and_then(|was| match was {
+            Declared::Deployment(was) => Some(was),
+            Declared::Instance(_) => None,
+        });
+        if let Some(why) = was.as_ref().and_then(|was| was.refused.as_ref()) {
+            deltas.insert(desired.id.clone(), Err(taken_back(&desired.id.0, why)));
+            continue;
+        }
+        let is_new =
+            seen.covered.covers(&desired.id) && was.is_none_or(|was| was.content != declared.content);
+        let Some((name, _)) = parts(&desired.id.0).filter(|_| is_new) else { continue };
+        // A template cannot be verified, an instance of it can.
+        let unit = super::instance(name, declared.first);
+        if let Err(error) = manager.verify(&unit, &declared.content).await {
+            deltas.insert(desired.id.clone(), Err(error));
+        }
+    }
+    Ok(deltas)
+}
+
+/// The revision that is declared did not do.
+pub(super) fn taken_back(unit: &str, why: &str) -> Error {
+    Error::invalid(format!("the new revision of {unit} was taken back: {why}"))
+        .hint("the one before runs on; mend `content` or `health` in the repository: the same revision is not tried again")
+}
+
+/// How the declared deployments fare.
+pub(crate) async fn health(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    want: &Want<'_>,
+) -> Result<Vec<(ResourceId, Health)>, Error> {
+    let mut told = Vec::new();
+    for (name, asked) in by_name(want) {
+        let declared: BTreeMap<u32, &Resource> = asked
+            .instances
+            .iter()
+            .filter_map(|(number, (desired, _))| Some((*number, (*desired)?)))
+            .filter(|(_, desired)| want.focus.covers(&desired.id))
+            .collect();
+        let group = group(hands, manager, name, &declared.keys().copied().collect()).await?;
+        for (number, desired) in &declared {
+            told.push((desired.id.clone(), fares(hands, *number, desired, &group).await));
+        }
+        let Some(deployment) = asked.desired() else { continue };
+        let memory = asked.memory();
+        let health = match (&memory.rollout, memory.refusal(&deployment)) {
+            (Some(rollout), _) => {
+                Health::Progressing { why: on_its_way(rollout), recheck: Duration::from_secs(5) }
+            }
+            (None, Some(why)) => Health::Degraded { why: format!("the new revision was taken back: {why}") },
+            (None, None) => Health::Healthy,
+        };
+        told.push((template(name).into(), health));
+    }
+    told.retain(|(id, _)| want.focus.covers(id));
+    Ok(told)
+}
+
+fn on_its_way(rollout: &Rollout) -> String {
+    let numbers: Vec<String> = rollout.batch.keys().map(u32::to_string).collect();
+    match (numbers.is_empty(), rollout.why.is_empty()) {
+        (true, true) => "a new revision is on its way".into(),
+        (true, false) => format!("a new revision waits: {}", rollout.why),
+        (false, true) => format!("a new revision is brought to instance {}", numbers.join(", ")),
+        (false, false) => format!("a new revision at instance {}: {}", numbers.join(", "), rollout.why),
+    }
+}

@@ -1,0 +1,149 @@
+//! A real nginx in front of a deployment, under load while a new revision comes; HAProxy's own word on what is written.
+
+use crate::{
+    deployments::roll,
+    desk::Desk,
+    units::{Machine, wait_for},
+};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+const REPLICAS: u16 = 10;
+
+/// The first of so many ports in a row that nobody has.
+fn ports() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut first = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::iter::repeat_with(&mut first)
+        .take(100)
+        .find(|port| *port < u16::MAX - 20 && (*port..=*port + REPLICAS).all(is_free))
+        .unwrap()
+}
+
+/// One request; what came back in its place if that was no page.
+fn get(port: u16) -> Result<(), String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).map_err(|error| error.to_string())?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
+    let is_page = answer.starts_with("HTTP/1.1 200") && answer.ends_with("</html>\n");
+    if is_page { Ok(()) } else { Err(answer) }
+}
+
+#[tokio::test]
+async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let first = ports();
+    let listen = first + REPLICAS;
+    let nginx = "[Service]\nExecStart=/usr/sbin/nginx -g 'daemon off;' -c /etc/front.conf\nExecReload=/bin/kill -HUP $MAINPID\n";
+    fs::write(machine.file("front.service"), nginx).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    let front = format!(
+        "LoadBalancer front {{type: nginx, path: /etc/front.conf, selector: {{app: web}}, listen: '127.0.0.1:{listen}', reload: front.service, drainSeconds: 1}}"
+    );
+    let web = |revision: u32| {
+        format!(
+            "Deployment web app=web {{replicas: {REPLICAS}, firstInstance: {first}, strategy: {{maxUnavailable: 3}}, \
+             content: \"[Service]\\nEnvironment=REVISION={revision}\\nExecStart=/usr/bin/python3 -m http.server --bind 127.0.0.1 --directory /srv %i\\n\", \
+             minReadySeconds: 0, health: [{{http: 'http://127.0.0.1:%i/'}}]}}"
+        )
+    };
+    let old = web(1);
+    machine.desk.pass(&[&old, &front]).await;
+    let written = machine.run(&["cat", "/etc/front.conf"]);
+    assert_eq!(written.matches(" # web@").count(), usize::from(REPLICAS), "{written}");
+    machine.run(&["systemctl", "start", "front.service"]);
+    assert_eq!(machine.desk.pass(&[&old, &front]).await.done, [""; 0]);
+    wait_for("every instance serves", || (first..listen).all(get_direct));
+    wait_for("nginx serves", || get(listen).is_ok());
+
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let load: Vec<_> = (0..4)
+        .map(|_| {
+            let (stop, asked) = (stop.clone(), asked.clone());
+            std::thread::spawn(move || {
+                let mut failed = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    failed.extend(get(listen).err());
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+                failed
+            })
+        })
+        .collect();
+    let new = web(2);
+    let range = u32::from(first)..=u32::from(listen - 1);
+    let (done, worst) = roll(&machine, &[&new, &front], range).await;
+    stop.store(true, Ordering::Relaxed);
+    let failed: Vec<String> = load.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let asked = asked.load(Ordering::Relaxed);
+    assert!(failed.is_empty(), "{} of {asked} failed: {:?}", failed.len(), failed.first());
+    assert!(asked > 100, "{asked} requests are no load");
+    assert!(worst >= 7, "{worst} were available");
+    assert_eq!(done.last().unwrap(), "continue web@.service: done");
+    assert!(machine.property(&format!("web@{first}.service"), "Environment").contains("REVISION=2"));
+    assert_eq!(machine.run(&["cat", "/etc/front.conf"]), written, "nobody is drained any longer");
+    assert_eq!(machine.desk.pass(&[&new, &front]).await.done, [""; 0]);
+
+    // A mark that nobody can account for is drift.
+    fs::write(machine.desk_path("/etc/front.conf"), written.replacen("; #", " down; #", 1)).unwrap();
+    assert_eq!(machine.desk.pass(&[&new, &front]).await.done, ["update /etc/front.conf: done"]);
+    assert_eq!(machine.run(&["cat", "/etc/front.conf"]), written);
+}
+
+/// An instance of its own answers.
+fn get_direct(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let mut answer = String::new();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").is_ok() && stream.read_to_string(&mut answer).is_ok()
+}
+
+#[test]
+fn nginx_and_haproxy_take_what_is_written() {
+    for (program, command) in
+        [("nginx", ["nginx", "-t", "-q", "-c"]), ("haproxy", ["haproxy", "-c", "-q", "-f"])]
+    {
+        let desk = Desk::with(|config| config.bus = Some("system".into()));
+        let front = format!(
+            "LoadBalancer front {{type: {program}, path: /etc/front.conf, selector: {{app: web}}, listen: 8080, reload: front.service}}"
+        );
+        let web = "Deployment web app=web {replicas: 2, firstInstance: 8001, content: \"[Service]\"}";
+        let (resources, problems) = desk.normalize(&[&front, web, "Deployment other app=other {content: x}"]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let shown = desk.provider.show(&resources[0].id, resources[0].spec.bytes().unwrap());
+        let text = &shown[0].1;
+        assert_eq!(text.matches(" # ").count(), 2, "{text}");
+        let file = desk.dir.path().join("front.conf");
+        fs::write(&file, text).unwrap();
+        let output = Command::new(command[0]).args(&command[1..]).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}{text}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn balancers_that_mean_nothing_are_refused_with_what_to_write() {
+    let refuse = |spec: &str, part: &str| {
+        let desk = Desk::with(|config| config.bus = Some("system".into()));
+        let (_, problems) = desk.normalize(&[&format!("LoadBalancer front {{{spec}}}")]);
+        let shown: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
+        assert!(shown.iter().any(|text| text.contains(part)), "{spec}: {shown:#?}");
+    };
+    let good = "type: nginx, path: /etc/f, selector: {a: b}, listen: 80, reload: a.service";
+    refuse(good, "no deployment has the labels");
+    refuse(&good.replace("/etc/f", "/root/f"), "below none of the `paths`");
+    refuse(&good.replace("80", "'80; include /etc/shadow'"), "nowhere to listen");
+    refuse(&good.replace("{a: b}", "{}"), "would choose everything");
+    refuse(&good.replace("a.service", "a.timer"), "no name of a service");
+    refuse(&format!("{good}, member: '127.0.0.1:80'"), "no address of an instance");
+    refuse(&format!("{good}, validate: nosuch"), "no command `nosuch`");
+}

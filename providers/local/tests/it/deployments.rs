@@ -1,0 +1,233 @@
+//! Deployments at a real systemd, booted in namespaces of its own by `tests/rig/systemd`.
+
+use crate::{desk::Desk, units::Machine};
+use reconciled_provider::Health;
+use std::time::{Duration, Instant};
+
+const INSTALL: &str = "[Install]\\nWantedBy=basic.target\\n";
+
+/// A deployment of `replicas` whose instances run `command`.
+fn web(replicas: u32, command: &str, rest: &str) -> String {
+    format!(
+        "Deployment web {{content: \"[Service]\\nExecStart={command}\\n{INSTALL}\", replicas: {replicas}, minReadySeconds: 0{rest}}}"
+    )
+}
+
+pub(crate) fn unit(number: u32) -> String {
+    format!("web@{number}.service")
+}
+
+impl Machine {
+    pub(crate) fn is_active(&self, number: u32) -> bool {
+        self.property(&unit(number), "ActiveState") == "active"
+    }
+    /// The command line of each instance.
+    fn commands(&self, numbers: std::ops::RangeInclusive<u32>) -> Vec<String> {
+        let command =
+            |number| self.run(&["ps", "-o", "args=", "-p", &self.pid(&unit(number))]).trim().to_owned();
+        numbers.map(command).collect()
+    }
+    /// Files of the deployment.
+    fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.join("etc")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("web@")).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Passes until nothing is on its way; what each of them did, and how many instances were available at worst.
+pub(crate) async fn roll(
+    machine: &Machine,
+    specs: &[&str],
+    numbers: std::ops::RangeInclusive<u32>,
+) -> (Vec<String>, usize) {
+    let (start, mut done, mut worst) = (Instant::now(), Vec::new(), usize::MAX);
+    loop {
+        done.extend(machine.desk.pass(specs).await.done);
+        worst = worst.min(numbers.clone().filter(|number| machine.is_active(*number)).count());
+        if !machine.desk.is_pending() {
+            return (done, worst);
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[tokio::test]
+async fn instances_are_started_healed_scaled_and_taken_away() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let three = web(3, "/bin/sleep 1d", "");
+    let made = desk.pass(&[&three]).await.done;
+    assert_eq!(made.len(), 4, "{made:?}");
+    assert!(made.iter().all(|line| line.starts_with("create web@") && line.ends_with(": done")), "{made:?}");
+    assert_eq!(desk.pass(&[&three]).await.done, [""; 0]);
+    assert!((1..=3).all(|number| machine.is_active(number)));
+    assert_eq!(machine.property("web@2.service", "UnitFileState"), "enabled");
+    let healthy = desk.health(&desk.desired(&[&three])).await;
+    assert_eq!(healthy, vec![Health::Healthy; 4]);
+
+    // Each is healed by itself, and the others run on.
+    let pid = machine.pid(&unit(1));
+    machine.run(&["systemctl", "kill", "-s", "KILL", "web@2.service"]);
+    machine.run(&["systemctl", "stop", "web@3.service"]);
+    crate::units::wait_for("it is seen", || !machine.is_active(2) && !machine.is_active(3));
+    let healed = desk.pass(&[&three]).await;
+    assert_eq!(healed.done, ["update web@2.service: done", "update web@3.service: done"]);
+    assert_eq!(healed.fields[0], "state Text(\"stopped\") Text(\"running\")");
+    assert_eq!(desk.pass(&[&three]).await.done, [""; 0]);
+    assert_eq!(machine.pid(&unit(1)), pid);
+
+    let five = web(5, "/bin/sleep 1d", "");
+    assert_eq!(desk.pass(&[&five]).await.done, ["create web@4.service: done", "create web@5.service: done"]);
+    assert_eq!(desk.pass(&[&five]).await.done, [""; 0]);
+    let gone = desk.pass(&[&web(2, "/bin/sleep 1d", "")]).await.done;
+    assert_eq!(gone.len(), 3, "{gone:?}");
+    assert!(!machine.is_active(3) && !machine.is_active(5) && machine.is_active(2));
+    assert_eq!(machine.pid(&unit(1)), pid);
+
+    desk.pass(&[]).await;
+    assert_eq!(desk.pass(&[]).await.done, [""; 0]);
+    assert_eq!((machine.is_active(1), machine.files().len()), (false, 0));
+    assert_eq!(machine.property("web@1.service", "LoadState"), "not-found");
+}
+
+#[tokio::test]
+async fn a_new_revision_comes_step_by_step_and_enough_instances_serve_all_the_time() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let rest = ", strategy: {maxUnavailable: 2}";
+    desk.pass(&[&web(5, "/bin/sleep 1d", rest)]).await;
+    let described = web(5, "/bin/sleep 1d", rest).replace("[Service]", "[Unit]\\nDescription=d\\n[Service]");
+    let pids = |machine: &Machine| (1..=5).map(|number| machine.pid(&unit(number))).collect::<Vec<_>>();
+    let before = pids(&machine);
+    assert_eq!(desk.pass(&[&described]).await.done, ["update web@.service: done"]);
+    assert_eq!(pids(&machine), before, "nobody would notice");
+
+    let next = web(5, "/bin/sleep 2d", rest);
+    let (done, worst) = roll(&machine, &[&next], 1..=5).await;
+    assert_eq!(done.first().unwrap(), "update web@.service: pending");
+    assert_eq!(done.last().unwrap(), "continue web@.service: done");
+    assert!(worst >= 3, "{worst} were available");
+    assert_eq!(machine.commands(1..=5), vec!["/bin/sleep 2d"; 5]);
+    assert_eq!(machine.files(), ["web@.service"], "nothing is left of the way");
+    assert_eq!(desk.pass(&[&next]).await.done, [""; 0]);
+
+    // More instead of fewer, while it goes on.
+    let surge = web(5, "/bin/sleep 3d", ", strategy: {maxSurge: 40%}");
+    let (_, worst) = roll(&machine, &[&surge], 1..=7).await;
+    assert!(worst >= 5, "{worst} were available");
+    assert_eq!(machine.commands(1..=5), vec!["/bin/sleep 3d"; 5]);
+    assert!(!machine.is_active(6) && !machine.is_active(7));
+    assert_eq!(machine.files(), ["web@.service"]);
+    assert_eq!(desk.pass(&[&surge]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_revision_that_does_not_do_is_taken_back_and_not_tried_again() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let good = web(3, "/bin/sleep 1d", "");
+    desk.pass(&[&good]).await;
+    let untouched = (machine.pid(&unit(2)), machine.pid(&unit(3)));
+    let bad = web(3, "/bin/false", "").replace("minReadySeconds: 0", "minReadySeconds: 1");
+    let (done, worst) = roll(&machine, &[&bad], 1..=3).await;
+    assert!(worst >= 2, "{worst} were available: {done:#?}");
+    let last = done.last().unwrap();
+    assert!(last.contains("partial: invalid: the new revision of web@.service was taken back"), "{done:#?}");
+    assert!(last.contains("web@1.service is failed"), "{last}");
+    assert_eq!(machine.commands(1..=3), vec!["/bin/sleep 1d"; 3]);
+    assert_eq!(untouched, (machine.pid(&unit(2)), machine.pid(&unit(3))), "never touched");
+    assert_eq!(machine.files(), ["web@.service"]);
+
+    // It stays so, while the instances are kept as they are.
+    for _ in 0..3 {
+        let pass = desk.pass(&[&bad]).await;
+        assert!(pass.done.len() == 1 && pass.done[0].starts_with("invalid: "), "{pass:?}");
+    }
+    machine.run(&["systemctl", "stop", "web@2.service"]);
+    assert_eq!(desk.pass(&[&bad]).await.done[0], "update web@2.service: done");
+    assert_eq!(machine.commands(2..=2), ["/bin/sleep 1d"]);
+    let health = desk.health_of_all(&desk.desired(&[&bad])).await;
+    assert!(matches!(&health[3], Health::Degraded { why } if why.contains("taken back")), "{health:?}");
+
+    // Another revision is another matter.
+    let (done, _) = roll(&machine, &[&web(3, "/bin/sleep 5d", "")], 1..=3).await;
+    assert_eq!(done.last().unwrap(), "continue web@.service: done");
+    assert_eq!(machine.commands(1..=3), vec!["/bin/sleep 5d"; 3]);
+}
+
+#[tokio::test]
+async fn an_instance_that_does_not_answer_is_not_available() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    // A port that nobody has, and one that somebody has.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let rest = |port: u16| format!(", progressDeadlineSeconds: 1, health: [{{tcp: \"127.0.0.1:{port}\"}}]");
+    let served = taken.local_addr().unwrap().port();
+    desk.pass(&[&web(2, "/bin/sleep 1d", &rest(served))]).await;
+    let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free.port()))], 1..=2).await;
+    // Nobody is available to begin with: what does not serve may be replaced, all of it.
+    assert!(done.last().unwrap().contains("no progress within 1 s"), "{done:#?} {worst}");
+    let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free.port()))])).await;
+    assert!(
+        health.iter().any(|health| matches!(health, Health::Degraded { why } if why.contains("refused")))
+    );
+    let (done, _) = roll(&machine, &[&web(2, "/bin/sleep 3d", &rest(served))], 1..=2).await;
+    assert_eq!(done.last().unwrap(), "continue web@.service: done");
+}
+
+#[tokio::test]
+async fn a_process_that_dies_anywhere_in_a_rollout_takes_up_the_same_step() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = |days: usize| web(4, &format!("/bin/sleep {days}d"), "");
+    desk.pass(&[&spec(1)]).await;
+    // A life of `lives` calls of the journal, over and over, and one that is long enough in between.
+    for (days, lives) in [(2, 0), (3, 1)] {
+        let (start, spec) = (Instant::now(), spec(days));
+        let mut deaths = 0;
+        while machine.desk.is_pending() || machine.commands(1..=4) != vec![format!("/bin/sleep {days}d"); 4] {
+            deaths += usize::from(!desk.pass_dying(&[&spec], lives).await);
+            let active = (1..=4).filter(|number| machine.is_active(*number)).count();
+            assert!(active >= 3, "{active} are active after {deaths} deaths");
+            if deaths % 3 == 2 {
+                desk.pass(&[&spec]).await;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "it never ends");
+        }
+        assert!(deaths > 2, "{deaths}");
+        assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+        assert_eq!(machine.files(), ["web@.service"]);
+    }
+}
+
+#[test]
+fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
+    let refuse = |specs: &[&str], part: &str| {
+        let desk = Desk::with(|config| config.bus = Some("system".into()));
+        let (_, problems) = desk.normalize(specs);
+        let shown: Vec<String> = problems.iter().map(|problem| problem.to_string()).collect();
+        assert!(shown.iter().any(|text| text.contains(part)), "{specs:?}: {shown:#?}");
+        assert!(problems.iter().all(|problem| problem.hint.is_some()), "{shown:#?}");
+    };
+    let with = |rest: &str| format!("Deployment web {{content: \"[Service]\"{rest}}}");
+    refuse(&["Deployment web@.service {content: x}"], "no name of a service");
+    refuse(&["Deployment web.service {content: x}"], "the name of a unit");
+    refuse(&[&with(", replicas: 5000")], "too many");
+    refuse(&[&with(", strategy: {maxUnavailable: many}")], "no number of instances");
+    refuse(&[&with(", strategy: {maxUnavailable: 0}")], "no instance could ever be replaced");
+    refuse(&[&with(", strategy: {maxUnavailable: 10%}, replicas: 3")], "no instance could ever be replaced");
+    refuse(&[&with(", enabled: true")], "no [Install] section");
+    refuse(&[&with(", minReadySeconds: 10, progressDeadlineSeconds: 10")], "progressDeadlineSeconds");
+    refuse(&[&with(", health: [{http: \"https://a\"}]")], "no URL that can be asked");
+    refuse(&[&with(", health: [{tcp: a}]")], "no address");
+    refuse(
+        &[&with(", health: [{tcp: \"a:1\", http: \"http://a:1/\"}]")],
+        "one of `http`, `tcp` and `command`",
+    );
+    refuse(&[&with(", health: [{command: nosuch}]")], "no command `nosuch`");
+}
