@@ -1,6 +1,7 @@
 //! Provider type → constructor: the only file that names provider crates.
 
 mod marks;
+mod terraform;
 mod verify;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
@@ -44,6 +45,11 @@ pub fn types() -> Vec<Type> {
             kinds: Arc::new(reconciled_local::kind::kinds()),
             info: &reconciled_local::INFO,
         },
+        Type {
+            name: "terraform",
+            kinds: Arc::new(reconciled_cloud::kind::static_kinds()),
+            info: &reconciled_cloud::INFO,
+        },
     ]
 }
 
@@ -71,7 +77,9 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
     };
     let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
     let zonefile = zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>));
-    zonefile.into_iter().chain([("host", reconciled_local::sample("host"))]).collect()
+    let others =
+        [("host", reconciled_local::sample("host")), ("terraform", reconciled_cloud::sample("terraform"))];
+    zonefile.into_iter().chain(others).collect()
 }
 
 /// Programs whose files can be imported, with the word for each.
@@ -106,6 +114,9 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
 pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     if &*entry.type_name == reconciled_local::INFO.type_name {
         return host(entry, config);
+    }
+    if &*entry.type_name == reconciled_cloud::INFO.type_name {
+        return terraform::build(entry, config);
     }
     let mut entry = entry.clone();
     let (ownership, verify) = match (marks::take(&mut entry, &config.instance), verify::take(&mut entry)) {

@@ -32,6 +32,8 @@ const START: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(2);
 /// As much of its standard error is kept.
 const KEPT: usize = 2 << 10;
+/// What the folders of sockets are called, before the number of the process that made them.
+const FOLDER: &str = "reconciled-plugin-";
 /// A first line is shorter.
 const LONGEST_LINE: u64 = 4 << 10;
 
@@ -44,8 +46,6 @@ pub struct Launch {
     pub keeper: Vec<PathBuf>,
     /// Variables it sees besides those of the handshake.
     pub environment: Vec<(String, String)>,
-    /// Below this the folder of its socket is made; the system's folder for temporary files where there is none.
-    pub runtime: Option<PathBuf>,
 }
 
 /// A provider's process and the way to speak to it.
@@ -66,13 +66,9 @@ impl Process {
     /// time.
     pub async fn start(launch: &Launch) -> Result<Process, Error> {
         let name = launch.path.display().to_string();
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("reconciled-plugin-");
-        let folder = match &launch.runtime {
-            Some(runtime) => builder.tempdir_in(runtime),
-            None => builder.tempdir(),
-        };
+        sweep();
         // Made with mode 0700.
+        let folder = tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir();
         let folder = folder.map_err(|error| {
             Error::unavailable(format!("make a folder for the socket of {name}")).caused_by(error)
         })?;
@@ -253,6 +249,21 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         pidfd,
         ending,
     })
+}
+
+/// Removes folders of processes that were killed before they could.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let maker =
+            name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|rest| rest.split('-').next());
+        let Some(pid) = maker.and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw) else { continue };
+        // Of another user's folder nothing can be removed, and nothing is.
+        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 async fn first_line<R: AsyncRead + Unpin>(from: R) -> std::io::Result<(String, BufReader<R>)> {
