@@ -227,7 +227,10 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
                 return;
             }
         };
-        let pipes = (child.stdout.take(), child.stderr.take(), child.id());
+        // Before anybody waits for it: until then its number is its own, also if it has ended already.
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
+        let pipes = (child.stdout.take(), child.stderr.take(), pidfd);
         if tell.send(Ok(pipes)).is_err() {
             let _ = child.kill();
         }
@@ -238,10 +241,8 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
     let failed = |error: std::io::Error| Error::unavailable(format!("start {name}")).caused_by(error);
     spawned.map_err(failed)?;
     let gone = || std::io::Error::other("its thread ended");
-    let (stdout, stderr, id) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
-    let pid = Pid::from_raw(id.cast_signed()).ok_or_else(|| failed(gone()))?;
-    // Nobody but the thread waits for it, and the thread has only begun to: the number is still its own.
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    let (stdout, stderr, pidfd) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
+    let pidfd = pidfd.map_err(failed)?;
     let (stdout, stderr) = (stdout.ok_or_else(|| failed(gone()))?, stderr.ok_or_else(|| failed(gone()))?);
     Ok(Started {
         stdout: tokio::process::ChildStdout::from_std(stdout).map_err(failed)?,
