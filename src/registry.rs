@@ -2,6 +2,7 @@
 
 mod certificates;
 mod marks;
+mod terraform;
 mod verify;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
@@ -51,6 +52,11 @@ pub fn types() -> Vec<Type> {
             kinds: Arc::new(reconciled_certificates::kind::kinds()),
             info: &reconciled_certificates::INFO,
         },
+        Type {
+            name: "terraform",
+            kinds: Arc::new(reconciled_cloud::kind::static_kinds()),
+            info: &reconciled_cloud::INFO,
+        },
     ]
 }
 
@@ -81,6 +87,7 @@ pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
     let others = [
         ("host", reconciled_local::sample("host")),
         ("certificates", reconciled_certificates::sample("certificates")),
+        ("terraform", reconciled_cloud::sample("terraform")),
     ];
     zonefile.into_iter().chain(others).collect()
 }
@@ -120,6 +127,9 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
     }
     if &*entry.type_name == reconciled_certificates::INFO.type_name {
         return certificates::build(entry, config);
+    }
+    if &*entry.type_name == reconciled_cloud::INFO.type_name {
+        return terraform::build(entry, config);
     }
     let mut entry = entry.clone();
     let (ownership, verify) = match (marks::take(&mut entry, &config.instance), verify::take(&mut entry)) {

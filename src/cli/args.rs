@@ -76,6 +76,9 @@ pub enum Command {
     Plan(PlanArgs),
     /// Make certificates anew although they are as declared
     Renew(super::renew::RenewArgs),
+    /// Become a provider's process that ends with its parent
+    #[command(hide = true)]
+    PluginExec(super::plugin_exec::PluginExecArgs),
     /// Bring back a state from a backup
     Restore(RestoreArgs),
     /// Write again to what was suspended, and let go on what was rolled back
@@ -108,9 +111,11 @@ impl Args {
             Command::Restore(_) | Command::State(_) => "it works where no daemon has the state",
             Command::Hook(_) | Command::Init(_) => "it works in a repository of the daemon's own host",
             Command::Token(_) => "what it makes goes into the configuration of the daemon's host",
-            Command::Completions(_) | Command::Demo(_) | Command::Man(_) | Command::Validate(_) => {
-                "it asks no daemon"
-            }
+            Command::Completions(_)
+            | Command::Demo(_)
+            | Command::Man(_)
+            | Command::PluginExec(_)
+            | Command::Validate(_) => "it asks no daemon",
             _ if self.standalone => "--standalone asks no daemon",
             _ => return Ok(()),
         };

@@ -24,6 +24,7 @@ mod man;
 mod notify;
 mod out;
 mod plan;
+mod plugin_exec;
 mod progress;
 mod renew;
 mod rollback;
@@ -97,6 +98,7 @@ async fn dispatch(
         Command::Notify(notify) => notify::run(args, notify, environment, out).await,
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Renew(renew) => renew::run(args, renew, environment, out).await,
+        Command::PluginExec(exec) => plugin_exec::run(exec),
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
         Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
         Command::Rollback(rollback) => rollback::run(args, rollback, environment, out).await,

@@ -301,7 +301,7 @@ impl<'a> Loading<'a> {
 fn verbatim_fields(request: &Request<'_>) -> Verbatim {
     let mut all = Verbatim::new();
     let configured = request.entries.iter().flat_map(|entry| entry.kinds.0.iter());
-    for kind in configured.chain(&request.known.0) {
+    for kind in configured.chain(&request.known.0).filter(|kind| !kind.schema.is_deferred()) {
         let Some(properties) = kind.schema.get("properties").and_then(|p| p.as_object()) else { continue };
         for (field, schema) in properties {
             if schema.get("x-reconciled-verbatim").and_then(|v| v.as_bool()) == Some(true) {

@@ -89,6 +89,11 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     let able: Vec<usize> =
         loading.entries.iter().enumerate().filter(|(_, e)| knows(e)).map(|(index, _)| index).collect();
     let is_known = !able.is_empty() || request.known.find(&document.api_version, &document.kind).is_some();
+    if !is_known && loading.mode == Mode::Anywhere && may_be_of_a_remote(loading, document) {
+        let text = format!("kind {} of {} is not checked here", document.kind, document.api_version);
+        let hint = "which kinds a Terraform provider has is known where it is configured";
+        return (Standing::Unassigned, Some((Problem::warning(text).hint(hint), document.kind_span)));
+    }
     if !is_known {
         return (Standing::Faulty, Some((unknown_kind(loading, document), document.kind_span)));
     }
@@ -115,6 +120,16 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
         return (Standing::Faulty, Some((problem, document.kind_span)));
     }
     named(loading, document, &able, all_hosts_are_alike)
+}
+
+/// True where a kind may be one that only a configured provider tells of: its group is none of this program's, and is
+/// not meant to be one.
+fn may_be_of_a_remote(loading: &Loading<'_>, document: &Document) -> bool {
+    let Some(group) = document.api_version.strip_suffix("/v1") else { return false };
+    let groups: BTreeSet<&str> = loading.request.known.0.iter().map(Kind::group).collect();
+    let is_plain =
+        group.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    is_plain && !groups.contains(group) && did_you_mean(group, groups.iter().copied()).is_none()
 }
 
 fn named(loading: &Loading<'_>, document: &Document, able: &[usize], all_hosts_are_alike: bool) -> Verdict {

@@ -5,13 +5,13 @@
 use super::pattern;
 use crate::{
     session::Failure,
-    store::{Db, Reader, TrackedEntry},
+    store::{Db, Reader, TrackedEntry, UNANSWERED},
 };
 use reconciled_engine::{
     DriftEnd, Store, Write,
-    store::{Consent, Event},
+    store::{Consent, Ending, Event},
 };
-use reconciled_provider::{ManifestKey, ResourceId, Scope};
+use reconciled_provider::{ActionId, ManifestKey, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -44,6 +44,9 @@ pub async fn forgettable(reader: &Reader, ask: &ForgetAsk) -> Result<Vec<Tracked
     if let Some(source) = &ask.source {
         rows.retain(|row| source_of(row) == *source);
     }
+    if let Some(address) = &address {
+        rows.extend(reader.unanswered(Some(address)).await?.into_iter().map(|(_, entry)| entry));
+    }
     if rows.is_empty() {
         let what = ask.address.clone().or_else(|| ask.source.as_ref().map(|s| format!("source {s}")));
         return Err(Failure::hinted(
@@ -63,15 +66,48 @@ pub async fn forget(
 ) -> Result<Forgotten, Failure> {
     let now: BTreeSet<(String, String)> =
         db.reader().rows(None).await?.into_iter().map(|row| (row.scope, row.id)).collect();
+    let (questions, shown): (Vec<_>, Vec<_>) = shown.into_iter().partition(|row| row.state == UNANSWERED);
     let rows: Vec<TrackedEntry> =
         shown.into_iter().filter(|row| now.contains(&(row.scope.clone(), row.id.clone()))).collect();
-    let writes = writes(&rows, actor, at)?;
+    let mut writes = writes(&rows, actor, at)?;
+    // What may have been made and was looked for in vain: the question is over, and the next pass makes it.
+    let open = db.reader().unanswered(None).await?;
+    let is_meant =
+        |entry: &TrackedEntry| questions.iter().any(|q| (&q.scope, &q.id) == (&entry.scope, &entry.id));
+    let open: Vec<_> = open.into_iter().filter(|(_, entry)| is_meant(entry)).collect();
+    for (_, entry) in &open {
+        writes.push(Write::Event(event(entry, "what may have been made of it is not there", actor, at)?));
+    }
+    let ending = |(action, _): &(ActionId, TrackedEntry)| Ending {
+        action: *action,
+        outcome: "forgotten".into(),
+        error: None,
+    };
+    let endings: Vec<Ending> = open.iter().map(ending).collect();
+    let count = rows.len() + endings.len();
+    if !endings.is_empty() {
+        writes.push(Write::End(endings));
+    }
     db.commit(writes).await?;
-    Ok(Forgotten { count: rows.len() })
+    Ok(Forgotten { count })
 }
 
 fn source_of(row: &TrackedEntry) -> String {
     ManifestKey(row.manifest.as_str().into()).source().to_string()
+}
+
+fn event(row: &TrackedEntry, message: &str, actor: &str, at: Duration) -> Result<Event, Failure> {
+    let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
+    Ok(Event {
+        at,
+        kind: "forget".into(),
+        scope: Some(scope),
+        address: row.address.parse().ok(),
+        revision: row.revision.as_str().into(),
+        actor: actor.into(),
+        reason: "forget".into(),
+        message: message.into(),
+    })
 }
 
 fn writes(rows: &[TrackedEntry], actor: &str, at: Duration) -> Result<Vec<Write>, Failure> {
@@ -84,16 +120,7 @@ fn writes(rows: &[TrackedEntry], actor: &str, at: Duration) -> Result<Vec<Write>
         // What it claimed elsewhere goes with it.
         writes.push(Write::Claims(scope.clone(), id.clone(), Vec::new()));
         writes.push(Write::Consent(scope.clone(), id.clone(), Consent::Barred));
-        writes.push(Write::Event(Event {
-            at,
-            kind: "forget".into(),
-            scope: Some(scope.clone()),
-            address: row.address.parse().ok(),
-            revision: row.revision.as_str().into(),
-            actor: actor.into(),
-            reason: "forget".into(),
-            message: "no longer tracked, left as it is".into(),
-        }));
+        writes.push(Write::Event(event(row, "no longer tracked, left as it is", actor, at)?));
         gone.entry(scope).or_default().push(id);
         sources.insert(source_of(row));
     }

@@ -300,6 +300,9 @@ pub struct Approvals {
     pub approvals: Vec<ApprovalEntry>,
 }
 
+/// State of what may have been made, and is not tracked.
+pub const UNANSWERED: &str = "unanswered";
+
 /// One tracked resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -316,7 +319,7 @@ pub struct TrackedEntry {
     pub manifest: String,
     /// File it was last applied from.
     pub file: String,
-    /// `settled`, `applied` or `pending`.
+    /// `settled`, `applied` or `pending`; `unanswered` for what may have been made, which `forget` alone speaks of.
     pub state: String,
     /// When the next step is due, while pending.
     pub recheck_at: Option<Stamp>,

@@ -177,6 +177,46 @@ pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
     Ok(())
 }
 
+/// What was to be made and got no answer: who could tell is a person.
+pub(super) struct Unanswered {
+    pub(super) action: ActionId,
+    pub(super) scope: String,
+    pub(super) id: String,
+    pub(super) address: String,
+    pub(super) manifest: String,
+    pub(super) revision: String,
+    pub(super) started_at: Duration,
+}
+
+/// Every creation and replacement without an answer, in the order of scopes.
+pub(super) async fn unanswered(conn: &mut SqliteConnection) -> Result<Vec<Unanswered>> {
+    let mut found = sqlx::query(
+        "SELECT scope, started_at, actions, outcomes FROM journal WHERE ended < total ORDER BY scope, number",
+    )
+    .fetch(conn);
+    let mut all = Vec::new();
+    while let Some(group) = found.try_next().await? {
+        let actions: Vec<StoredAction<'_>> = parse_json(group.try_get(2)?)?;
+        let outcomes: Vec<Option<StoredOutcome>> = parse_json(group.try_get(3)?)?;
+        for (index, action) in actions.into_iter().enumerate() {
+            let is_final = outcomes.get(index).and_then(Option::as_ref).is_some_and(StoredOutcome::is_final);
+            if is_final || !matches!(&*action.op, "create" | "replace") {
+                continue;
+            }
+            all.push(Unanswered {
+                action: ActionId(action.action),
+                scope: group.try_get(0)?,
+                id: action.id.into(),
+                address: action.address.into(),
+                manifest: action.manifest.into(),
+                revision: action.revision.into(),
+                started_at: at(group.try_get(1)?),
+            });
+        }
+    }
+    Ok(all)
+}
+
 /// Calls `each` with every open intent of the scopes from `first` to `last`, in journal order within a scope.
 pub(super) async fn open(
     conn: &mut SqliteConnection,

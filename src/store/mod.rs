@@ -37,7 +37,7 @@ pub use drift::FieldEntry;
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry,
     HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
-    TrackedEntry,
+    TrackedEntry, UNANSWERED,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};

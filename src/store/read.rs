@@ -5,17 +5,18 @@ use super::{
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
         HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
+        UNANSWERED,
     },
     error::Result,
     events::{self, Verification},
-    journal::{StoredAction, StoredOutcome},
+    journal::{self, StoredAction, StoredOutcome},
     memory,
     rows::{self, at, hash, ms, parse_json, to_hex},
     suspension,
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
-use reconciled_provider::{Address, ManifestKey, Pattern, ResourceId, Scope};
+use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 
 /// Events that say what the journal and the revisions say better.
@@ -39,6 +40,36 @@ impl Reader {
     pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
         let mut conn = self.conn().await?;
         tracked(&mut conn, pattern).await.map_err(|error| error.of(&self.file))
+    }
+    /// Creations that got no answer, with their names in the journal: nothing of them is tracked, and whether they took
+    /// effect is not known.
+    pub async fn unanswered(&self, pattern: Option<&Pattern>) -> Result<Vec<(ActionId, TrackedEntry)>> {
+        let mut conn = self.conn().await?;
+        let all = journal::unanswered(&mut conn).await.map_err(|error| error.of(&self.file))?;
+        let is_meant = |one: &journal::Unanswered| {
+            is_meant(pattern, Some(&one.address), Some(ManifestKey(one.manifest.as_str().into()).group()))
+        };
+        let entry = |one: journal::Unanswered| {
+            let entry = TrackedEntry {
+                address: one.address,
+                scope: one.scope,
+                id: one.id,
+                remote: None,
+                manifest: one.manifest,
+                file: String::new(),
+                state: UNANSWERED.into(),
+                recheck_at: None,
+                written_at: Some(Stamp(one.started_at)),
+                revision: one.revision,
+                deletion: "abandon".into(),
+                drift: "heal".into(),
+                merge: false,
+                applied: String::new(),
+                depends_on: Vec::new(),
+            };
+            (one.action, entry)
+        };
+        Ok(all.into_iter().filter(is_meant).map(entry).collect())
     }
     /// What happened, the newest first.
     pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {

@@ -39,6 +39,7 @@ mod signed;
 mod sink;
 mod ssh;
 mod telemetry;
+mod terraform;
 mod tidy;
 mod trust;
 mod unit;

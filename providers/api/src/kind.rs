@@ -1,6 +1,55 @@
 //! The kinds a provider knows, with the schema of their specs.
 
-use std::sync::Arc;
+use serde_json::Value;
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{Arc, LazyLock},
+};
+
+type Describe = Box<dyn FnOnce() -> Value + Send>;
+
+/// A JSON Schema, worked out when somebody looks at it: a cloud has a thousand kinds, of which few are looked at.
+#[derive(Clone)]
+pub struct Schema {
+    value: Arc<LazyLock<Value, Describe>>,
+    is_deferred: bool,
+}
+
+impl Schema {
+    /// A schema that is there.
+    pub fn of(value: Value) -> Schema {
+        let value = LazyLock::new(Box::new(move || value) as Describe);
+        Schema { value: Arc::new(value), is_deferred: false }
+    }
+    /// A schema that `describe` gives when it is asked for. It says nothing that reading manifests needs to know.
+    ///
+    /// ```
+    /// use reconciled_provider::kind::Schema;
+    /// let schema = Schema::deferred(|| serde_json::json!({ "type": "object" }));
+    /// assert!(schema.is_deferred() && schema["type"] == "object");
+    /// ```
+    pub fn deferred(describe: impl FnOnce() -> Value + Send + 'static) -> Schema {
+        Schema { value: Arc::new(LazyLock::new(Box::new(describe))), is_deferred: true }
+    }
+    /// True for one that is not there until it is asked for.
+    pub fn is_deferred(&self) -> bool {
+        self.is_deferred
+    }
+}
+
+impl Deref for Schema {
+    type Target = Value;
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("is_deferred", &self.is_deferred).finish_non_exhaustive()
+    }
+}
 
 /// One kind of manifest: what it is called and what its `spec` may hold.
 #[derive(Clone, Debug)]
@@ -12,7 +61,7 @@ pub struct Kind {
     /// One sentence for `explain`.
     pub summary: Arc<str>,
     /// JSON Schema of `spec`, from the type that parses it.
-    pub schema: Arc<serde_json::Value>,
+    pub schema: Schema,
 }
 
 impl Kind {
@@ -32,7 +81,7 @@ impl Kind {
             api_versions: api_versions.iter().map(|v| Arc::from(*v)).collect(),
             name: name.into(),
             summary: summary.into(),
-            schema: Arc::new(schema.to_value()),
+            schema: Schema::of(schema.to_value()),
         }
     }
     /// The group of the preferred version: `dns` of `dns/v1`.

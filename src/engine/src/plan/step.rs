@@ -134,7 +134,8 @@ impl Blocked {
             Blocked::Ambiguous(None) => {
                 let message = "an earlier create may have succeeded, and the remote cannot tell".to_string();
                 let hint = format!(
-                    "look at the remote, then: reconciled adopt {0}, or reconciled forget {0}",
+                    "look at the remote: if it is there, give its id as `reconciled/import` in the manifest; \
+                     if it is not: reconciled forget {}",
                     step.address
                 );
                 (ConditionKind::Stalled, "CreateUnknown", message, Some(hint))

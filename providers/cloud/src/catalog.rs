@@ -1,0 +1,96 @@
+//! What a provider's schemas say, read as far as they are asked for.
+//!
+//! A large provider has a thousand types, of which few are used: each stays as the bytes it came in until somebody asks.
+
+use crate::{
+    cty::Value,
+    plugin::{ResourceType, write_value},
+    schema::Schema,
+    wire::{self, Protocol, message::DynamicValue},
+};
+use prost::bytes::Bytes;
+use reconciled_provider::Error;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The schemas of one provider.
+pub struct Catalog {
+    protocol: Protocol,
+    /// The schema of its configuration.
+    pub provider: Schema,
+    meta: Option<Schema>,
+    plans_deletions: bool,
+    resources: BTreeMap<Arc<str>, Vec<u8>>,
+    read: Mutex<HashMap<Arc<str>, Arc<Schema>>>,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("types", &self.resources.len()).finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    /// Reads what a provider answered when it was asked for its schemas.
+    ///
+    /// Errors: `Unsupported` when it is no such answer.
+    pub fn read(bytes: Bytes, protocol: Protocol) -> Result<Catalog, Error> {
+        let wrong = |why: String| Error::unsupported(format!("read the schemas of the provider: {why}"));
+        let schemas = wire::schemas(bytes, protocol).map_err(|error| wrong(error.to_string()))?;
+        if let Some(error) =
+            crate::plugin::said("read the schemas of the provider", &schemas.diagnostics, &[])
+        {
+            return Err(error);
+        }
+        let capabilities = schemas.capabilities.unwrap_or_default();
+        Ok(Catalog {
+            protocol,
+            provider: Schema::of(schemas.provider.unwrap_or_default()).map_err(wrong)?,
+            meta: schemas.provider_meta.map(Schema::of).transpose().map_err(wrong)?,
+            plans_deletions: capabilities.plan_destroy,
+            resources: schemas.resources.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect(),
+            read: Mutex::default(),
+        })
+    }
+
+    /// The types of resources, sorted.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.resources.keys()
+    }
+
+    /// A type of resources.
+    ///
+    /// Errors: `Unsupported` when there is none of that name, or its schema is not understood.
+    pub fn resource(&self, name: &str) -> Result<ResourceType, Error> {
+        let Some((name, bytes)) = self.resources.get_key_value(name) else {
+            let near = reconciled_provider::problem::did_you_mean(name, self.types().map(|name| &**name));
+            let error = Error::unsupported(format!("the provider has no resource type `{name}`"));
+            return Err(match near {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error,
+            });
+        };
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = read.get(name) {
+            return Ok(ResourceType { name: name.clone(), schema: schema.clone() });
+        }
+        let wrong = |why: String| Error::unsupported(format!("read the schema of {name}: {why}"));
+        let message = wire::schema(bytes, self.protocol).map_err(|error| wrong(error.to_string()))?;
+        let schema = Arc::new(Schema::of(message).map_err(wrong)?);
+        read.insert(name.clone(), schema.clone());
+        Ok(ResourceType { name: name.clone(), schema })
+    }
+
+    /// True when the provider wants to be asked before a deletion.
+    pub fn plans_deletions(&self) -> bool {
+        self.plans_deletions
+    }
+
+    /// What is to be said of the module a resource is in: nothing, to providers that ask for it.
+    pub fn meta(&self) -> Option<DynamicValue> {
+        self.meta.as_ref().map(|schema| write_value(&Value::Null, &schema.value_type))
+    }
+}

@@ -1,0 +1,11 @@
+//! What a change is: the state a provider is asked to plan for, whether its plan is one, and what it does to each field.
+
+mod check;
+mod fields;
+mod ignore;
+mod proposed;
+
+pub use check::{check_applied, check_plan};
+pub use fields::{at_path, fields, secrets};
+pub use ignore::leave_ignored;
+pub use proposed::proposed;

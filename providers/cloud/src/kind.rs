@@ -1,0 +1,172 @@
+//! The kinds of a provider: one for each type of its resources, and one for those whose names do not fit.
+
+use crate::{catalog::Catalog, schema};
+use reconciled_provider::{Deletion, Kind, Kinds, ResourceId, Scope, kind::Schema};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Value of `apiVersion` of what names its type itself.
+pub const API_VERSION: &str = "terraform/v1";
+/// Value of `kind` of what names its type itself.
+pub const RESOURCE: &str = "Resource";
+
+/// Groups of this program: they win over a provider of the same name.
+const OURS: [&str; 6] = ["dns", "local", "systemd", "cert", "terraform", "reconciled"];
+
+/// The kinds that are known without any provider.
+pub fn static_kinds() -> Kinds {
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "provider": text("Entry that carries it"),
+            "type": text("Type of the resource, such as aws_sqs_queue"),
+            "attributes": { "type": "object", "description": "Its attributes, by the schema of the type" },
+        },
+        "required": ["type"],
+        "additionalProperties": false,
+    });
+    Kinds(vec![Kind {
+        api_versions: [Arc::from(API_VERSION)].into(),
+        name: RESOURCE.into(),
+        summary: "A resource of any type of a Terraform provider".into(),
+        schema: Schema::of(schema),
+    }])
+}
+
+/// The kinds of a provider; a type whose kind would be another's has none.
+pub fn kinds(catalog: &Arc<Catalog>, source: &str) -> Kinds {
+    let mut by_name: BTreeMap<(&str, String), Vec<&Arc<str>>> = BTreeMap::new();
+    for name in catalog.types() {
+        if let Some((group, rest)) = name.split_once('_').filter(|(group, _)| !OURS.contains(group)) {
+            by_name.entry((group, camel(rest))).or_default().push(name);
+        }
+    }
+    let mut kinds = static_kinds();
+    for ((group, kind), types) in by_name {
+        let [name] = types[..] else { continue };
+        let (catalog, name) = (catalog.clone(), name.clone());
+        let summary = format!("{name} of {source}").into();
+        kinds.0.push(Kind {
+            api_versions: [Arc::from(format!("{group}/v1"))].into(),
+            name: kind.into(),
+            summary,
+            schema: Schema::deferred(move || {
+                catalog
+                    .resource(&name)
+                    .map_or_else(|_| json!({}), |found| schema::json_schema(&found.schema.block))
+            }),
+        });
+    }
+    kinds
+}
+
+/// The type that a kind stands for.
+pub fn type_of<'c>(catalog: &'c Catalog, api_version: &str, kind: &str) -> Option<&'c Arc<str>> {
+    let group = api_version.strip_suffix("/v1")?;
+    let of_group = |name: &&Arc<str>| {
+        name.split_once('_').is_some_and(|(first, rest)| first == group && is_camel_of(kind, rest))
+    };
+    catalog.types().find(of_group)
+}
+
+/// `SqsQueue` of `sqs_queue`.
+pub fn camel(words: &str) -> String {
+    let mut out = String::with_capacity(words.len());
+    for word in words.split('_') {
+        let mut letters = word.chars();
+        out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        out.push_str(letters.as_str());
+    }
+    out
+}
+
+/// Without making the name, since it is asked a thousand times.
+fn is_camel_of(kind: &str, words: &str) -> bool {
+    let mut kind = kind.bytes();
+    let mut starts = true;
+    for byte in words.bytes() {
+        if byte == b'_' {
+            starts = true;
+            continue;
+        }
+        let expect = if starts { byte.to_ascii_uppercase() } else { byte };
+        if kind.next() != Some(expect) {
+            return false;
+        }
+        starts = false;
+    }
+    kind.next().is_none()
+}
+
+/// Where a resource lives: each has a scope of its own, so that one that cannot be read keeps no other from anything.
+pub fn place(entry: &str, type_name: &str, namespace: &str, name: &str) -> (Scope, ResourceId) {
+    let name = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
+    let kind = camel(type_name.split_once('_').map_or(type_name, |(_, rest)| rest));
+    (Scope::new(entry, format!("{kind}/{name}")), format!("{type_name}.{name}").into())
+}
+
+/// The type in an id that [`place`] made.
+pub fn type_in(id: &ResourceId) -> &str {
+    id.0.split_once('.').map_or(&id.0, |(name, _)| name)
+}
+
+/// Words in the names of types that hold what cannot be had back.
+const STORES: [&str; 24] = [
+    "_bucket",
+    "_db_instance",
+    "_rds_cluster",
+    "_dynamodb_table",
+    "_efs_file_system",
+    "_ebs_volume",
+    "_database",
+    "_kms_key",
+    "_secretsmanager_secret",
+    "_elasticache_cluster",
+    "_redshift_cluster",
+    "_docdb_cluster",
+    "_neptune_cluster",
+    "_opensearch_domain",
+    "_ecr_repository",
+    "_sql_server",
+    "_storage_account",
+    "_storage_container",
+    "_cosmosdb_account",
+    "_key_vault",
+    "_bigquery_dataset",
+    "_bigquery_table",
+    "_spanner_instance",
+    "_managed_disk",
+];
+
+/// What happens to a resource of a type when its declaration goes and nobody said what: what holds data stays.
+pub fn default_deletion(type_name: &str) -> Option<Deletion> {
+    STORES.iter().any(|word| type_name.ends_with(word)).then_some(Deletion::Abandon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_its_type_in_other_letters() {
+        for (words, kind) in
+            [("sqs_queue", "SqsQueue"), ("s3_bucket", "S3Bucket"), ("vpc", "Vpc"), ("ec2_vpc_2", "Ec2Vpc2")]
+        {
+            assert_eq!(camel(words), kind);
+            assert!(is_camel_of(kind, words), "{kind}");
+            assert!(!is_camel_of(kind, "other") && !is_camel_of("Other", words) && !is_camel_of("", words));
+        }
+        assert!(!is_camel_of("SqsQueueX", "sqs_queue") && !is_camel_of("SqsQueu", "sqs_queue"));
+    }
+
+    #[test]
+    fn a_resource_has_a_scope_of_its_own_and_data_stay() {
+        let (scope, id) = place("aws", "aws_sqs_queue", "", "jobs");
+        assert_eq!((scope.to_string().as_str(), &*id.0), ("aws/SqsQueue/jobs", "aws_sqs_queue.jobs"));
+        assert_eq!(type_in(&id), "aws_sqs_queue");
+        assert_eq!(place("aws", "aws_sqs_queue", "team", "jobs").1.0.as_ref(), "aws_sqs_queue.team/jobs");
+        assert_eq!(default_deletion("aws_s3_bucket"), Some(Deletion::Abandon));
+        assert_eq!(default_deletion("aws_sqs_queue"), None);
+    }
+}

@@ -1,0 +1,489 @@
+//! One running provider, configured: its calls in terms of values.
+//!
+//! *Guarantees*: what a provider says in an error is shown without the secrets that it was given; a call that broke off
+//! is told apart from one that was refused, because only the first may have taken effect.
+
+use crate::{
+    catalog::Catalog,
+    change,
+    cty::{self, Type, Value},
+    schema::{Block, Nesting, Schema},
+    wire::{
+        Process, Status,
+        message::{Apply, Diagnostic, DynamicValue, Plan, RawState, Read, Upgrade},
+    },
+};
+use prost::bytes::Bytes;
+use reconciled_provider::{Error, ErrorKind};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A type of resources, as a provider knows it.
+#[derive(Clone, Debug)]
+pub struct ResourceType {
+    /// `aws_sqs_queue`.
+    pub name: Arc<str>,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+}
+
+/// Why a call came to nothing.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// The provider said no.
+    Said(Error),
+    /// It broke off: what it did is not known.
+    Severed(Error),
+}
+
+impl Refusal {
+    /// The error, where what was done does not matter.
+    pub fn error(self) -> Error {
+        match self {
+            Refusal::Said(error) | Refusal::Severed(error) => error,
+        }
+    }
+}
+
+/// A plan of a provider.
+#[derive(Clone)]
+pub struct Planned {
+    /// What would be; null for a deletion.
+    pub state: Value,
+    /// What the provider wants back when it is carried out.
+    pub private: Vec<u8>,
+    /// Paths that cannot be changed in place.
+    pub replace: Vec<String>,
+    /// The old SDK made it.
+    pub is_legacy: bool,
+}
+
+/// What there is after a change.
+pub struct Applied {
+    /// What is there, if anything is.
+    pub state: Value,
+    /// What the provider wants back.
+    pub private: Vec<u8>,
+    /// The old SDK made it.
+    pub is_legacy: bool,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
+/// A provider that was given its configuration.
+pub struct Plugin {
+    process: Process,
+    /// Its schemas.
+    pub catalog: Arc<Catalog>,
+    name: Arc<str>,
+    used: AtomicU64,
+}
+
+impl Plugin {
+    /// Wraps a process that is configured already.
+    pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>) -> Plugin {
+        Plugin { process, catalog, name, used: AtomicU64::new(0) }
+    }
+
+    /// True once its process has ended.
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
+    /// How many calls it has had.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Asks what is under way to come to an end.
+    pub async fn cancel(&self) {
+        self.process.calls.cancel().await;
+    }
+
+    fn count(&self) {
+        self.used.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn severed(&self, doing: &str, status: Status) -> Refusal {
+        let mut text = format!("{doing}: provider `{}` gave no answer: {status}", self.name);
+        if status.is_broken()
+            && let Some(how) = self.process.ending().await
+        {
+            text = format!("{doing}: provider `{}` died, {how}", self.name);
+        }
+        let error = match status {
+            Status::Code(12, _) => Error::unsupported(text),
+            _ => Error::unavailable(text).hint(
+                "it is started again for the next try; if it keeps dying, its maintainers want to know",
+            ),
+        };
+        Refusal::Severed(error)
+    }
+
+    fn read_value(&self, value: Option<DynamicValue>, of: &Type, doing: &str) -> Result<Value, Error> {
+        let Some(value) = value else { return Ok(Value::Null) };
+        if value.msgpack.is_empty() {
+            return match value.json.is_empty() {
+                true => Ok(Value::Null),
+                false => {
+                    Err(Error::unsupported(format!("{doing}: the answer is JSON, which nobody asked for")))
+                }
+            };
+        }
+        cty::decode(&value.msgpack, of).map_err(|why| {
+            Error::unexpected(format!("{doing}: what provider `{}` answered is no value: {why}", self.name))
+        })
+    }
+
+    /// Asks whether a configuration is valid.
+    pub async fn validate(&self, of: &ResourceType, config: &Value) -> Result<(), Error> {
+        self.count();
+        let doing = format!("check a {}", of.name);
+        let answer = self.process.calls.validate(&of.name, write_value(config, &of.schema.value_type)).await;
+        match answer {
+            Ok(answer) => match said(&doing, &answer.diagnostics, &secrets(of, config)) {
+                Some(mut error) => {
+                    // Nothing was asked of the cloud: it is the content.
+                    if error.kind == ErrorKind::Unexpected {
+                        error.kind = ErrorKind::Invalid;
+                    }
+                    Err(error)
+                }
+                None => Ok(()),
+            },
+            Err(status) => Err(self.severed(&doing, status).await.error()),
+        }
+    }
+
+    /// Brings kept state into today's form.
+    pub async fn upgrade(&self, of: &ResourceType, version: i64, json: &str) -> Result<Value, Error> {
+        self.count();
+        let doing = format!("read the state of a {}", of.name);
+        let raw_state = Some(RawState { json: Bytes::copy_from_slice(json.as_bytes()) });
+        let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
+        let answer = match self.process.calls.upgrade(message).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status).await.error()),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, &[]) {
+            return Err(error);
+        }
+        self.read_value(answer.state, &of.schema.value_type, &doing)
+            .map(|state| settled(&of.schema.block, state))
+    }
+
+    /// Reads a resource; null is gone.
+    pub async fn read(
+        &self,
+        of: &ResourceType,
+        state: &Value,
+        private: &[u8],
+    ) -> Result<(Value, Vec<u8>), Error> {
+        self.count();
+        let doing = format!("read a {}", of.name);
+        let message = Read {
+            type_name: of.name.to_string(),
+            current: Some(write_value(state, &of.schema.value_type)),
+            private: private.to_vec().into(),
+            provider_meta: self.catalog.meta(),
+            capabilities: None,
+        };
+        let answer = match self.process.calls.read(message).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status).await.error()),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, &secrets(of, state)) {
+            return Err(error);
+        }
+        let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
+        Ok((settled(&of.schema.block, state), answer.private.to_vec()))
+    }
+
+    /// Plans a change from `prior` to `config`; both may be null.
+    pub async fn plan(
+        &self,
+        of: &ResourceType,
+        prior: &Value,
+        config: &Value,
+        private: &[u8],
+    ) -> Result<Planned, Error> {
+        self.count();
+        let doing = format!("plan a {}", of.name);
+        if config.is_null() && !self.catalog.plans_deletions() {
+            return Ok(Planned {
+                state: Value::Null,
+                private: private.to_vec(),
+                replace: Vec::new(),
+                is_legacy: true,
+            });
+        }
+        let block = &of.schema.block;
+        let proposed = change::proposed(block, prior, config);
+        let of_type = &of.schema.value_type;
+        let message = Plan {
+            type_name: of.name.to_string(),
+            prior: Some(write_value(prior, of_type)),
+            proposed: Some(write_value(&proposed, of_type)),
+            config: Some(write_value(config, of_type)),
+            private: private.to_vec().into(),
+            provider_meta: self.catalog.meta(),
+            capabilities: None,
+        };
+        let answer = match self.process.calls.plan(message).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status).await.error()),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, &secrets(of, config)) {
+            return Err(error);
+        }
+        let state = self.read_value(answer.state, of_type, &doing)?;
+        let state = settled(block, state);
+        if !answer.legacy_type_system
+            && let Err(path) = change::check_plan(block, prior, config, &state)
+        {
+            let text = format!("{doing}: provider `{}` plans {path} otherwise than declared", self.name);
+            return Err(Error::unexpected(text)
+                .hint("this is a mistake of the provider; its maintainers want to know"));
+        }
+        let differs = |path: &&_| {
+            let (before, after) = (change::at_path(prior, path).1, change::at_path(&state, path).1);
+            before != after || after.is_some_and(|value| !value.is_known())
+        };
+        let replace = answer.requires_replace.iter().filter(differs);
+        let replace = replace.map(|path| change::at_path(prior, path).0).collect();
+        Ok(Planned {
+            replace: if prior.is_null() { Vec::new() } else { replace },
+            state,
+            private: answer.private.to_vec(),
+            is_legacy: answer.legacy_type_system,
+        })
+    }
+
+    /// Carries out a plan.
+    pub async fn apply(
+        &self,
+        of: &ResourceType,
+        doing: &str,
+        prior: &Value,
+        planned: &Planned,
+        config: &Value,
+    ) -> Result<Applied, Refusal> {
+        self.count();
+        let of_type = &of.schema.value_type;
+        let message = Apply {
+            type_name: of.name.to_string(),
+            prior: Some(write_value(prior, of_type)),
+            planned: Some(write_value(&planned.state, of_type)),
+            config: Some(write_value(config, of_type)),
+            private: planned.private.clone().into(),
+            provider_meta: self.catalog.meta(),
+        };
+        let answer = match self.process.calls.apply(message).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(doing, status).await),
+        };
+        let mut hidden = secrets(of, config);
+        hidden.extend(secrets(of, prior));
+        let error = said(doing, &answer.diagnostics, &hidden);
+        let has_state = answer.state.is_some();
+        let state = match self.read_value(answer.state, of_type, doing) {
+            Ok(state) => settled(&of.schema.block, known(state)),
+            // Something happened, and what cannot be told.
+            Err(error) => return Err(Refusal::Severed(error)),
+        };
+        // Without a state in the answer nothing is said about what there was.
+        let state = if error.is_some() && !has_state { prior.clone() } else { state };
+        Ok(Applied { state, private: answer.private.to_vec(), is_legacy: answer.legacy_type_system, error })
+    }
+
+    /// Finds a resource by its id: its state as far as the provider tells it without reading.
+    pub async fn import(&self, of: &ResourceType, id: &str) -> Result<Option<(Value, Vec<u8>)>, Error> {
+        self.count();
+        let doing = format!("find {} `{id}`", of.name);
+        let answer = match self.process.calls.import(&of.name, id).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status).await.error()),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, &[]) {
+            return Err(error);
+        }
+        // A provider may tell of others that belong to it; they have manifests of their own.
+        let Some(found) = answer.resources.into_iter().find(|found| *found.type_name == *of.name) else {
+            return Ok(None);
+        };
+        let state = self.read_value(found.state, &of.schema.value_type, &doing)?;
+        Ok((!state.is_null()).then(|| (settled(&of.schema.block, state), found.private.to_vec())))
+    }
+}
+
+/// A value for a message.
+pub fn write_value(value: &Value, of: &Type) -> DynamicValue {
+    DynamicValue { msgpack: cty::encode(value, of).into(), json: Bytes::new() }
+}
+
+fn secrets(of: &ResourceType, value: &Value) -> Vec<Arc<str>> {
+    change::secrets(&of.schema.block, value)
+}
+
+/// What is unknown after it was done is a mistake of the provider; nothing is the best that can be said of it.
+fn known(value: Value) -> Value {
+    match value {
+        Value::Unknown => Value::Null,
+        Value::Seq(all) => Value::Seq(all.into_iter().map(known).collect()),
+        Value::Map(all) => Value::Map(all.into_iter().map(|(name, value)| (name, known(value))).collect()),
+        other => other,
+    }
+}
+
+/// The old SDK says null for blocks that are not there, where an empty list is meant.
+fn settled(block: &Block, value: Value) -> Value {
+    let Value::Map(mut all) = value else { return value };
+    for (name, nested) in &block.blocks {
+        let inner = all.remove(name).unwrap_or(Value::Null);
+        let inner = match (inner, nested.nesting) {
+            (Value::Null, _) => nested.empty(),
+            (Value::Seq(each), Nesting::Set) => {
+                Value::set(each.into_iter().map(|one| settled(&nested.block, one)).collect())
+            }
+            (Value::Seq(each), _) => {
+                Value::Seq(each.into_iter().map(|one| settled(&nested.block, one)).collect())
+            }
+            (Value::Map(each), Nesting::Map) => {
+                Value::Map(each.into_iter().map(|(key, one)| (key, settled(&nested.block, one))).collect())
+            }
+            (one, _) => settled(&nested.block, one),
+        };
+        all.insert(name.clone(), inner);
+    }
+    Value::Map(all)
+}
+
+/// The errors among diagnostics as one, without `hidden`.
+pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &[Arc<str>]) -> Option<Error> {
+    let errors: Vec<String> = diagnostics.iter().filter(|d| d.severity != 2).map(in_words).collect();
+    if errors.is_empty() {
+        return None;
+    }
+    let mut text = errors.join("; ");
+    for secret in hidden.iter().filter(|secret| secret.len() > 3) {
+        text = text.replace(&**secret, "(secret)");
+    }
+    Some(classified(format!("{doing}: {text}")))
+}
+
+fn in_words(diagnostic: &Diagnostic) -> String {
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (summary, detail) = (one_line(&diagnostic.summary), one_line(&diagnostic.detail));
+    let mut text = summary.trim_end_matches('.').to_string();
+    if !detail.is_empty() && detail != summary {
+        text += &format!(": {}", detail.trim_end_matches('.'));
+    }
+    if let Some(path) = &diagnostic.attribute {
+        let (words, _) = change::at_path(&Value::Null, path);
+        if !words.is_empty() && !text.contains(&words) {
+            text = format!("`{words}`: {text}");
+        }
+    }
+    text
+}
+
+/// Providers have no codes for what went wrong: words of the large clouds tell what to do about it.
+fn classified(text: String) -> Error {
+    const THROTTLED: [&str; 8] = [
+        "throttl",
+        "toomanyrequests",
+        "too many requests",
+        "rate exceeded",
+        "requestlimitexceeded",
+        "slowdown",
+        "ratelimitexceeded",
+        "statuscode: 429",
+    ];
+    const DENIED: [&str; 10] = [
+        "accessdenied",
+        "unauthorizedoperation",
+        "expiredtoken",
+        "invalidclienttokenid",
+        "signaturedoesnotmatch",
+        "no valid credential",
+        "statuscode: 403",
+        "statuscode: 401",
+        "permission denied",
+        "permissiondenied",
+    ];
+    const AWAY: [&str; 9] = [
+        "connection refused",
+        "no such host",
+        "i/o timeout",
+        "connection reset",
+        "deadline exceeded",
+        "internalerror",
+        "serviceunavailable",
+        "statuscode: 50",
+        "eof",
+    ];
+    const INVALID: [&str; 6] = [
+        "invalidparameter",
+        "validationerror",
+        "validationexception",
+        "invalidrequest",
+        "malformed",
+        "invalid value",
+    ];
+    let lower = text.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&THROTTLED) {
+        return Error::rate_limited(text).retry_after(Duration::from_secs(10));
+    }
+    if has(&DENIED) {
+        return Error::permission_denied(text)
+            .hint("the entry's `config` and `env` say what the provider signs in with");
+    }
+    match (has(&AWAY), has(&INVALID)) {
+        (true, _) => Error::unavailable(text),
+        (_, true) => Error::invalid(text),
+        _ => Error::unexpected(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_provider_says_decides_what_is_done() {
+        let check = |summary: &str, detail: &str, kind: ErrorKind, text: &str| {
+            let diagnostic =
+                Diagnostic { severity: 1, summary: summary.into(), detail: detail.into(), attribute: None };
+            let error = said("make a t", &[diagnostic], &["hunter2".into()]).unwrap();
+            assert_eq!((error.kind, &*error.message), (kind, text));
+        };
+        check("Throttling: Rate exceeded", "", ErrorKind::RateLimited, "make a t: Throttling: Rate exceeded");
+        check(
+            "no",
+            "AccessDenied for hunter2.",
+            ErrorKind::PermissionDenied,
+            "make a t: no: AccessDenied for (secret)",
+        );
+        check(
+            "dial tcp: connection refused",
+            "",
+            ErrorKind::Unavailable,
+            "make a t: dial tcp: connection refused",
+        );
+        check(
+            "InvalidParameterValue: x\n\ty",
+            "",
+            ErrorKind::Invalid,
+            "make a t: InvalidParameterValue: x y",
+        );
+        check("odd", "odd", ErrorKind::Unexpected, "make a t: odd");
+        let warning = Diagnostic { severity: 2, ..Diagnostic::default() };
+        assert!(said("x", &[warning], &[]).is_none());
+    }
+}

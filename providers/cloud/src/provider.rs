@@ -1,0 +1,208 @@
+//! The provider: `type: terraform`.
+
+use crate::{Config, apply, host::Host, kind, normalize, normalize::Declared, observe, plan};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use reconciled_provider::{
+    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, FieldChange, Found, GuardDomain, Health, Hint, Identity,
+    Inputs, Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Shown, Slot, Tracked, Version, Want, no_hints,
+};
+use serde_json::Value as Json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Static facts.
+pub const INFO: ProviderInfo = ProviderInfo {
+    type_name: "terraform",
+    static_kinds: &[kind::RESOURCE],
+    guard: GuardDomain::Provider,
+    fencing: Fencing::None,
+    identity: Identity::Assigned { client_token: false },
+    marking: Marking::InventoryOnly,
+    lists: false,
+    atomic_batch: false,
+    // As many as Terraform does at once.
+    concurrency: 10,
+    // Providers wait by themselves until what they made can be read.
+    consistency_window: Duration::from_secs(2),
+    // Databases and clusters take more than an hour.
+    apply_limit: Duration::from_secs(7200),
+    normalizer: 1,
+};
+
+/// Prepares an entry called `entry`. Starts nothing.
+///
+/// Errors: `Invalid` when its program is not there or cannot be run.
+pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
+    let path = config.path.display().to_string();
+    if !config.path.is_absolute() {
+        let error = Error::invalid(format!("`path: {path}` is no absolute path"));
+        return Err(error.hint("write the whole path of the provider's program"));
+    }
+    let is_there = rustix::fs::access(&config.path, rustix::fs::Access::EXEC_OK);
+    if let Err(error) = is_there {
+        let error = Error::invalid(format!("the provider's program {path} cannot be run")).caused_by(error);
+        return Err(error.hint("install the provider there, or correct `path` of the entry"));
+    }
+    if !config.path.is_file() {
+        return Err(Error::invalid(format!("{path} is no program"))
+            .hint("`path` names the program itself, not its folder"));
+    }
+    Ok(Arc::new(Terraform { host: Some(Host::new(entry, config)), entry: entry.into() }))
+}
+
+/// An entry without a program, for checking manifests where nothing is configured: it knows the form of
+/// `terraform/v1 Resource` alone.
+pub fn sample(entry: &str) -> Arc<dyn Observer> {
+    Arc::new(Terraform { host: None, entry: entry.into() })
+}
+
+#[derive(Debug)]
+struct Terraform {
+    host: Option<Host>,
+    entry: Arc<str>,
+}
+
+impl Terraform {
+    fn host(&self) -> Result<&Host, Error> {
+        self.host.as_ref().ok_or_else(|| Error::unsupported(format!("`{}` has no program", self.entry)))
+    }
+
+    /// True where the attribute, or a part of it, is a secret, as far as the schema was read.
+    fn is_secret(&self, id: &ResourceId, name: &str) -> bool {
+        let Some(catalog) = self.host.as_ref().and_then(Host::known) else { return true };
+        let Ok(of) = catalog.resource(kind::type_in(id)) else { return true };
+        let block = &of.schema.block;
+        let attribute = block.attributes.get(name).map(|attribute| attribute.has_secret());
+        attribute.or_else(|| block.blocks.get(name).map(|nested| nested.block.has_secret())).unwrap_or(true)
+    }
+
+    fn side(&self, id: &ResourceId, name: &str, value: Option<&Json>) -> Shown {
+        match value {
+            None | Some(Json::Null) => Shown::Absent,
+            Some(_) if self.is_secret(id, name) => Shown::Sensitive,
+            Some(Json::Object(fields)) if fields.contains_key("$mark") => Shown::Sensitive,
+            Some(Json::String(text)) => Shown::Text(text.clone()),
+            Some(other) => Shown::Text(other.to_string()),
+        }
+    }
+}
+
+#[async_trait]
+impl Observer for Terraform {
+    fn info(&self) -> &ProviderInfo {
+        &INFO
+    }
+
+    async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error> {
+        let Some(host) = &self.host else { return Ok(Arc::new(kind::static_kinds())) };
+        let catalog = host.catalog(cx).await?;
+        // A mistake in `config` is told at once, and not with the first resource.
+        host.config.declared(&catalog.provider.block)?;
+        Ok(Arc::new(kind::kinds(&catalog, &host.config.source)))
+    }
+
+    fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+        let catalog = self.host.as_ref().and_then(Host::known).map(|catalog| &**catalog);
+        normalize::normalize(catalog, manifest, inputs)
+    }
+
+    async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        Ok(BTreeMap::new())
+    }
+
+    async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
+        observe::observe(self.host()?, cx, want).await
+    }
+
+    fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
+        let (after, before) = (Declared::read(desired.spec.bytes()?)?, Declared::read(&observed.bytes)?);
+        let empty = serde_json::Map::new();
+        let (a, b) =
+            (before.config.as_object().unwrap_or(&empty), after.config.as_object().unwrap_or(&empty));
+        let names: BTreeSet<&String> = b.keys().collect();
+        let fields: Vec<FieldChange> = names
+            .into_iter()
+            .filter(|name| a.get(*name) != b.get(*name))
+            .map(|name| FieldChange {
+                path: name.as_str().into(),
+                before: self.side(&desired.id, name, a.get(name)),
+                after: self.side(&desired.id, name, b.get(name)),
+            })
+            .collect();
+        (!fields.is_empty()).then(|| Delta { fields, ..Delta::default() })
+    }
+
+    async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
+        plan::diff(self.host()?, cx, want, seen).await
+    }
+
+    async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn discover(&self, _: &Cx, _: &str) -> Result<Vec<Found>, Error> {
+        Err(Error::unsupported("a Terraform provider lists nothing")
+            .hint("write a manifest with the annotation reconciled/import: ID"))
+    }
+
+    fn export(&self, _: &Found) -> Result<Vec<Bytes>, Error> {
+        Err(Error::unsupported("a Terraform provider lists nothing"))
+    }
+
+    fn part(&self, _: &Scope, _: &ResourceId) -> Option<Arc<str>> {
+        None
+    }
+
+    fn slot(&self, _: &ResourceId) -> Option<Slot> {
+        None
+    }
+
+    fn guard_word(&self, _: &Scope, _: &ResourceId) -> Option<&'static str> {
+        None
+    }
+
+    fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
+        let Some(declared) = Declared::read(bytes) else { return Vec::new() };
+        let fields = declared.config.as_object().cloned().unwrap_or_default();
+        let shown = fields.iter().map(|(name, value)| {
+            let text = match self.side(id, name, Some(value)) {
+                Shown::Text(text) => text,
+                Shown::Sensitive => "(secret)".into(),
+                Shown::Unknown | Shown::Absent => String::new(),
+            };
+            (Arc::from(&**name), text)
+        });
+        shown.collect()
+    }
+
+    fn place(&self, claim: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        Err(Error::unsupported(format!("a Terraform provider carries no claim of kind `{}`", claim.kind)))
+    }
+
+    fn merge(
+        &self,
+        _: &[&Resource],
+        _: Option<&Observed>,
+        _: Option<&Tracked>,
+        _: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        Err(Error::unsupported("a cloud resource has one author").hint("leave `reconciled/merge` out"))
+    }
+
+    fn hints(&self) -> BoxStream<'static, Hint> {
+        no_hints()
+    }
+}
+
+#[async_trait]
+impl Provider for Terraform {
+    async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        apply::apply(self.host()?, cx, batch, journal).await
+    }
+}

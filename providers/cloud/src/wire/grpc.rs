@@ -1,0 +1,209 @@
+//! Unary gRPC over HTTP/2: one message there, one back, and a status (`PROTOCOL-HTTP2` of gRPC).
+//!
+//! By hand on `h2`: what providers are asked is a dozen calls without streams, metadata, compression, TLS or balancing.
+
+use h2::client::SendRequest;
+use http::{HeaderMap, Request, Version};
+use prost::Message;
+use prost::bytes::{BufMut, Bytes, BytesMut};
+use std::fmt;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::JoinSet,
+};
+
+/// Room for what is on its way: schemas have tens of megabytes.
+const WINDOW: u32 = 4 << 20;
+/// An answer that is larger is no answer: the largest schemas known are a tenth of it.
+const LARGEST: usize = 512 << 20;
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The provider answered with a code of gRPC and a message.
+    Code(u32, String),
+    /// The connection broke, or what came was no gRPC.
+    Broken(String),
+}
+
+impl Status {
+    /// The provider does not know the call.
+    pub fn is_unimplemented(&self) -> bool {
+        matches!(self, Status::Code(12, _))
+    }
+    /// The process is no longer there, as far as one can tell from here.
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Status::Broken(_) | Status::Code(14, _))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Code(code, message) if message.is_empty() => write!(f, "gRPC status {code}"),
+            Status::Code(code, message) => write!(f, "{message} (gRPC status {code})"),
+            Status::Broken(why) => write!(f, "the connection broke: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Status {}
+
+/// A connection. Clones share it; it ends with the last of them.
+#[derive(Clone)]
+pub(super) struct Channel {
+    send: SendRequest<Bytes>,
+    /// Drives the connection; aborted when nobody needs it.
+    _driver: std::sync::Arc<JoinSet<()>>,
+}
+
+impl Channel {
+    /// Speaks HTTP/2 over `io`.
+    pub(super) async fn over(
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Channel, Status> {
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(WINDOW).initial_connection_window_size(4 * WINDOW);
+        let (send, connection) = builder.handshake::<_, Bytes>(io).await.map_err(broken)?;
+        let mut driver = JoinSet::new();
+        driver.spawn(async move {
+            // How it ends is told to every call that is under way.
+            let _ = connection.await;
+        });
+        Ok(Channel { send, _driver: driver.into() })
+    }
+
+    /// One call.
+    pub(super) async fn call<A: Message + Default>(
+        &self,
+        path: &str,
+        message: &impl Message,
+    ) -> Result<A, Status> {
+        let bytes = self.call_raw(path, frame(message)).await?;
+        A::decode(bytes)
+            .map_err(|error| Status::Broken(format!("{path} was answered with what is no message: {error}")))
+    }
+
+    async fn call_raw(&self, path: &str, body: Bytes) -> Result<Bytes, Status> {
+        let request = Request::builder()
+            .version(Version::HTTP_2)
+            .method("POST")
+            .uri(format!("http://localhost{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .map_err(broken)?;
+        let mut send = self.send.clone().ready().await.map_err(broken)?;
+        let (answer, mut stream) = send.send_request(request, false).map_err(broken)?;
+        stream.send_data(body, true).map_err(broken)?;
+        let answer = answer.await.map_err(broken)?;
+        if answer.status() != 200 {
+            return Err(Status::Broken(format!("HTTP status {}", answer.status())));
+        }
+        if let Some(status) = status(answer.headers()) {
+            // An answer of headers alone is an error.
+            return Err(status.err().unwrap_or_else(|| Status::Broken("an answer without a message".into())));
+        }
+        let mut body = answer.into_body();
+        let mut all = BytesMut::new();
+        while let Some(part) = body.data().await {
+            let part = part.map_err(broken)?;
+            body.flow_control().release_capacity(part.len()).map_err(broken)?;
+            if all.len() + part.len() > LARGEST {
+                return Err(Status::Broken(format!("an answer of more than {} MiB", LARGEST >> 20)));
+            }
+            all.extend_from_slice(&part);
+        }
+        let trailers = body.trailers().await.map_err(broken)?.unwrap_or_default();
+        status(&trailers).unwrap_or_else(|| Err(Status::Broken("an answer without a status".into())))?;
+        unframe(all.freeze())
+    }
+}
+
+fn broken(error: impl fmt::Display) -> Status {
+    Status::Broken(error.to_string())
+}
+
+/// A message with gRPC's five bytes before it.
+pub(super) fn frame(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(length + 5);
+    bytes.put_u8(0);
+    bytes.put_u32(length as u32);
+    message.encode(&mut bytes).expect("a BytesMut grows");
+    bytes.freeze()
+}
+
+/// The one message of a body.
+fn unframe(body: Bytes) -> Result<Bytes, Status> {
+    let wrong = |why: &str| Err(Status::Broken(why.into()));
+    let Some((head, _)) = body.split_first_chunk::<5>() else { return wrong("an answer without a message") };
+    if head[0] != 0 {
+        return wrong("a compressed answer, which nobody asked for");
+    }
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    match body.len() - 5 == length {
+        true => Ok(body.slice(5..)),
+        false => wrong("an answer that is cut off, or more than one"),
+    }
+}
+
+/// The status in headers or trailers, if there is one.
+fn status(headers: &HeaderMap) -> Option<Result<(), Status>> {
+    let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok());
+    Some(match code {
+        Some(0) => Ok(()),
+        Some(code) => {
+            let message = headers.get("grpc-message").map(|m| unescape(m.as_bytes())).unwrap_or_default();
+            Err(Status::Code(code, message))
+        }
+        None => Err(Status::Broken("a status that is no number".into())),
+    })
+}
+
+/// Undoes the percent-encoding of messages.
+fn unescape(text: &[u8]) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| *byte == b'%') {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::message::{Diagnostics, Empty};
+
+    #[test]
+    fn a_message_survives_its_frame_and_what_is_cut_off_does_not() {
+        let framed = frame(&Diagnostics::default());
+        assert_eq!(&framed[..], [0, 0, 0, 0, 0]);
+        assert_eq!(unframe(framed), Ok(Bytes::new()));
+        for wrong in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\0", b"\0\0\0\0\x02a", b"\0\0\0\0\x01ab"] {
+            assert!(unframe(Bytes::copy_from_slice(wrong)).is_err(), "{wrong:?}");
+        }
+        assert_eq!(frame(&Empty {}).len(), 5);
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_meant() {
+        assert_eq!(unescape(b"a%20b%C3%A9%"), "a bé%");
+        let mut headers = HeaderMap::new();
+        assert_eq!(status(&headers), None);
+        headers.insert("grpc-status", "12".parse().unwrap());
+        headers.insert("grpc-message", "no%0Asuch".parse().unwrap());
+        assert_eq!(status(&headers), Some(Err(Status::Code(12, "no\nsuch".into()))));
+    }
+}

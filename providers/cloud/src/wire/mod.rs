@@ -1,0 +1,17 @@
+//! The wire: a provider's process, the handshake with it, and its calls as typed messages.
+//!
+//! *Guarantees*: a process that is let go of is ended, and nothing of a value gets into an error. It deliberately knows
+//! no schema and no life cycle of resources.
+
+mod call;
+mod grpc;
+mod handshake;
+pub mod message;
+mod process;
+mod version;
+
+pub use call::{Calls, schema, schemas};
+pub use grpc::Status;
+pub use handshake::{COOKIE_NAME, COOKIE_VALUE, Network, Offer};
+pub use process::{Launch, Process};
+pub use version::Protocol;

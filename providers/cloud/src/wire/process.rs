@@ -1,0 +1,316 @@
+//! A provider's process: started in a folder of its own, listened to, ended.
+//!
+//! *Guarantees*: the process sees nothing of our environment but what is passed on; the folder of its socket can be
+//! entered by nobody else; with the handle the process ends, and with this process too where there is a program to
+//! see to that (`plugin-exec`). *Caveats*: what a provider prints to standard error is kept in part, for errors
+//! of its start alone; it is not logged, since it may hold values.
+
+use super::{
+    Calls, Network, Offer,
+    grpc::Channel,
+    handshake::{COOKIE_NAME, COOKIE_VALUE},
+};
+use reconciled_provider::Error;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::{
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader},
+    net::{TcpStream, UnixStream},
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
+
+/// How long a provider may take until its first line.
+const START: Duration = Duration::from_secs(60);
+/// How long it may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// As much of its standard error is kept.
+const KEPT: usize = 2 << 10;
+/// What the folders of sockets are called, before the number of the process that made them.
+const FOLDER: &str = "reconciled-plugin-";
+/// A first line is shorter.
+const LONGEST_LINE: u64 = 4 << 10;
+
+/// How a provider is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program.
+    pub path: PathBuf,
+    /// A program and its first arguments that end what they start when this process ends.
+    pub keeper: Vec<PathBuf>,
+    /// Variables it sees besides those of the handshake.
+    pub environment: Vec<(String, String)>,
+}
+
+/// A provider's process and the way to speak to it.
+pub struct Process {
+    /// Its calls.
+    pub calls: Calls,
+    ending: watch::Receiver<Option<ExitStatus>>,
+    pidfd: OwnedFd,
+    _listeners: JoinSet<()>,
+    /// Last: the socket is in it.
+    _folder: TempDir,
+}
+
+impl Process {
+    /// Starts a provider and shakes hands with it.
+    ///
+    /// Errors: `Unsupported` where it is no provider that can be hosted; `Unavailable` where it may be one another
+    /// time.
+    pub async fn start(launch: &Launch) -> Result<Process, Error> {
+        let name = launch.path.display().to_string();
+        sweep();
+        // Made with mode 0700.
+        let folder = tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir();
+        let folder = folder.map_err(|error| {
+            Error::unavailable(format!("make a folder for the socket of {name}")).caused_by(error)
+        })?;
+        let started = spawn(launch, &folder).await?;
+        let mut listeners = JoinSet::new();
+        let (tail, kept) = watch::channel(Vec::new());
+        listeners.spawn(keep_tail(started.stderr, tail));
+        let mut process = Starting { ending: started.ending, pidfd: started.pidfd, kept };
+        let line = tokio::time::timeout(START, first_line(started.stdout)).await;
+        let (line, rest) = match line {
+            Ok(Ok((line, rest))) if !line.is_empty() => (line, rest),
+            Ok(_) => return Err(process.died(&name).await),
+            Err(_) => {
+                process.kill();
+                let text = format!("start {name}: it said nothing for {} s", START.as_secs());
+                return Err(Error::unavailable(text));
+            }
+        };
+        listeners.spawn(drain(rest));
+        let offer = match Offer::parse(&line) {
+            Ok(offer) => offer,
+            Err(why) => {
+                process.kill();
+                let hint =
+                    "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later";
+                return Err(Error::unsupported(format!("start {name}: {why}")).hint(hint));
+            }
+        };
+        let channel = match connect(&offer.network).await {
+            Ok(channel) => channel,
+            Err(why) => {
+                process.kill();
+                return Err(Error::unavailable(format!("speak to {name}: {why}")));
+            }
+        };
+        let Starting { ending, pidfd, .. } = process;
+        Ok(Process {
+            calls: Calls::new(channel, offer.protocol),
+            ending,
+            pidfd,
+            _listeners: listeners,
+            _folder: folder,
+        })
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ending.borrow().is_some()
+    }
+
+    /// How it ended, once it has: to be told after a call that broke off.
+    pub async fn ending(&self) -> Option<String> {
+        let mut ending = self.ending.clone();
+        let ended = tokio::time::timeout(Duration::from_millis(500), ending.wait_for(Option::is_some)).await;
+        ended.ok()?.ok().and_then(|status| status.map(described))
+    }
+
+    /// Asks it to end, and ends it if it does not.
+    pub async fn stop(self) {
+        let mut ending = self.ending.clone();
+        let asked = async {
+            self.calls.shutdown().await;
+            let _ = ending.wait_for(Option::is_some).await;
+        };
+        let _ = tokio::time::timeout(GRACE, asked).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Of one that has ended there is nobody to hear it.
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+/// A process that has said nothing yet.
+struct Starting {
+    ending: watch::Receiver<Option<ExitStatus>>,
+    pidfd: OwnedFd,
+    kept: watch::Receiver<Vec<u8>>,
+}
+
+impl Starting {
+    fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    async fn died(&mut self, name: &str) -> Error {
+        self.kill();
+        let ended = tokio::time::timeout(GRACE, self.ending.wait_for(Option::is_some)).await;
+        let how = ended.ok().and_then(Result::ok).and_then(|status| status.map(described));
+        let said = String::from_utf8_lossy(&self.kept.borrow()).trim().to_string();
+        let mut text = format!("start {name}: it ended before its first line");
+        if let Some(how) = how {
+            text += &format!(", {how}");
+        }
+        if let Some(last) = said.lines().last() {
+            text += &format!("; it said: {last}");
+        }
+        Error::unavailable(text)
+            .hint("is it a provider for this machine? start it by hand to see what it says")
+    }
+}
+
+fn described(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, Some(signal)) => format!("by signal {signal}"),
+        (None, None) => "somehow".into(),
+    }
+}
+
+struct Started {
+    stdout: tokio::process::ChildStdout,
+    stderr: tokio::process::ChildStderr,
+    pidfd: OwnedFd,
+    ending: watch::Receiver<Option<ExitStatus>>,
+}
+
+/// Starts the process from a thread that lives as long as it does: a wish to be told of the parent's death is about the
+/// thread that forked, and threads of a runtime come and go.
+async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
+    let (program, first) = match launch.keeper.split_first() {
+        Some((keeper, first)) => (keeper.clone(), first.to_vec()),
+        None => (launch.path.clone(), Vec::new()),
+    };
+    let mut command = std::process::Command::new(program);
+    command.args(first);
+    if !launch.keeper.is_empty() {
+        command.arg(&launch.path);
+    }
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", folder.path())
+        .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+        .env("TMPDIR", folder.path())
+        .env("PLUGIN_UNIX_SOCKET_DIR", folder.path())
+        .env("PLUGIN_PROTOCOL_VERSIONS", "5,6")
+        .env("PLUGIN_MIN_PORT", "10000")
+        .env("PLUGIN_MAX_PORT", "25000")
+        .env(COOKIE_NAME, COOKIE_VALUE)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let (tell, told) = oneshot::channel();
+    let (ended, ending) = watch::channel(None);
+    let name = launch.path.display().to_string();
+    let thread = std::thread::Builder::new().name("plugin".into()).stack_size(128 << 10);
+    let spawned = thread.spawn(move || {
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let _ = tell.send(Err(error));
+                return;
+            }
+        };
+        // Before anybody waits for it: until then its number is its own, also if it has ended already.
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
+        let pipes = (child.stdout.take(), child.stderr.take(), pidfd);
+        if tell.send(Ok(pipes)).is_err() {
+            let _ = child.kill();
+        }
+        if let Ok(status) = child.wait() {
+            ended.send_replace(Some(status));
+        }
+    });
+    let failed = |error: std::io::Error| Error::unavailable(format!("start {name}")).caused_by(error);
+    spawned.map_err(failed)?;
+    let gone = || std::io::Error::other("its thread ended");
+    let (stdout, stderr, pidfd) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
+    let pidfd = pidfd.map_err(failed)?;
+    let (stdout, stderr) = (stdout.ok_or_else(|| failed(gone()))?, stderr.ok_or_else(|| failed(gone()))?);
+    Ok(Started {
+        stdout: tokio::process::ChildStdout::from_std(stdout).map_err(failed)?,
+        stderr: tokio::process::ChildStderr::from_std(stderr).map_err(failed)?,
+        pidfd,
+        ending,
+    })
+}
+
+/// Removes folders of processes that were killed before they could.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let maker =
+            name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|rest| rest.split('-').next());
+        let Some(pid) = maker.and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw) else { continue };
+        // Of another user's folder nothing can be removed, and nothing is.
+        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+async fn first_line<R: AsyncRead + Unpin>(from: R) -> std::io::Result<(String, BufReader<R>)> {
+    let mut reader = BufReader::new(from);
+    let mut line = String::new();
+    (&mut reader).take(LONGEST_LINE).read_line(&mut line).await?;
+    Ok((line, reader))
+}
+
+/// Reads on, so that the provider never waits for somebody to read.
+async fn drain(mut from: impl AsyncRead + Unpin) {
+    let mut buffer = vec![0; 1 << 10];
+    while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+}
+
+async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: watch::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; 1 << 10];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        tail.send_modify(|kept| {
+            kept.extend_from_slice(&buffer[..read]);
+            let over = kept.len().saturating_sub(KEPT);
+            kept.drain(..over);
+        });
+    }
+}
+
+async fn connect(network: &Network) -> Result<Channel, String> {
+    let connected = async {
+        match network {
+            Network::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
+                Channel::over(stream).await.map_err(|error| error.to_string())
+            }
+            Network::Tcp(address) => {
+                let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+                Channel::over(stream).await.map_err(|error| error.to_string())
+            }
+        }
+    };
+    let limit = Duration::from_secs(10);
+    tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err("it accepts no connection".into()))
+}
+
+/// Kept alive with the process.
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! The wire against a real process: the small provider of this package.
+
+#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
+
+use reconciled_cloud::{
+    catalog::Catalog,
+    wire::{Launch, Process, Protocol},
+};
+use reconciled_provider::ErrorKind;
+use std::time::{Duration, Instant};
+
+fn launch(environment: &[(&str, &str)]) -> Launch {
+    let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    Launch { path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(), keeper: Vec::new(), environment }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_starts_tells_its_schemas_and_ends() {
+    for (number, protocol) in [("5", Protocol::V5), ("6", Protocol::V6)] {
+        let process = Process::start(&launch(&[("TOY_PROTOCOL", number)])).await.unwrap();
+        assert_eq!(process.calls.protocol(), protocol);
+        let catalog = Catalog::read(process.calls.schemas().await.unwrap(), protocol).unwrap();
+        let types: Vec<&str> = catalog.types().map(|name| &**name).collect();
+        assert_eq!(types, ["toy_thing", "toy_trivial"]);
+        let thing = catalog.resource("toy_thing").unwrap();
+        assert!(thing.schema.block.attributes["secret"].sensitive && catalog.plans_deletions());
+        let error = catalog.resource("toy_thign").unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("did you mean `toy_thing`?"));
+        let began = Instant::now();
+        process.stop().await;
+        assert!(began.elapsed() < Duration::from_secs(2), "it ended by itself");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_hosted_says_why() {
+    let refuse = async |start: &str, kind: ErrorKind, part: &str| {
+        let error = Process::start(&launch(&[("TOY_START", start)])).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.message.contains(part), "{error}");
+    };
+    refuse("die", ErrorKind::Unavailable, "with exit code 3; it said: the toy is broken").await;
+    refuse("garbage", ErrorKind::Unsupported, "no handshake").await;
+    refuse("old", ErrorKind::Unsupported, "version 4").await;
+    refuse("deaf", ErrorKind::Unavailable, "No such file").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_ends_with_its_handle() {
+    let process = Process::start(&launch(&[])).await.unwrap();
+    let calls = process.calls.clone();
+    assert!(!process.has_ended());
+    drop(process);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while calls.schemas().await.is_ok() {
+        assert!(Instant::now() < deadline, "it still answers");
+    }
+}

@@ -1,0 +1,53 @@
+//! A Terraform provider for tests: things in a folder, one file each, and every way of going wrong.
+//!
+//! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
+//! `die`, `garbage`, `old`, `silent`. What goes wrong with a thing is said by its attribute `fault`.
+
+mod schema;
+mod server;
+mod thing;
+
+use reconciled_cloud::wire::{COOKIE_NAME, COOKIE_VALUE};
+use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
+
+/// Of no interest to a test what others see to.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program of its own, whose surroundings say how it is to misbehave"
+)]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    if variable(COOKIE_NAME).as_deref() != Some(COOKIE_VALUE) {
+        let _ = writeln!(std::io::stderr(), "This binary is a plugin.");
+        return ExitCode::FAILURE;
+    }
+    let protocol: u8 = variable("TOY_PROTOCOL").and_then(|number| number.parse().ok()).unwrap_or(6);
+    let folder = variable("PLUGIN_UNIX_SOCKET_DIR").map(PathBuf::from).unwrap_or_else(std::env::temp_dir);
+    let path = folder.join("toy.sock");
+    let say = |line: &str| {
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{line}");
+        let _ = out.flush();
+    };
+    match variable("TOY_START").as_deref() {
+        Some("die") => {
+            let _ = writeln!(std::io::stderr(), "the toy is broken");
+            return ExitCode::from(3);
+        }
+        Some("garbage") => say("hello, world"),
+        Some("old") => say(&format!("1|4|unix|{}|netrpc|", path.display())),
+        Some("deaf") => {
+            say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        _ => {}
+    }
+    let Ok(listener) = tokio::net::UnixListener::bind(&path) else { return ExitCode::FAILURE };
+    say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
+    server::serve(listener, protocol).await;
+    ExitCode::SUCCESS
+}

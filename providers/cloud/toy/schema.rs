@@ -1,0 +1,124 @@
+//! What things are made of.
+
+use prost::Message;
+use reconciled_cloud::wire::message::{Attribute, Block, NestedBlock, Schema, ServerCapabilities, v5};
+use std::collections::HashMap;
+
+/// Rights of an attribute, in letters: `r`equired, `o`ptional, `c`omputed, `s`ensitive.
+fn attribute(name: &str, of: &str, rights: &str) -> Attribute {
+    Attribute {
+        name: name.into(),
+        type_json: of.as_bytes().to_vec(),
+        required: rights.contains('r'),
+        optional: rights.contains('o'),
+        computed: rights.contains('c'),
+        sensitive: rights.contains('s'),
+        ..Attribute::default()
+    }
+}
+
+fn nested(name: &str, nesting: i32, attributes: Vec<Attribute>) -> NestedBlock {
+    let block = Some(Block { attributes, ..Block::default() });
+    NestedBlock { type_name: name.into(), nesting, block, ..NestedBlock::default() }
+}
+
+const TEXT: &str = r#""string""#;
+const NUMBER: &str = r#""number""#;
+
+/// The provider's own configuration.
+pub(crate) fn provider() -> Schema {
+    let attributes = vec![attribute("directory", TEXT, "r"), attribute("token", TEXT, "os")];
+    Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
+}
+
+/// `toy_thing`: everything that things can have. Its version can be set, for upgrades.
+pub(crate) fn thing(version: i64) -> Schema {
+    let attributes = vec![
+        attribute("id", TEXT, "c"),
+        attribute("name", TEXT, "r"),
+        attribute("content", TEXT, "o"),
+        attribute("size", NUMBER, "c"),
+        attribute("level", NUMBER, "oc"),
+        attribute("tags", r#"["map","string"]"#, "o"),
+        attribute("words", r#"["set","string"]"#, "o"),
+        attribute("secret", TEXT, "os"),
+        attribute("fault", TEXT, "o"),
+        attribute("delay_ms", NUMBER, "o"),
+    ];
+    let rule = vec![attribute("port", NUMBER, "r"), attribute("protocol", TEXT, "oc")];
+    let label = vec![attribute("key", TEXT, "r"), attribute("value", TEXT, "oc")];
+    let block_types = vec![nested("rule", 2, rule), nested("label", 3, label)];
+    Schema { version, block: Some(Block { attributes, block_types, ..Block::default() }) }
+}
+
+/// `toy_trivial`: nothing is done for it.
+pub(crate) fn trivial() -> Schema {
+    let attributes = vec![attribute("id", TEXT, "c"), attribute("input", TEXT, "o")];
+    Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
+}
+
+/// The answer of protocol 6.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Answer {
+    #[prost(message, optional, tag = "1")]
+    provider: Option<Schema>,
+    #[prost(map = "string, message", tag = "2")]
+    resources: HashMap<String, Schema>,
+    #[prost(message, optional, tag = "6")]
+    capabilities: Option<ServerCapabilities>,
+}
+
+/// The answer of protocol 5.
+#[derive(Clone, PartialEq, Message)]
+struct Answer5 {
+    #[prost(message, optional, tag = "1")]
+    provider: Option<v5::Schema>,
+    #[prost(map = "string, message", tag = "2")]
+    resources: HashMap<String, v5::Schema>,
+    #[prost(message, optional, tag = "6")]
+    capabilities: Option<ServerCapabilities>,
+}
+
+/// All schemas, as `protocol` writes them.
+pub(crate) fn all(protocol: u8, version: i64) -> Vec<u8> {
+    let capabilities = Some(ServerCapabilities { plan_destroy: true, get_provider_schema_optional: true });
+    let types = [("toy_thing", thing(version)), ("toy_trivial", trivial())];
+    match protocol {
+        5 => {
+            let resources = types.into_iter().map(|(name, schema)| (name.to_string(), old(schema))).collect();
+            Answer5 { provider: Some(old(provider())), resources, capabilities }.encode_to_vec()
+        }
+        _ => {
+            let resources = types.into_iter().map(|(name, schema)| (name.to_string(), schema)).collect();
+            Answer { provider: Some(provider()), resources, capabilities }.encode_to_vec()
+        }
+    }
+}
+
+fn old(schema: Schema) -> v5::Schema {
+    let block = schema.block.unwrap_or_default();
+    v5::Schema { version: schema.version, block: Some(old_block(block)) }
+}
+
+fn old_block(block: Block) -> v5::Block {
+    let attribute = |a: Attribute| v5::Attribute {
+        name: a.name,
+        type_json: a.type_json,
+        required: a.required,
+        optional: a.optional,
+        computed: a.computed,
+        sensitive: a.sensitive,
+        ..v5::Attribute::default()
+    };
+    let nested = |n: NestedBlock| v5::NestedBlock {
+        type_name: n.type_name,
+        block: n.block.map(old_block),
+        nesting: n.nesting,
+        ..v5::NestedBlock::default()
+    };
+    v5::Block {
+        attributes: block.attributes.into_iter().map(attribute).collect(),
+        block_types: block.block_types.into_iter().map(nested).collect(),
+        ..v5::Block::default()
+    }
+}

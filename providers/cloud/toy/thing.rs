@@ -1,0 +1,336 @@
+//! The calls: things are files, and what a thing's `fault` says goes wrong.
+
+use crate::{
+    schema,
+    server::{Answer, message},
+    variable,
+};
+use prost::{Message, bytes::Bytes};
+use reconciled_cloud::{
+    cty::{Number, Type, Value, decode, encode, write_json},
+    schema::Schema,
+    wire::message::{
+        Applied, Apply, AttributePath, Configure, Diagnostic, Diagnostics, DynamicValue, Empty, Import,
+        ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, Selector, Step, Upgrade, Upgraded, Validate,
+        ValidatedProvider,
+    },
+};
+use std::{
+    cell::{Cell, RefCell},
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// The provider.
+pub(crate) struct Toy {
+    protocol: u8,
+    thing: Schema,
+    trivial: Schema,
+    version: i64,
+    directory: RefCell<PathBuf>,
+    next: Cell<u64>,
+    stopped: watch::Sender<bool>,
+}
+
+impl Toy {
+    pub(crate) fn new(protocol: u8) -> Toy {
+        let version = variable("TOY_VERSION").and_then(|number| number.parse().ok()).unwrap_or(1);
+        Toy {
+            protocol,
+            thing: Schema::of(schema::thing(version)).unwrap_or_else(|why| unreachable!("{why}")),
+            trivial: Schema::of(schema::trivial()).unwrap_or_else(|why| unreachable!("{why}")),
+            version,
+            directory: RefCell::default(),
+            next: Cell::new(0),
+            stopped: watch::channel(false).0,
+        }
+    }
+
+    fn of(&self, name: &str) -> &Schema {
+        if name == "toy_thing" { &self.thing } else { &self.trivial }
+    }
+
+    pub(crate) async fn call(&self, method: &str, body: Bytes) -> Answer {
+        match method {
+            "GetSchema" | "GetProviderSchema" => Answer::Message(schema::all(self.protocol, self.version)),
+            "PrepareProviderConfig" | "ValidateProviderConfig" => message(&ValidatedProvider::default()),
+            "Configure" | "ConfigureProvider" => self.configure(body),
+            "ValidateResourceTypeConfig" | "ValidateResourceConfig" => self.validate(body),
+            "UpgradeResourceState" => self.upgrade(body),
+            "ReadResource" => self.read(body),
+            "PlanResourceChange" => self.plan(body).await,
+            "ApplyResourceChange" => self.apply(body).await,
+            "ImportResourceState" => self.import(body),
+            "Stop" | "StopProvider" => {
+                self.stopped.send_replace(true);
+                message(&Empty {})
+            }
+            "Shutdown" => Answer::End,
+            _ => Answer::Status(12, format!("unknown method {method}")),
+        }
+    }
+
+    fn configure(&self, body: Bytes) -> Answer {
+        let request = Configure::decode(body).unwrap_or_default();
+        let of = Schema::of(schema::provider()).unwrap_or_else(|why| unreachable!("{why}"));
+        let config = value(&request.config, &of.value_type);
+        *self.directory.borrow_mut() = config.get("directory").as_str().unwrap_or_default().into();
+        let diagnostics = match config.get("token").as_str() {
+            Some("wrong") => vec![error("AccessDenied: the token `wrong` is wrong")],
+            _ => Vec::new(),
+        };
+        message(&Diagnostics { diagnostics })
+    }
+
+    fn validate(&self, body: Bytes) -> Answer {
+        let request = Validate::decode(body).unwrap_or_default();
+        let config = value(&request.config, &self.of(&request.type_name).value_type);
+        let diagnostics = match config.get("name").as_str() {
+            Some("") => vec![Diagnostic { attribute: Some(path("name")), ..error("a name has letters") }],
+            _ => Vec::new(),
+        };
+        message(&Diagnostics { diagnostics })
+    }
+
+    fn upgrade(&self, body: Bytes) -> Answer {
+        let request = Upgrade::decode(body).unwrap_or_default();
+        let of = &self.of(&request.type_name).value_type;
+        let json = request.raw_state.map(|raw| raw.json).unwrap_or_default();
+        let state = parse(&serde_json::from_slice(&json).unwrap_or_default(), of);
+        message(&Upgraded { state: Some(dynamic(&state, of)), diagnostics: Vec::new() })
+    }
+
+    fn file(&self, state: &Value) -> PathBuf {
+        self.directory.borrow().join(format!("{}.json", state.get("id").as_str().unwrap_or_default()))
+    }
+
+    fn read(&self, body: Bytes) -> Answer {
+        let request = Read::decode(body).unwrap_or_default();
+        let of = &self.of(&request.type_name).value_type;
+        let current = value(&request.current, of);
+        let state = match &*request.type_name {
+            "toy_thing" => match fs::read(self.file(&current)) {
+                Ok(json) => {
+                    let Value::Map(mut fields) =
+                        parse(&serde_json::from_slice(&json).unwrap_or_default(), of)
+                    else {
+                        return message(&ReadAnswer {
+                            diagnostics: vec![error("odd file")],
+                            ..Default::default()
+                        });
+                    };
+                    // What a cloud does not know of.
+                    for name in ["fault", "delay_ms"] {
+                        fields.insert(name.into(), current.get(name).clone());
+                    }
+                    Value::Map(fields)
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
+                Err(why) => {
+                    let diagnostics = vec![error(&format!("connection refused: {why}"))];
+                    return message(&ReadAnswer { diagnostics, ..ReadAnswer::default() });
+                }
+            },
+            _ => current,
+        };
+        message(&ReadAnswer {
+            state: Some(dynamic(&state, of)),
+            private: request.private,
+            diagnostics: Vec::new(),
+        })
+    }
+
+    async fn plan(&self, body: Bytes) -> Answer {
+        let request = Plan::decode(body).unwrap_or_default();
+        let of = &self.of(&request.type_name).value_type;
+        let (prior, proposed) = (value(&request.prior, of), value(&request.proposed, of));
+        let config = value(&request.config, of);
+        let (Value::Map(mut state), is_new) = (proposed.clone(), prior.is_null()) else {
+            return message(&Planned {
+                state: Some(dynamic(&Value::Null, of)),
+                private: request.private,
+                ..Planned::default()
+            });
+        };
+        match config.get("fault").as_str() {
+            Some("plan-garbage") => return Answer::Garbage,
+            Some("plan-death") => return Answer::Death,
+            Some("plan-lie") => drop(state.insert("name".into(), Value::text("other"))),
+            Some("plan-error") => {
+                let text =
+                    format!("a plan with {} fails", config.get("secret").as_str().unwrap_or("nothing"));
+                return message(&Planned { diagnostics: vec![error(&text)], ..Planned::default() });
+            }
+            _ => {}
+        }
+        if is_new {
+            state.insert("id".into(), Value::Unknown);
+        }
+        if &*request.type_name == "toy_thing" {
+            if is_new || state.get("content") != Some(prior.get("content")) {
+                state.insert("size".into(), Value::Unknown);
+            }
+            if state.get("level").is_none_or(Value::is_null) {
+                state.insert("level".into(), Value::Unknown);
+            }
+            for (name, field, default) in [("rule", "protocol", "tcp"), ("label", "value", "none")] {
+                let Some(Value::Seq(all)) = state.get(name).cloned() else { continue };
+                let filled = |one: Value| match one {
+                    Value::Map(mut inner) => {
+                        if inner.get(field).is_none_or(Value::is_null) {
+                            inner.insert(field.into(), Value::text(default));
+                        }
+                        Value::Map(inner)
+                    }
+                    other => other,
+                };
+                let all: Vec<Value> = all.into_iter().map(filled).collect();
+                state.insert(name.into(), if name == "label" { Value::set(all) } else { Value::Seq(all) });
+            }
+        }
+        message(&Planned {
+            state: Some(dynamic(&Value::Map(state), of)),
+            requires_replace: vec![path("name")],
+            private: Bytes::from_static(b"planned"),
+            ..Planned::default()
+        })
+    }
+
+    async fn apply(&self, body: Bytes) -> Answer {
+        let request = Apply::decode(body).unwrap_or_default();
+        let of = &self.of(&request.type_name).value_type;
+        let (prior, planned) = (value(&request.prior, of), value(&request.planned, of));
+        let said = if planned.is_null() { &prior } else { &planned };
+        let fault = said.get("fault").as_str().unwrap_or_default().to_string();
+        let is_new = prior.is_null();
+        let failed = |text: &str, state: &Value| {
+            message(&Applied {
+                state: Some(dynamic(state, of)),
+                diagnostics: vec![error(text)],
+                ..Applied::default()
+            })
+        };
+        match &*fault {
+            "die" => return Answer::Death,
+            "garbage" => return Answer::Garbage,
+            "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
+            "throttle" => return failed("Throttling: Rate exceeded", &prior),
+            "hang" => {
+                // Until it is asked to come to an end.
+                let mut stopped = self.stopped.subscribe();
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+                return failed("it was asked to stop", &prior);
+            }
+            _ => {}
+        }
+        if let Value::Number(delay) = said.get("delay_ms") {
+            // Half before it takes effect, half after.
+            tokio::time::sleep(Duration::from_millis(delay.as_int().unwrap_or(0) as u64 / 2)).await;
+        }
+        if planned.is_null() {
+            let _ = fs::remove_file(self.file(&prior));
+            return message(&Applied { state: Some(dynamic(&Value::Null, of)), ..Applied::default() });
+        }
+        let Value::Map(mut fields) = planned.clone() else { return Answer::Garbage };
+        if is_new {
+            self.next.set(self.next.get() + 1);
+            let id = match &*request.type_name {
+                "toy_thing" => self.new_id(),
+                _ => format!("{}-{}", std::process::id(), self.next.get()),
+            };
+            fields.insert("id".into(), Value::String(id.into()));
+        }
+        if &*request.type_name == "toy_thing" {
+            let size = fields.get("content").and_then(Value::as_str).map_or(0, str::len) as i64;
+            fields.insert("size".into(), Value::Number(size.into()));
+            if fields.get("level") == Some(&Value::Unknown) {
+                fields.insert("level".into(), Value::Number(3.into()));
+            }
+            if fault == "inconsistent" {
+                fields.insert("content".into(), Value::text("something else"));
+            }
+            if fault == "half" && is_new {
+                fields.insert("content".into(), Value::Null);
+            }
+        }
+        let state = Value::Map(fields);
+        if &*request.type_name == "toy_thing" && fs::write(self.file(&state), write_json(&state, of)).is_err()
+        {
+            return failed("connection refused: the folder is gone", &prior);
+        }
+        match &*fault {
+            "die-after" => return Answer::Death,
+            "half" if is_new => return failed("only half of it was made", &state),
+            _ => {}
+        }
+        if let Value::Number(delay) = said.get("delay_ms") {
+            tokio::time::sleep(Duration::from_millis(delay.as_int().unwrap_or(0) as u64 / 2)).await;
+        }
+        message(&Applied {
+            state: Some(dynamic(&state, of)),
+            private: Bytes::from_static(b"made"),
+            ..Applied::default()
+        })
+    }
+
+    /// The first number that no thing has.
+    fn new_id(&self) -> String {
+        let directory = self.directory.borrow();
+        let free = (1..).find(|number| !directory.join(format!("thing-{number}.json")).exists());
+        format!("thing-{}", free.unwrap_or(0))
+    }
+
+    fn import(&self, body: Bytes) -> Answer {
+        let request = Import::decode(body).unwrap_or_default();
+        let of = &self.of(&request.type_name).value_type;
+        let state = Value::Map([("id".into(), Value::text(&request.id))].into());
+        let found = Imported {
+            type_name: request.type_name.clone(),
+            state: Some(dynamic(&state, of)),
+            ..Imported::default()
+        };
+        message(&ImportAnswer { resources: vec![found], diagnostics: Vec::new() })
+    }
+}
+
+fn error(summary: &str) -> Diagnostic {
+    Diagnostic { severity: 1, summary: summary.into(), ..Diagnostic::default() }
+}
+
+fn path(name: &str) -> AttributePath {
+    AttributePath { steps: vec![Step { selector: Some(Selector::AttributeName(name.into())) }] }
+}
+
+fn dynamic(value: &Value, of: &Type) -> DynamicValue {
+    DynamicValue { msgpack: encode(value, of).into(), json: Bytes::new() }
+}
+
+fn value(dynamic: &Option<DynamicValue>, of: &Type) -> Value {
+    let bytes = dynamic.as_ref().map(|dynamic| dynamic.msgpack.clone()).unwrap_or_default();
+    decode(&bytes, of).unwrap_or(Value::Null)
+}
+
+/// JSON as a value of a type.
+fn parse(json: &serde_json::Value, of: &Type) -> Value {
+    use serde_json::Value as Json;
+    match (json, of) {
+        (Json::Bool(set), _) => Value::Bool(*set),
+        (Json::Number(number), _) => Number::parse(&number.to_string()).map_or(Value::Null, Value::Number),
+        (Json::String(text), _) => Value::text(text),
+        (Json::Array(all), Type::Set(of)) => Value::set(all.iter().map(|one| parse(one, of)).collect()),
+        (Json::Array(all), Type::List(of)) => Value::Seq(all.iter().map(|one| parse(one, of)).collect()),
+        (Json::Object(all), Type::Map(of)) => {
+            Value::Map(all.iter().map(|(key, one)| (Arc::from(&**key), parse(one, of))).collect())
+        }
+        (Json::Object(all), Type::Object(types)) => {
+            let field = |(name, of): (&Arc<str>, &Type)| {
+                (name.clone(), all.get(&**name).map_or(Value::Null, |one| parse(one, of)))
+            };
+            Value::Map(types.iter().map(field).collect())
+        }
+        _ => Value::Null,
+    }
+}

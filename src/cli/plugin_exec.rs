@@ -1,0 +1,29 @@
+//! `plugin-exec`: becomes a provider's process that ends when the one that asked for it does. Nobody types it.
+
+use super::Exit;
+use crate::session::Failure;
+use clap::Args as ClapArgs;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
+
+/// Arguments of `plugin-exec`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct PluginExecArgs {
+    /// The process that asks for it
+    #[arg(value_name = "PID")]
+    pub parent: i32,
+    /// The provider's program
+    #[arg(value_name = "PROGRAM")]
+    pub program: PathBuf,
+}
+
+/// Runs the verb. Returns only when it failed.
+pub(super) fn run(args: &PluginExecArgs) -> Result<Exit, Failure> {
+    let failed = |why: String| Failure::plain(format!("run {}: {why}", args.program.display()));
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.to_string()))?;
+    // Who died before that was said sends no signal any more.
+    if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != args.parent) {
+        return Err(failed("who asked for it is gone".into()));
+    }
+    Err(failed(Command::new(&args.program).exec().to_string()))
+}

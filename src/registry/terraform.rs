@@ -1,0 +1,65 @@
+//! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program.
+
+use crate::config::{Config, ProviderEntry, SecretPlace};
+use reconciled_cloud::Given;
+use reconciled_provider::{Problem, Provider, yaml::NodeValue};
+use serde::Deserialize;
+use std::{path::PathBuf, sync::Arc};
+
+/// What the entry says besides `config` and `env`, which have forms of their own.
+#[derive(Deserialize)]
+struct Raw {
+    source: String,
+    path: PathBuf,
+}
+
+/// Folder below the state directory in which schemas are kept.
+const CACHE: &str = "plugins";
+
+/// Builds the provider of an entry.
+///
+/// Errors: every problem of the entry at its place.
+pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    let mut rest = entry.rest.clone();
+    let (own, env) = (super::take(&mut rest, "config"), super::take(&mut rest, "env"));
+    let (raw, mut problems) = super::decode::<Raw>(entry, &rest);
+    let mut environment = Vec::new();
+    if let Some(env) = env {
+        if !matches!(env.value, NodeValue::Map(_)) {
+            let problem = Problem::error("expected a mapping of variables").at(&entry.file, env.span);
+            problems.push(problem.hint("write env: {NAME: value, SECRET: {file: /path}}"));
+        }
+        for (name, value) in env.entries() {
+            let name = name.as_str().unwrap_or_default().to_string();
+            match value.as_str() {
+                Some(text) => environment.push((name, Given::Text(text.into()))),
+                None => {
+                    let (place, found) = value.decode::<SecretPlace>(&entry.file);
+                    problems.extend(found);
+                    environment.extend(place.map(|place| (name, Given::Secret(place.0))));
+                }
+            }
+        }
+    }
+    let Some(raw) = raw.filter(|_| problems.is_empty()) else { return Err(problems) };
+    let config = reconciled_cloud::Config {
+        source: raw.source.into(),
+        path: raw.path,
+        config: own,
+        environment,
+        file: entry.file.clone(),
+        span: entry.span,
+        cache: Some(config.state_dir.join(CACHE)),
+        keeper: keeper(),
+    };
+    reconciled_cloud::open(&entry.name, config).map_err(|error| super::at_entry(entry, &error))
+}
+
+/// This very program, with the verb that ends a provider with us. Tests have other programs around them, which know no
+/// such verb.
+fn keeper() -> Vec<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let is_ours = |path: &PathBuf| path.file_name().is_some_and(|name| name == "reconciled");
+    let command = |own| vec![own, "plugin-exec".into(), std::process::id().to_string().into()];
+    own.filter(is_ours).map(command).unwrap_or_default()
+}

@@ -1,0 +1,420 @@
+//! Providers of Terraform behind the real program: a small one made for tests, which can be told to misbehave, and the
+//! one for AWS before a server that plays AWS.
+
+use crate::{
+    env::Env,
+    running::{Daemon, wait_for},
+};
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+const SIGKILL: i32 = 9;
+const SECRET: &str = "canary-token-of-the-provider";
+
+/// The small provider: `cargo` builds it beside the program.
+fn toy() -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_reconciled")).with_file_name("terraform-provider-toy");
+    assert!(path.exists(), "{} is missing: cargo build --workspace --bins", path.display());
+    path
+}
+
+/// A desk whose entry `toy` keeps its things in `world/`; `keys` are further keys of the entry.
+fn desk(keys: &str) -> Env {
+    let env = Env::new();
+    fs::create_dir(env.path("world")).unwrap();
+    env.write("token", SECRET);
+    configure(&env, keys);
+    env
+}
+
+fn configure(env: &Env, keys: &str) {
+    let (toy, world, token) = (toy(), env.path("world"), env.path("token"));
+    env.config(&format!(
+        "  - {{name: toy, type: terraform, source: example/toy, path: {}, config: {{directory: {}, token: {{file: {}}}}}, {keys}guard: {{maxDeletes: 100, maxDeletePercent: 100, maxUpdates: 100, maxUpdatePercent: 100}}}}",
+        toy.display(),
+        world.display(),
+        token.display()
+    ));
+}
+
+fn thing(name: &str, annotations: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: toy/v1\nkind: Thing\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec: {{{spec}}}\n---\n"
+    )
+}
+
+/// The things there are, by their file.
+fn things(env: &Env) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(env.path("world"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn state(env: &Env, thing: &str) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(env.path("world").join(thing)).unwrap()).unwrap()
+}
+
+/// True for a child of a process that was started with the configuration of this desk.
+fn is_child_of_ours(pid: u32, env: &Env) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).map(str::trim).unwrap_or("0");
+    let cmdline = fs::read(format!("/proc/{parent}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&cmdline).contains(&*env.path("config.yaml").to_string_lossy())
+}
+
+#[test]
+fn a_resource_is_made_changed_by_hand_healed_replaced_and_pruned() {
+    let env = desk("");
+    env.write("work/keep.yaml", "apiVersion: terraform/v1\nkind: Resource\nmetadata: {name: keep}\nspec: {type: toy_trivial, attributes: {input: x}}\n");
+    env.push("a.yaml", &thing("a", "", "name: one, content: hello, rule: [{port: 80}], label: [{key: k}]"));
+    env.run(&["plan"]).exits(0).says(&[
+        "+ Thing/a",
+        "id: (none) → (known after apply)",
+        "rule[0].protocol: (none) → tcp",
+    ]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.in_sync();
+
+    let file = env.path("world/thing-1.json");
+    let by_hand = fs::read_to_string(&file).unwrap().replace("\"hello\"", "\"by hand\"");
+    fs::write(&file, by_hand).unwrap();
+    wait_for("the change by hand in the plan", || {
+        env.run(&["plan"]).all().contains("content: by hand → hello")
+    });
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "hello");
+
+    env.push("a.yaml", &thing("a", "", "name: two, content: hello"));
+    env.run(&["plan"]).exits(0).says(&["-/+ Thing/a", "name: one → two"]);
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["name"], "two");
+
+    fs::remove_file(&file).unwrap();
+    wait_for("the loss in the plan", || env.run(&["plan"]).all().contains("+ Thing/a"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+
+    env.push_without("a.yaml");
+    env.run(&["plan"]).exits(0).says(&["- Thing/a"]);
+    env.apply();
+    assert_eq!(things(&env), [""; 0]);
+    env.in_sync();
+}
+
+#[test]
+fn outputs_flow_from_one_resource_to_the_next() {
+    let env = desk("");
+    let second =
+        thing("b", "", "name: b, content: \"of ${Thing/a:status.id}\", level: \"${Thing/a:status.size}\"");
+    env.push("a.yaml", &format!("{}{second}", thing("a", "", "name: a, content: four")));
+    env.run(&["plan"]).exits(0).says(&["waiting: for an output of Thing/a"]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    let b = state(&env, "thing-2.json");
+    assert_eq!((b["content"].as_str(), b["level"].as_i64()), (Some("of thing-1"), Some(4)));
+    env.in_sync();
+}
+
+#[test]
+fn mistakes_in_a_manifest_have_their_place_and_a_hint() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "nam: x, level: high, size: 3, rule: [{prt: 1}]"));
+    env.run(&["plan"]).exits(1).says(&[
+        "unknown attribute `nam`",
+        "did you mean `name`?",
+        "`name` is required and missing",
+        "expected a number for `level`, found text",
+        "`size` is decided by the provider",
+        "did you mean `port`?",
+        "a.yaml:4:",
+    ]);
+    env.push("a.yaml", "apiVersion: toy/v1\nkind: Thnig\nmetadata: {name: a}\nspec: {}\n");
+    env.run(&["plan"]).exits(1).says(&["unknown kind Thnig", "did you mean `Thing`"]);
+    // Without a configuration nobody knows what kinds there are.
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.run(&["validate", "work"]).exits(0).says(&["kind Thing of toy/v1 is not checked here"]);
+    env.push("a.yaml", &thing("a", "", "name: ''"));
+    env.run(&["plan"]).says(&["a name has letters"]);
+}
+
+#[test]
+fn mistakes_in_an_entry_are_told_before_anything_is_done() {
+    let env = desk("");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let check = |from: &str, to: &str, words: &[&str]| {
+        env.write("config.yaml", &config.replace(from, to));
+        env.run(&["plan"]).exits(1).says(words).hides(&[SECRET]);
+    };
+    check(
+        "terraform-provider-toy",
+        "terraform-provider-none",
+        &["cannot be run", "correct `path`", "config.yaml:"],
+    );
+    check(
+        "directory: ",
+        "directry: ",
+        &["unknown attribute `directry`", "did you mean `directory`?", "config.yaml:"],
+    );
+    check("source: example/toy", "sorce: example/toy", &["did you mean `source`?"]);
+    for (start, words) in [
+        ("die", &["ended before its first line", "exit code 3", "the toy is broken"][..]),
+        ("garbage", &["no handshake of a Terraform provider"]),
+        ("old", &["version 4 of the plugin protocol"]),
+    ] {
+        configure(&env, &format!("env: {{TOY_START: {start}}}, "));
+        env.run(&["plan"]).exits(1).says(words);
+    }
+    configure(&env, "");
+    env.write("token", "wrong");
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.run(&["plan"]).says(&["permission-denied", "AccessDenied"]).hides(&["`wrong`"]);
+}
+
+#[test]
+fn both_protocols_are_spoken() {
+    for protocol in [5, 6] {
+        let env = desk(&format!("env: {{TOY_PROTOCOL: \"{protocol}\"}}, "));
+        env.push(
+            "a.yaml",
+            &thing("a", "", "name: a, tags: {k: v}, words: [b, a], label: [{key: x}, {key: w, value: v}]"),
+        );
+        env.apply();
+        assert_eq!(state(&env, "thing-1.json")["words"], serde_json::json!(["a", "b"]));
+        env.in_sync();
+    }
+}
+
+#[test]
+fn what_goes_wrong_in_a_change_is_told_and_harms_nothing() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, fault: refuse"));
+    env.run(&["apply", "--yes"]).says(&["no such thing can be"]);
+    assert_eq!(things(&env), [""; 0]);
+
+    env.push("a.yaml", &thing("a", "", "name: a, content: whole, fault: half"));
+    env.run(&["apply", "--yes", "--timeout", "2s"]).says(&["only half of it was made"]);
+    assert_eq!(things(&env), ["thing-1.json"], "what was made in part is known, and not made twice");
+    env.run(&["plan"]).says(&["-/+ Thing/a"]);
+    env.push("a.yaml", &thing("a", "", "name: a, content: whole"));
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "whole");
+    env.in_sync();
+
+    env.push("a.yaml", &thing("a", "", "name: a, content: new, fault: inconsistent"));
+    env.run(&["apply", "--yes", "--timeout", "2s"])
+        .says(&["content did not come about as the provider planned it"]);
+    for (fault, words) in [
+        ("plan-lie", "plans name otherwise than declared"),
+        ("plan-garbage", "what is no message"),
+        ("plan-death", "died, with exit code 9"),
+    ] {
+        env.push("a.yaml", &thing("a", "", &format!("name: a, fault: {fault}")));
+        env.run(&["plan"]).says(&[words]);
+    }
+    assert_eq!(things(&env), ["thing-1.json"]);
+}
+
+#[test]
+fn a_secret_is_neither_shown_nor_kept_in_clear() {
+    let env = desk("");
+    let value = "canary-in-an-attribute";
+    env.push("a.yaml", &thing("a", "", &format!("name: a, secret: {value}, fault: plan-error")));
+    env.run(&["plan"]).says(&["a plan with (secret) fails"]).hides(&[value]);
+    env.push("a.yaml", &thing("a", "", &format!("name: a, secret: {value}")));
+    env.run(&["plan"]).exits(0).says(&["secret: (none) → (sensitive)"]).hides(&[value]);
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["secret"], value);
+    env.in_sync();
+    for entry in fs::read_dir(env.path("state")).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        let bytes = fs::read(entry.path()).unwrap();
+        for canary in [value, SECRET] {
+            let holds = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
+            assert!(!holds, "{} holds a secret", entry.path().display());
+        }
+    }
+}
+
+#[test]
+fn a_process_killed_in_mid_creation_makes_no_second_one_and_leaves_no_orphan() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, delay_ms: 4000"));
+    let config = env.path("config.yaml");
+    let mut apply = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
+    let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Half of the delay is before it takes effect, half after.
+    wait_for("the thing", || things(&env) == ["thing-1.json"]);
+    let provider = children_of(child.id());
+    assert_eq!(provider.len(), 1);
+    child.kill().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(SIGKILL));
+    wait_for("the end of the provider", || provider.iter().all(|pid| is_gone(*pid)));
+
+    env.run(&["apply", "--yes"])
+        .exits(3)
+        .says(&["an earlier create may have succeeded", "reconciled/import"]);
+    assert_eq!(things(&env), ["thing-1.json"], "nothing was made twice");
+    // A person looks, and says which it is.
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1", "name: a"));
+    env.apply();
+    env.in_sync();
+    assert_eq!(things(&env), ["thing-1.json"]);
+}
+
+#[test]
+fn a_creation_that_never_was_is_forgotten_and_made() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, fault: die"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["an earlier create may have succeeded"]);
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["reconciled forget Thing/a"]);
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.in_sync();
+}
+
+#[test]
+fn what_exists_is_taken_over_by_its_id() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    env.apply();
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1", "name: a, content: x"));
+    env.run(&["plan"]).exits(0).says(&["= Thing/a"]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-9", "name: b"));
+    env.push("b.yaml", &thing("b", "reconciled/import: thing-9", "name: b"));
+    env.run(&["plan"]).says(&["Thing/b"]);
+}
+
+#[test]
+fn a_daemon_heals_and_ends_its_provider_with_itself() {
+    let env = desk("resync: 1s, ");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    let daemon = Daemon::start(&env);
+    wait_for("the thing", || things(&env) == ["thing-1.json"]);
+    let file = env.path("world/thing-1.json");
+    let by_hand = fs::read_to_string(&file).unwrap().replace("\"x\"", "\"by hand\"");
+    fs::write(&file, by_hand).unwrap();
+    wait_for("the healed thing", || state(&env, "thing-1.json")["content"] == "x");
+    // A provider that dies is started again.
+    let before = children_of_named(&env);
+    assert_eq!(before.len(), 1, "{before:?}");
+    assert!(Command::new("kill").args(["-KILL", &before[0].to_string()]).status().unwrap().success());
+    let by_hand = fs::read_to_string(&file).unwrap().replace("\"x\"", "\"again\"");
+    fs::write(&file, by_hand).unwrap();
+    wait_for("the thing healed once more", || state(&env, "thing-1.json")["content"] == "x");
+    let after = children_of_named(&env);
+    daemon.stop();
+    wait_for("the end of the provider", || after.iter().all(|pid| is_gone(*pid)));
+}
+
+fn children_of_named(env: &Env) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_child_of_ours(*pid, env) && !is_gone(*pid)).collect()
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let is_child = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|p| p.trim() == parent.to_string()))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
+}
+
+/// True for what has ended, waited for or not.
+fn is_gone(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
+/// moto, a server that plays AWS.
+struct Moto {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Moto {
+    fn start() -> Moto {
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let child = Command::new("moto_server")
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start moto_server ({error}): tests/run installs it"));
+        wait_for("moto", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Moto { child, port }
+    }
+}
+
+/// The provider for AWS, which `tests/run` unpacks.
+#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
+fn aws() -> PathBuf {
+    let path = std::env::var("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|_| {
+        panic!(
+            "RECONCILED_TEST_AWS_PROVIDER is not set: tests/run installs the provider and says where it is"
+        )
+    });
+    path.into()
+}
+
+#[test]
+fn the_provider_for_aws_makes_queues_parameters_and_buckets() {
+    let moto = Moto::start();
+    let url = format!("http://127.0.0.1:{}", moto.port);
+    let env = Env::new();
+    env.write("key", "canary-of-aws");
+    let endpoints: Vec<String> =
+        ["sqs", "ssm", "s3", "iam", "sts"].iter().map(|service| format!("{service}: '{url}'")).collect();
+    env.config(&format!(
+        "  - name: aws\n    type: terraform\n    source: hashicorp/aws\n    path: {}\n    guard: {{maxDeletes: 10, maxDeletePercent: 100}}\n    config:\n      region: us-east-1\n      access_key: AKIAEXAMPLE\n      secret_key: {{file: {}}}\n      skip_credentials_validation: true\n      skip_requesting_account_id: true\n      skip_metadata_api_check: true\n      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n      endpoints: [{{{}}}]\n",
+        aws().display(),
+        env.path("key").display(),
+        endpoints.join(", ")
+    ));
+    let queue = |timeout: u32| {
+        format!(
+            "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: jobs}}\nspec: {{name: jobs, visibility_timeout_seconds: {timeout}}}\n---\n"
+        )
+    };
+    let rest = "apiVersion: aws/v1\nkind: SsmParameter\nmetadata: {name: arn}\nspec: {name: /jobs/arn, type: String, value: \"${SqsQueue.aws/jobs:status.arn}\"}\n---\napiVersion: aws/v1\nkind: S3Bucket\nmetadata: {name: data}\nspec: {bucket: data-bucket, tags: {team: web}}\n";
+    env.push("a.yaml", &format!("{}{rest}", queue(60)));
+    env.run(&["plan"]).exits(0).says(&[
+        "+ SqsQueue/jobs",
+        "arn: (none) → (known after apply)",
+        "waiting: for an output of SqsQueue/jobs",
+    ]);
+    env.apply();
+    env.in_sync();
+    env.push("a.yaml", &format!("{}{rest}", queue(90)));
+    env.run(&["plan"]).exits(0).says(&["~ SqsQueue/jobs", "visibility_timeout_seconds: 60 → 90"]);
+    env.apply();
+    env.in_sync();
+    // A bucket may hold data: without its declaration it stays.
+    env.push("a.yaml", &queue(90));
+    env.run(&["plan"])
+        .exits(0)
+        .says(&["- SsmParameter/arn", "S3Bucket/data"])
+        .hides(&["- S3Bucket/data", "canary-of-aws"]);
+    env.apply();
+    env.in_sync();
+}
