@@ -31,10 +31,9 @@ pub fn unknown(template: &str) -> Json {
 
 /// A number, exactly.
 pub fn number(number: &Number) -> Json {
-    match serde_json::from_str::<Json>(number.as_str()) {
-        Ok(json) if json.to_string() == number.as_str() => json,
-        _ => json!({ NUMBER: number.as_str() }),
-    }
+    let json: Json = serde_json::from_str(number.as_str()).unwrap_or_default();
+    let kept = json.to_string();
+    if kept == number.as_str() { json } else { json!({ NUMBER: number.as_str() }) }
 }
 
 /// The declaration without marks: what a person wrote.

@@ -1,7 +1,5 @@
 //! The wire against a real process: the small provider of this package.
 
-#![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
-
 use reconciled_cloud::{
     catalog::Catalog,
     wire::{Launch, Process, Protocol},
