@@ -38,7 +38,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).unwrap();
         let page = fs::read_to_string(folder.path().join("reconciled.1")).unwrap();
-        for verb in Args::command().get_subcommands().map(clap::Command::get_name) {
+        let command = Args::command();
+        let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        for verb in shown.map(clap::Command::get_name) {
             let file = format!("reconciled-{verb}.1");
             assert!(folder.path().join(&file).exists(), "{file}");
             assert!(page.contains(verb), "{verb}");

@@ -130,7 +130,9 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
         let unit = &loading.units[number];
         let Standing::Offered { entries, is_sole } = &unit.standing else { continue };
         let names_one = !unit.document.providers.is_empty();
-        if was_taken || unit.resolved.failed || (!asked && (*is_sole || names_one)) {
+        // What only one could take was looked at by it, and need not be a resource.
+        let is_sole = *is_sole || entries.len() == 1;
+        if was_taken || unit.resolved.failed || (!asked && (is_sole || names_one)) {
             continue;
         }
         if asked && has_unread {

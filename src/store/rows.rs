@@ -117,8 +117,11 @@ pub(super) async fn touch(conn: &mut SqliteConnection, scope: &Scope) -> Result<
 
 /// Puts or replaces rows by scope and id.
 pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], now: Duration) -> Result<()> {
+    // In the order of the table, so that each page is filled once and not written again and again.
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
     let mut scopes = Last::default();
-    let mut rest = rows;
+    let mut rest = &rows[..];
     for (size, sql) in SIZES.iter().zip(UPSERTS.iter()) {
         while rest.len() >= *size {
             let (chunk, after) = rest.split_at(*size);
@@ -161,6 +164,9 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last, now: Du
         .bind((row.state == RowState::Settled).then(|| ms(now))))
 }
 
+/// Rows that one statement settles: what it would undo should it fail stays in memory, where more goes to a file.
+const SETTLED: usize = 128;
+
 /// Marks rows as seen to be as written; true when that changed any.
 pub(super) async fn settle(
     conn: &mut SqliteConnection,
@@ -168,17 +174,18 @@ pub(super) async fn settle(
     ids: &[ResourceId],
     now: Duration,
 ) -> Result<bool> {
-    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
-    let done = sqlx::query(
-        "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?3, healthy_at = ?3
-         WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
-    )
-    .bind(scope.to_string())
-    .bind(json(&ids))
-    .bind(ms(now))
-    .execute(conn)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    let mut ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
+    ids.sort_unstable();
+    let (scope, mut settled) = (scope.to_string(), 0);
+    for ids in ids.chunks(SETTLED) {
+        let done = sqlx::query(
+            "UPDATE inventory SET state = 'settled', recheck_at = NULL, synced_at = ?3, healthy_at = ?3
+             WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'settled'",
+        );
+        let done = done.bind(&scope).bind(json(&ids)).bind(ms(now)).execute(&mut *conn).await?;
+        settled += done.rows_affected();
+    }
+    Ok(settled > 0)
 }
 
 /// Remembers from which documents a scope was planned.
