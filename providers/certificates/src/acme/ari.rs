@@ -68,10 +68,6 @@ pub async fn suggest(
             Suggested { ask_again: now(cx) + USUAL, ..before }
         }
     };
-    // A window that lies before the certificate began would renew it for ever.
-    if suggested.window.1 <= facts.not_before {
-        return Ok(());
-    }
     keep.put_issued(name, &Issued { suggested: Some(suggested), ..issued })
 }
 
