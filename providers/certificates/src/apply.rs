@@ -279,7 +279,10 @@ impl Desk<'_> {
         (self.config.passed)("certificate.kept");
         self.keep.end_attempt(name)?;
         self.keep.end_busy(name)?;
-        self.keep.end_renewal(name)?;
+        // One that was asked for since then is for this certificate, and stands.
+        if self.keep.renewal(name)?.is_some_and(|asked| asked != facts.fingerprint) {
+            self.keep.end_renewal(name)?;
+        }
         Ok(Step::Issued(signed))
     }
 
@@ -416,4 +419,16 @@ fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Fact
         return Err(wrong("is over already").hint("is the clock of this machine right?"));
     }
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_looked_at_less_often_and_never_forgotten() {
+        let wait = |since: u64| patience(SIGNER, 1_000, 1_000 + since).as_secs();
+        assert_eq!([0, 8, 40, 400, 1_000_000].map(wait), [2, 2, 10, 100, 300]);
+        assert_eq!(patience(SIGNER, 1_000, 0), SIGNER, "a clock that went back");
+    }
 }

@@ -89,6 +89,9 @@ pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     if let Some(attempt) = keep.attempt(name)? {
         tell("being issued", attempt.order.unwrap_or_else(|| "no order yet".into()));
     }
+    if let Some(busy) = keep.busy(name)? {
+        tell("left alone", format!("asked again at {}: {}", moment(busy.until), busy.message));
+    }
     let refusals = keep.refusals(name)?;
     if refusals.count > 0 {
         let (count, until) = (refusals.count, moment(refusals.until));

@@ -68,7 +68,13 @@ pub async fn suggest(
             Suggested { ask_again: now(cx) + USUAL, ..before }
         }
     };
-    keep.put_issued(name, &Issued { suggested: Some(suggested), ..issued })
+    // Another one may have been issued meanwhile, which must not be lost.
+    match keep.issued(name)? {
+        Some(today) if today.chain == issued.chain => {
+            keep.put_issued(name, &Issued { suggested: Some(suggested), ..today })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A moment within the window, at random: not everybody at once.

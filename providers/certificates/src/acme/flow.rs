@@ -30,10 +30,10 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 /// then, so this is long; well within the limit of a pass.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long one order may go through its states in a pass.
-const TURNS: Duration = Duration::from_secs(150);
+const TURNS: Duration = Duration::from_secs(120);
 /// First wait between two questions, and the longest.
 const FIRST: Duration = Duration::from_millis(50);
-const LAST: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_secs(5);
 /// When to look again where a record is being written: it wakes us when it is there.
 const RECORD: Duration = Duration::from_secs(60);
 /// When to look again at first where the authority takes its time.

@@ -87,6 +87,22 @@ async fn nothing_is_put_where_others_may_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_adopted_is_kept_by_one_pass_more() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    fs::remove_dir_all(desk.dir.path().join("state")).unwrap();
+    desk.restart();
+    assert!(desk.is_in_sync().await, "so it can be adopted");
+    let seen = desk.observe_tracked().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("adopted, and not kept yet"));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(desk.keep().issued("web").unwrap().is_some() && authority.counts() == (1, 1));
+    assert!(Some(desk.observe_tracked().await.unwrap().hash) == desk.observe().await.map(|seen| seen.hash));
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_does_not_answer_may_be_waiting_for_its_certificate() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);

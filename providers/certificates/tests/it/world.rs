@@ -115,6 +115,15 @@ impl Desk {
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
     }
 
+    /// What is there of what is tracked, as it was declared.
+    pub(crate) async fn observe_tracked(&self) -> Option<Observed> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let tracked = [Tracked::new("web".into(), desired[0].spec.hash().unwrap())];
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
+        self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
     /// How it fares.
     pub(crate) async fn health(&self) -> Health {
         let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
