@@ -42,6 +42,9 @@ impl Provider for Failpoints {
         hit("apply.after");
         result
     }
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id).await
+    }
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
         self.inner.renew(cx, scope, id).await
     }

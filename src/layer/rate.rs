@@ -89,6 +89,9 @@ impl Provider for RateLimit {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, journal)).await
     }
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id).await
+    }
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
         self.around("renew", Some(scope), self.inner.renew(cx, scope, id)).await
     }

@@ -61,6 +61,9 @@ impl Provider for Trace {
         let counting = Counting { journal, tally: &self.tally };
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, &counting)).await
     }
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id).await
+    }
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
         self.around("renew", Some(scope), self.inner.renew(cx, scope, id)).await
     }

@@ -29,7 +29,7 @@ pub struct Renewed {
 
 /// Has what is tracked at an address made anew by the next pass.
 ///
-/// Errors: nothing is tracked there, or it is nothing that can be made anew.
+/// Errors: nothing is tracked there, or it is nothing that can be made anew; then nothing is.
 pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> Result<Renewed, Failure> {
     let rows = db.reader().rows(Some(&pattern(&ask.address)?)).await?;
     if rows.is_empty() {
@@ -38,14 +38,23 @@ pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> R
             "to see what is tracked: reconciled status '*/*'",
         ));
     }
-    let mut renewed = Renewed { addresses: Vec::new(), scopes: Vec::new() };
+    // All are asked before the first one is changed.
+    let cx = &session.surveyor.cx;
+    let mut all = Vec::new();
     for row in rows {
         let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
         let Some(provider) = session.writers.get(&scope.provider) else {
             return Err(Failure::plain(format!("no provider is called `{}`", scope.provider)));
         };
         let id = ResourceId::from(row.id.as_str());
-        let cx = &session.surveyor.cx;
+        let failed = |error: reconciled_provider::Error| {
+            Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
+        };
+        provider.can_renew(cx, &scope, &id).await.map_err(failed)?;
+        all.push((row, scope, id, provider));
+    }
+    let mut renewed = Renewed { addresses: Vec::new(), scopes: Vec::new() };
+    for (row, scope, id, provider) in all {
         provider.renew(cx, &scope, &id).await.map_err(|error| {
             Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
         })?;

@@ -13,7 +13,7 @@ const SIGKILL: i32 = 9;
 
 /// A desk with the entries `pdns` and `cert`.
 fn desk(pdns: &Pdns, pebble: &Pebble, keys: &str) -> Env {
-    let env = Env::new();
+    let env = Env::trusted();
     fs::create_dir(env.path("ssl")).unwrap();
     env.write("key", &pdns.key);
     let dir = env.dir.path().display();

@@ -62,7 +62,14 @@ pub(crate) struct Env {
 impl Env {
     /// A desk with an empty repository and no configuration.
     pub(crate) fn new() -> Env {
-        let env = Env { dir: tempfile::tempdir().unwrap() };
+        Env::at(tempfile::tempdir().unwrap())
+    }
+    /// The same where nobody else may write, not even into a directory above it.
+    pub(crate) fn trusted() -> Env {
+        Env::at(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+    fn at(dir: tempfile::TempDir) -> Env {
+        let env = Env { dir };
         env.git_in(".", &["init", "-q", "--bare", "-b", "main", "repo.git"]);
         env.git_in(".", &["init", "-q", "-b", "main", "work"]);
         env.git(&["remote", "add", "origin", "../repo.git"]);

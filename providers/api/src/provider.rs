@@ -265,14 +265,26 @@ pub trait Provider: Observer {
     /// they were `started`.
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error>;
 
+    /// Says whether [`Provider::renew`] makes sense for `id`. Changes nothing, so that a person who asks for several is told
+    /// before the first one is made anew.
+    ///
+    /// Errors: `Unsupported`, as of `renew`.
+    async fn can_renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        Err(cannot_renew(scope, id))
+    }
+
     /// A person wants `id` made anew although it is as declared. Durable when this returns, and done by the next pass,
     /// which then observes a difference.
     ///
     /// Errors: `Unsupported` where that makes no sense, as for everything that is the same afterwards.
     async fn renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        Err(Error::unsupported(format!("{id} of {scope} cannot be renewed"))
-            .hint("certificates can; what is not as declared is put right by: reconciled sync"))
+        Err(cannot_renew(scope, id))
     }
+}
+
+fn cannot_renew(scope: &Scope, id: &ResourceId) -> Error {
+    Error::unsupported(format!("{id} of {scope} cannot be renewed"))
+        .hint("certificates can; what is not as declared is put right by: reconciled sync")
 }
 
 /// The hints of a remote that tells nothing by itself: a stream that has ended.

@@ -6,9 +6,9 @@
 
 use crate::{
     Config,
-    compare::Difference,
+    compare::{self, Difference, moment},
     deliver,
-    kept::{Attempt, Issued, Keep, Private},
+    kept::{Attempt, Issued, Keep, Private, Refusals},
     key,
     observe::{self, Standing},
     sign,
@@ -18,8 +18,19 @@ use crate::{
 use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Secret, Tracked};
 use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
-/// How long to wait for a certificate of ours that signs.
+/// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
+/// Longest wait for what is on its way.
+const LONGEST: u64 = 300;
+/// Waits after refusals in a row; the last one counts for all further ones.
+const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 115_200];
+/// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// When to look again at what is waited for since `since`: after `first`, and later the longer it takes.
+pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
+    first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
+}
 
 /// How far a certificate is.
 pub(crate) enum Step {
@@ -27,6 +38,15 @@ pub(crate) enum Step {
     Issued(sign::Signed),
     /// It is on its way.
     Waiting(Duration, Vec<Claim>),
+}
+
+/// How the records fare that prove names.
+#[derive(Default)]
+pub(crate) struct Records {
+    /// Keys of claims that are carried out.
+    pub(crate) carried: BTreeSet<String>,
+    /// There are claims, carried out or not: they stand until an outcome says that they are not needed.
+    pub(crate) are_claimed: bool,
 }
 
 /// What a pass works with.
@@ -50,14 +70,13 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
             | Op::Update { desired, .. }
             | Op::Replace { desired, .. }
             | Op::Continue { desired, .. } => {
-                let carried = match &action.op {
-                    Op::Continue { claims, .. } => {
-                        let synced = claims.iter().filter(|claim| claim.synced);
-                        synced.map(|claim| claim.key.to_string()).collect()
-                    }
-                    _ => BTreeSet::new(),
-                };
-                desk.advance(desired, &carried).await
+                let mut records = Records::default();
+                if let Op::Continue { claims, .. } = &action.op {
+                    let synced = claims.iter().filter(|claim| claim.synced);
+                    records.carried = synced.map(|claim| claim.key.to_string()).collect();
+                    records.are_claimed = !claims.is_empty();
+                }
+                desk.advance(desired, &records).await
             }
         };
         journal.finished(vec![(action.id, outcome)]).await?;
@@ -69,7 +88,7 @@ impl Desk<'_> {
     fn delete(&self, name: &str) -> Outcome {
         let removed = || -> Result<(), Error> {
             if let Some(issued) = self.keep.issued(name)? {
-                deliver::withdraw(name, &issued.wish.output)?;
+                deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
             }
             self.keep.forget(name)
         };
@@ -79,14 +98,14 @@ impl Desk<'_> {
         }
     }
 
-    async fn advance(&self, desired: &Resource, carried: &BTreeSet<String>) -> Outcome {
+    async fn advance(&self, desired: &Resource, records: &Records) -> Outcome {
         let Some(wish) = desired.spec.bytes().and_then(Wish::decode) else {
             return Outcome::Failed(Error::unexpected(format!(
                 "what is declared of {} cannot be read",
                 desired.id
             )));
         };
-        match self.step(&desired.id.0, &wish, carried).await {
+        match self.step(&desired.id.0, &wish, records).await {
             Ok(None) => self.done(desired, &wish),
             Ok(Some((recheck_after, claims))) => {
                 Outcome::Pending { tracked: self.tracked(desired, &wish), recheck_after, claims }
@@ -113,9 +132,9 @@ impl Desk<'_> {
         &self,
         name: &str,
         wish: &Wish,
-        carried: &BTreeSet<String>,
+        records: &Records,
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
-        if let Some(other) = deliver::other_owner(name, &wish.output) {
+        if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
             return Err(deliver::taken(&wish.output, &other));
         }
         let standing = Standing::look(self.cx, self.keep, name, wish)?;
@@ -128,10 +147,14 @@ impl Desk<'_> {
         }
         if !is_good {
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
-            match self.issue(name, wish, carried, &why).await? {
+            match self.issue(name, wish, records, &why).await? {
                 Step::Waiting(recheck, claims) => return Ok(Some((recheck, claims))),
                 Step::Issued(_) => {}
             }
+        }
+        if records.are_claimed {
+            // The records go first: what follows may fail for long, and an error keeps them.
+            return Ok(Some((Duration::ZERO, Vec::new())));
         }
         self.put_in_place(name, wish).await?;
         Ok(None)
@@ -139,33 +162,84 @@ impl Desk<'_> {
 
     /// What somebody else put where ours goes is kept: it may be the only copy of a key.
     fn keep_theirs(&self, name: &str, wish: &Wish) -> Result<(), Error> {
-        let files = deliver::found(&wish.output.directory);
-        let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, bytes.to_vec())).collect();
-        self.keep.put_replaced(name, self.cx.clock.now().as_secs(), &files)
+        let files = deliver::found(&wish.output)?;
+        files.iter().try_for_each(|(file, bytes)| self.keep.put_replaced(name, file, bytes))
+    }
+
+    /// Why nobody is asked now: a refusal, or a wish to be left alone.
+    fn left_alone(&self, name: &str, wish: &Wish, records: &Records) -> Result<Option<Step>, Error> {
+        let now = self.cx.clock.now().as_secs();
+        let identity = wish.issuer.identity();
+        if let Some(busy) = self.keep.busy(name)?.filter(|busy| busy.until > now && busy.server == identity) {
+            let until = moment(busy.until);
+            let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
+            let hint = format!("to try at once all the same: reconciled renew Certificate/{name}");
+            let left = Duration::from_secs(busy.until - now);
+            return Err(Error::rate_limited(message).retry_after(left).hint(hint));
+        }
+        let refusals = self.keep.refusals(name)?;
+        if refusals.material != wish.material() || refusals.until <= now {
+            return Ok(None);
+        }
+        if records.are_claimed {
+            return Ok(Some(Step::Waiting(Duration::ZERO, Vec::new())));
+        }
+        let times = match refusals.count {
+            1 => "once".into(),
+            count => format!("{count} times in a row"),
+        };
+        let error = Error::unavailable(format!("{identity}: refused {times}: {}", refusals.message));
+        let hint = format!("to try at once after mending it: reconciled renew Certificate/{name}");
+        Err(error.retry_after(Duration::from_secs(refusals.until - now)).hint(hint))
+    }
+
+    /// Remembers that an issuer gave nothing, or nothing that is as declared. An order counts once.
+    pub(crate) fn refused(
+        &self,
+        name: &str,
+        wish: &Wish,
+        order: Option<String>,
+        message: String,
+    ) -> Result<(), Error> {
+        let before = self.keep.refusals(name)?;
+        let material = wish.material();
+        let is_same = before.material == material;
+        if is_same && order.is_some() && before.order == order {
+            return Ok(());
+        }
+        let count = if is_same { before.count + 1 } else { 1 };
+        let until = self.cx.clock.now().as_secs() + WAITS[(count as usize).min(WAITS.len()) - 1];
+        self.keep.put_refusals(name, &Refusals { material, count, until, message, order })
     }
 
     async fn issue(
         &self,
         name: &str,
         wish: &Wish,
-        carried: &BTreeSet<String>,
+        records: &Records,
         why: &[Difference],
     ) -> Result<Step, Error> {
+        if let Some(step) = self.left_alone(name, wish, records)? {
+            return Ok(step);
+        }
+        let attempt = self.attempt(name, wish, why).await?;
+        let now = self.cx.clock.now().as_secs();
         let ca = match &wish.issuer {
             Issue::Certificate(_) | Issue::Secret { .. } => {
                 match observe::signing(self.cx, self.keep, &wish.issuer)? {
                     Some(ca) => Some(ca),
-                    None => return Ok(Step::Waiting(SIGNER, Vec::new())),
+                    None => {
+                        return Ok(Step::Waiting(patience(SIGNER, attempt.begun_at, now), Vec::new()));
+                    }
                 }
             }
             Issue::SelfSigned | Issue::Acme(_) => None,
         };
-        let attempt = self.attempt(name, wish, why).await?;
         let key = attempt.key.secret();
-        let now = self.cx.clock.now().as_secs();
+        let order = attempt.order.clone();
         let signed = match (&wish.issuer, ca) {
             (Issue::Acme(authority), _) => {
-                match self.acme.advance(self, name, wish, authority, attempt, carried).await? {
+                match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await? {
                     Step::Issued(signed) => signed,
                     waiting => return Ok(waiting),
                 }
@@ -188,13 +262,27 @@ impl Desk<'_> {
                 ..wish.clone()
             },
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
+            told_units: BTreeSet::new(),
             suggested: None,
-            renew_now: false,
         };
+        let signer = observe::signer(self.cx, self.keep, &wish.issuer);
+        let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
+        match unlike.first() {
+            None => self.keep.end_refusals(name)?,
+            // It is used, as it is better than none; another one at once would be no better.
+            Some(first) => {
+                let message = format!("the new certificate is not as declared ({first})");
+                self.refused(name, wish, order, message)?;
+            }
+        }
         self.keep.put_issued(name, &issued)?;
         (self.config.passed)("certificate.kept");
         self.keep.end_attempt(name)?;
-        self.keep.end_refusals(name)?;
+        self.keep.end_busy(name)?;
+        // One that was asked for since then is for this certificate, and stands.
+        if self.keep.renewal(name)?.is_some_and(|asked| asked != facts.fingerprint) {
+            self.keep.end_renewal(name)?;
+        }
         Ok(Step::Issued(signed))
     }
 
@@ -202,10 +290,15 @@ impl Desk<'_> {
     async fn attempt(&self, name: &str, wish: &Wish, why: &[Difference]) -> Result<Attempt, Error> {
         let material = wish.material();
         let begun = self.keep.attempt(name)?;
-        if let Some(attempt) = begun.filter(|attempt| attempt.material == material) {
+        let issued = self.keep.issued(name)?;
+        // One that was finished when the process died would give the same key again, which somebody may have seen.
+        let is_finished = |attempt: &Attempt| {
+            !wish.keep_key && issued.as_ref().is_some_and(|issued| issued.key.is(&attempt.key))
+        };
+        if let Some(attempt) = begun.filter(|attempt| attempt.material == material && !is_finished(attempt)) {
             return Ok(attempt);
         }
-        let issued = self.keep.issued(name)?.filter(|_| wish.keep_key);
+        let issued = issued.filter(|_| wish.keep_key);
         // A key of another kind, or one that another certificate stands beside, is not kept.
         let is_fit = !why.iter().any(|difference| matches!(&*difference.path, "privateKey" | "certificate"));
         let key = match issued.filter(|_| is_fit) {
@@ -215,6 +308,7 @@ impl Desk<'_> {
         let attempt = Attempt {
             material,
             key: Private::of(&key)?,
+            begun_at: self.cx.clock.now().as_secs(),
             order: None,
             ordered_at: 0,
             challenges: Vec::new(),
@@ -234,14 +328,24 @@ impl Desk<'_> {
         let files = deliver::files(&wish.output, key.reveal(), &issued.chain, issued.ca.as_deref());
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
         if !deliver::troubles(&wish.output, &files)?.is_empty() {
-            if issued.told.take().is_some() {
+            for (file, bytes) in deliver::foreign(&wish.output, &files)? {
+                self.keep.put_replaced(name, file, &bytes)?;
+            }
+            if issued.told.take().is_some() || !issued.told_units.is_empty() {
+                issued.told_units.clear();
                 self.keep.put_issued(name, &issued)?;
             }
-            deliver::put(name, &fingerprint[..16], &wish.output, &files, self.config.passed)?;
+            deliver::put(
+                &self.keep.mark(name),
+                &fingerprint[..16],
+                &wish.output,
+                &files,
+                self.config.passed,
+            )?;
             (self.config.passed)("certificate.put");
         }
         if is_elsewhere {
-            deliver::withdraw(name, &issued.wish.output)?;
+            deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
         }
         let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
         if issued.wish != *wish {
@@ -249,11 +353,26 @@ impl Desk<'_> {
             self.keep.put_issued(name, &issued)?;
         }
         if !is_told {
+            let mut failed = None;
             for unit in &wish.reload {
-                self.tell(unit).await?;
+                if issued.told_units.contains(unit) {
+                    continue;
+                }
+                // One that fails must not make the others read again at every retry.
+                match self.tell(unit).await {
+                    Ok(()) => {
+                        issued.told_units.insert(unit.clone());
+                        self.keep.put_issued(name, &issued)?;
+                    }
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            if let Some(error) = failed {
+                return Err(error);
             }
             (self.config.passed)("certificate.told");
             issued.told = Some(fingerprint);
+            issued.told_units.clear();
             self.keep.put_issued(name, &issued)?;
         }
         Ok(())
@@ -265,7 +384,7 @@ impl Desk<'_> {
         let program = argv.next().unwrap_or_default();
         let what = format!("reload {unit} with {program}");
         let mut command = tokio::process::Command::new(&program);
-        command.args(argv).stdin(Stdio::null()).kill_on_drop(true);
+        command.args(argv).env_clear().env("PATH", PATH).stdin(Stdio::null()).kill_on_drop(true);
         let output = match tokio::time::timeout(self.config.timeout, command.output()).await {
             Ok(Ok(output)) => output,
             Ok(Err(error)) => {
@@ -300,4 +419,16 @@ fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Fact
         return Err(wrong("is over already").hint("is the clock of this machine right?"));
     }
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_looked_at_less_often_and_never_forgotten() {
+        let wait = |since: u64| patience(SIGNER, 1_000, 1_000 + since).as_secs();
+        assert_eq!([0, 8, 40, 400, 1_000_000].map(wait), [2, 2, 10, 100, 300]);
+        assert_eq!(patience(SIGNER, 1_000, 0), SIGNER, "a clock that went back");
+    }
 }

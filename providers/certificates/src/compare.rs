@@ -28,6 +28,12 @@ impl Difference {
     }
 }
 
+impl Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}, not {}", self.path, self.before, self.after)
+    }
+}
+
 /// The bytes of what is observed and not as declared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Deviant {
@@ -85,8 +91,16 @@ pub(crate) fn unlike(
             found.push(Difference { path: path.into(), before, after });
         }
     };
-    differ("dnsNames", list(&facts.names), list(&wish.names));
-    differ("ipAddresses", list(&facts.addresses), list(&wish.addresses));
+    // An authority may add names (that with `www.`), so what it was asked for decides; of one that was adopted nobody knows.
+    let asked = issued.filter(|issued| issued.issuer.is_some()).map(|issued| &issued.wish);
+    if asked.is_none_or(|asked| asked.names != wish.names) || !wish.names.is_subset(&facts.names) {
+        differ("dnsNames", list(&facts.names), list(&wish.names));
+    }
+    if asked.is_none_or(|asked| asked.addresses != wish.addresses)
+        || !wish.addresses.is_subset(&facts.addresses)
+    {
+        differ("ipAddresses", list(&facts.addresses), list(&wish.addresses));
+    }
     let key = facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string());
     differ("privateKey", key, wish.key.to_string());
     differ("isCA", facts.is_ca.to_string(), wish.is_ca.to_string());
@@ -113,6 +127,7 @@ pub(crate) fn unlike(
     }
     if let Some(signer) = signer
         && facts.authority.is_some()
+        && signer.subject_key.is_some()
         && facts.authority != signer.subject_key
     {
         differ(
@@ -131,9 +146,6 @@ pub(crate) fn unlike(
             format!("{}, to be renewed since {}", moment(facts.not_after), moment(due)),
             "renewed".into(),
         );
-    }
-    if issued.is_some_and(|issued| issued.renew_now) {
-        differ("renew", "asked for by a person".into(), "renewed".into());
     }
     found
 }

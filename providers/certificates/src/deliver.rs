@@ -7,7 +7,10 @@
 //! Guarantees: nothing is written through a link that somebody put into the way; a key has its owner and permissions before
 //! it has content; of a directory that another certificate is put into nothing is touched.
 
-use crate::wish::Output;
+use crate::{
+    directory::{self, Content, Seen, see},
+    wish::Output,
+};
 use reconciled_provider::Error;
 use std::{
     fs,
@@ -43,6 +46,9 @@ pub struct File {
     pub mode: u32,
 }
 
+/// A file that is there: its name, and what is in it.
+pub type Found = (&'static str, Zeroizing<Vec<u8>>);
+
 /// The files of a certificate.
 pub fn files(output: &Output, key: &[u8], chain: &str, ca: Option<&str>) -> Vec<File> {
     let file = |name, bytes: &[u8], mode| File { name, bytes: Zeroizing::new(bytes.to_vec()), mode };
@@ -59,27 +65,24 @@ pub fn files(output: &Output, key: &[u8], chain: &str, ca: Option<&str>) -> Vec<
 /// What is not as it should be, in words for people; nothing when all is.
 pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
     let directory = Path::new(&output.directory);
+    directory::trust(directory)?;
     let (user, group) = ids(output)?;
     let mut troubles = Vec::new();
     for file in files {
         let path = directory.join(file.name);
-        let found = match fs::metadata(&path) {
-            Ok(found) if found.is_file() => found,
-            Ok(_) => {
-                troubles.push(format!("{} is no file", file.name));
-                continue;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        let seen = see(&through(directory, file.name)).map_err(|error| failed("read", &path, error))?;
+        let Content { bytes, meta: found } = match seen {
+            Seen::File(content) => content,
+            Seen::Nothing => {
                 troubles.push(format!("{} is missing", file.name));
                 continue;
             }
-            Err(error) => return Err(failed("look at", &path, error)),
+            Seen::Other | Seen::Huge => {
+                troubles.push(format!("{} is no file of ours", file.name));
+                continue;
+            }
         };
-        let same = found.len() == file.bytes.len() as u64 && {
-            let bytes = fs::read(&path).map(Zeroizing::new).map_err(|error| failed("read", &path, error))?;
-            *bytes == *file.bytes
-        };
-        if !same {
+        if *bytes != *file.bytes {
             troubles.push(format!("{} is not what was issued", file.name));
         }
         let mode = found.mode() & 0o7777;
@@ -93,7 +96,7 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
     }
     for name in NAMES.iter().filter(|name| !files.iter().any(|file| file.name == **name)) {
         // What somebody else put beside ours is theirs.
-        if fs::read_link(directory.join(name)).is_ok_and(|to| to == Path::new(DATA).join(name)) {
+        if is_ours(directory, name) {
             troubles.push(format!("{name} is not wanted any more"));
         }
     }
@@ -101,17 +104,54 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
 }
 
 /// What is in the directory under our names, whoever put it there.
-pub fn found(directory: &str) -> Vec<(&'static str, Zeroizing<Vec<u8>>)> {
-    let read =
-        |name: &'static str| Some((name, Zeroizing::new(fs::read(Path::new(directory).join(name)).ok()?)));
+pub fn found(output: &Output) -> Result<Vec<Found>, Error> {
+    let directory = Path::new(&output.directory);
+    directory::trust(directory)?;
+    let read = |name: &'static str| match see(&through(directory, name)) {
+        Ok(Seen::File(content)) => Some(Ok((name, content.bytes))),
+        Ok(_) => None,
+        Err(error) => Some(Err(failed("read", &directory.join(name), error))),
+    };
     NAMES.into_iter().filter_map(read).collect()
 }
 
-/// Puts the files of certificate `name` into their directory. `version` tells versions apart, in letters and digits.
+/// Files that are replaced by `files`, and that were not put there by us.
 ///
-/// Errors: `Invalid` when another certificate is put there, or a link is in the way.
+/// Errors: `Invalid` when one is too large to be copied.
+pub fn foreign(output: &Output, files: &[File]) -> Result<Vec<Found>, Error> {
+    let directory = Path::new(&output.directory);
+    let mut foreign = Vec::new();
+    for file in files {
+        let path = directory.join(file.name);
+        match see(&path).map_err(|error| failed("read", &path, error))? {
+            Seen::File(content) if *content.bytes != *file.bytes => foreign.push((file.name, content.bytes)),
+            Seen::Huge => {
+                let message = format!("{} is larger than any certificate", path.display());
+                return Err(Error::invalid(message).hint("it is not replaced: move it away"));
+            }
+            _ => {}
+        }
+    }
+    Ok(foreign)
+}
+
+/// True when a name is the link we put there.
+fn is_ours(directory: &Path, name: &str) -> bool {
+    fs::read_link(directory.join(name)).is_ok_and(|to| to == Path::new(DATA).join(name))
+}
+
+/// Where the content of a file is: a link of ours leads there, and no other one is followed.
+fn through(directory: &Path, name: &str) -> PathBuf {
+    if is_ours(directory, name) { directory.join(DATA).join(name) } else { directory.join(name) }
+}
+
+/// Puts the files of a certificate into their directory, which is marked with `mark`. `version` tells versions apart, in
+/// letters and digits.
+///
+/// Errors: `Invalid` when another certificate is put there, or a link is in the way; `PermissionDenied` where others may
+/// write.
 pub fn put(
-    name: &str,
+    mark: &str,
     version: &str,
     output: &Output,
     files: &[File],
@@ -119,8 +159,8 @@ pub fn put(
 ) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     let owner = ids(output)?;
-    make(directory)?;
-    claim(output, name)?;
+    directory::make(directory)?;
+    claim(output, mark)?;
     let target = free_name(directory, version);
     let there = directory.join(&target);
     let written = write_version(&there, files, owner);
@@ -131,17 +171,16 @@ pub fn put(
     Ok(())
 }
 
-/// Takes the files of certificate `name` away again; those of others stay.
-pub fn withdraw(name: &str, output: &Output) -> Result<(), Error> {
+/// Takes the files of the certificate with this mark away again; those of others stay.
+pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
-    match fs::read_to_string(directory.join(MARK)) {
-        Ok(owner) if owner == name => {}
-        _ => return Ok(()),
+    directory::trust(directory)?;
+    if owner(directory)?.is_none_or(|owner| owner != mark) {
+        return Ok(());
     }
     for name in NAMES {
-        let path = directory.join(name);
-        if fs::read_link(&path).is_ok_and(|to| to == Path::new(DATA).join(name)) {
-            remove(&path)?;
+        if is_ours(directory, name) {
+            remove(&directory.join(name))?;
         }
     }
     remove(&directory.join(DATA))?;
@@ -152,42 +191,59 @@ pub fn withdraw(name: &str, output: &Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// The certificate that is put into a directory, if it is another one than `name`.
-pub fn other_owner(name: &str, output: &Output) -> Option<String> {
-    let owner = fs::read_to_string(Path::new(&output.directory).join(MARK)).ok()?;
-    (owner != name).then_some(owner)
+/// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
+pub fn other_owner(mark: &str, output: &Output) -> Result<Option<String>, Error> {
+    let owner = owner(Path::new(&output.directory))?.filter(|owner| owner != mark);
+    // What is no mark of ours is not repeated: it may be anything.
+    Ok(owner.map(|owner| match is_mark(&owner) {
+        true => format!("certificate {owner}"),
+        false => "another certificate".into(),
+    }))
 }
 
-/// Makes the directory where it is missing, and refuses a way to it that leads through a link.
-fn make(directory: &Path) -> Result<(), Error> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(directory);
-    made.map_err(|error| refused(directory, error))?;
-    let real = fs::canonicalize(directory).map_err(|error| failed("look at", directory, error))?;
-    if real != directory {
-        let message = format!("{} leads through a link to {}", directory.display(), real.display());
-        return Err(Error::invalid(message).hint("write the path it leads to"));
+fn is_mark(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    text.len() <= 512 && text.contains('/') && text.chars().all(is_plain)
+}
+
+/// What the mark says; none where there is none, or an empty one, which a full disk leaves.
+fn owner(directory: &Path) -> Result<Option<String>, Error> {
+    let mark = directory.join(MARK);
+    match see(&mark).map_err(|error| failed("read", &mark, error))? {
+        Seen::Nothing => Ok(None),
+        Seen::File(content) if content.bytes.is_empty() => Ok(None),
+        Seen::File(content) => Ok(Some(String::from_utf8_lossy(&content.bytes).into_owned())),
+        Seen::Other | Seen::Huge => Err(Error::invalid(format!("{} is no mark of ours", mark.display()))
+            .hint("somebody else put it there: remove it, or take another directory")),
     }
-    Ok(())
 }
 
 /// Two certificates in one directory would overwrite each other for ever.
-fn claim(output: &Output, name: &str) -> Result<(), Error> {
+fn claim(output: &Output, mark: &str) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
-    let mark = directory.join(MARK);
-    match fs::read_to_string(&mark) {
-        Ok(owner) if owner == name => Ok(()),
-        Ok(owner) => Err(taken(output, &owner)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::write(&mark, name).map_err(|error| refused(directory, error))
-        }
-        Err(error) => Err(failed("read", &mark, error)),
+    if let Some(other) = other_owner(mark, output)? {
+        return Err(taken(output, &other));
     }
+    if owner(directory)?.is_some() {
+        return Ok(());
+    }
+    let draft = directory.join(format!("{MARK}.new"));
+    let put = || -> io::Result<()> {
+        // That of a process that died may be there.
+        let _ = fs::remove_file(&draft);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
+        file.write_all(mark.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, directory.join(MARK))?;
+        fs::File::open(directory)?.sync_all()
+    };
+    put().map_err(|error| refused(directory, error))
 }
 
 /// The directory is another certificate's.
 pub(crate) fn taken(output: &Output, owner: &str) -> Error {
     let directory = &output.directory;
-    Error::invalid(format!("{directory} is where Certificate/{owner} is put")).hint(format!(
+    Error::invalid(format!("{directory} is where {owner} is put")).hint(format!(
         "give each its own directory; if that certificate is gone for good: rm {directory}/{MARK}"
     ))
 }
@@ -221,9 +277,8 @@ fn switch(directory: &Path, target: &str, files: &[File]) -> io::Result<()> {
         }
     }
     for name in NAMES.iter().filter(|name| !files.iter().any(|file| file.name == **name)) {
-        let path = directory.join(name);
-        if fs::read_link(&path).is_ok_and(|to| to == Path::new(DATA).join(name)) {
-            fs::remove_file(&path)?;
+        if is_ours(directory, name) {
+            fs::remove_file(directory.join(name))?;
         }
     }
     fs::File::open(directory)?.sync_all()
@@ -260,7 +315,7 @@ fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     Error::unavailable(format!("{what} {}", path.display())).caused_by(error)
 }
 
-fn refused(path: &Path, error: io::Error) -> Error {
+pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
     let message = format!("put a certificate into {}", path.display());
     match error.kind() {
         io::ErrorKind::PermissionDenied => Error::permission_denied(message)

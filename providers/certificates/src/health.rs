@@ -1,7 +1,8 @@
 //! How a certificate fares: served where it should be, and renewed in time.
 //!
 //! A renewal that nobody uses is the most frequent complaint about tools like this one. So what counts is what a service
-//! shows: it is Degraded until every address in `serve` answers with the certificate that is kept.
+//! shows: it is Degraded while an address in `serve` answers with another certificate than the one that is kept, and Unknown
+//! while one does not answer: a service that waits for its certificate has to be able to start.
 
 use crate::{
     Config,
@@ -46,7 +47,7 @@ pub(crate) async fn health(
     let facts = issued.facts()?;
     let now = cx.clock.now().as_secs();
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
-    let mut why = Vec::new();
+    let (mut why, mut is_silent) = (Vec::new(), false);
     if now >= facts.not_after {
         why.push(format!("it is over since {}", moment(facts.not_after)));
     } else if now >= renewal::late_at(due, facts.not_after) {
@@ -57,12 +58,14 @@ pub(crate) async fn health(
         match served(address, &wish).await {
             Ok(fingerprint) if fingerprint == facts.fingerprint => {}
             Ok(_) => why.push(format!("{address} serves another certificate")),
-            Err(error) => why.push(format!("{address} does not serve it: {error}")),
+            // Whoever serves it may be waiting for this certificate to be ready.
+            Err(_) => is_silent = true,
         }
     }
-    let health = match why.is_empty() {
-        true => Health::Healthy,
-        false => Health::Degraded { why: why.join("; ") },
+    let health = match (why.is_empty(), is_silent) {
+        (true, false) => Health::Healthy,
+        (true, true) => Health::Unknown,
+        (false, _) => Health::Degraded { why: why.join("; ") },
     };
     Ok(vec![(ResourceId::from(name), health)])
 }
@@ -85,6 +88,9 @@ pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     }
     if let Some(attempt) = keep.attempt(name)? {
         tell("being issued", attempt.order.unwrap_or_else(|| "no order yet".into()));
+    }
+    if let Some(busy) = keep.busy(name)? {
+        tell("left alone", format!("asked again at {}: {}", moment(busy.until), busy.message));
     }
     let refusals = keep.refusals(name)?;
     if refusals.count > 0 {

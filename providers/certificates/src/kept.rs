@@ -8,6 +8,7 @@ use crate::{renewal::Suggested, wish::Wish, x509};
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -24,6 +25,10 @@ impl Private {
     /// Takes a copy of a secret, which is text.
     pub fn of(secret: &Secret) -> Result<Private, Error> {
         Ok(Private(Zeroizing::new(secret.reveal_str()?.to_owned())))
+    }
+    /// True when both are the same.
+    pub(crate) fn is(&self, other: &Private) -> bool {
+        self.0.as_bytes() == other.0.as_bytes()
     }
     /// The secret, for the one call that needs it.
     pub fn secret(&self) -> Secret {
@@ -53,11 +58,11 @@ pub struct Issued {
     pub wish: Wish,
     /// Fingerprint of the certificate that services were last told to read.
     pub told: Option<String>,
+    /// Units that were told of a certificate that others are still to be told of.
+    #[serde(default)]
+    pub told_units: BTreeSet<String>,
     /// When the authority would like it renewed.
     pub suggested: Option<Suggested>,
-    /// A person asked for another one.
-    #[serde(default)]
-    pub renew_now: bool,
 }
 
 impl Issued {
@@ -75,6 +80,9 @@ pub struct Attempt {
     pub material: Hash,
     /// The key, in PEM.
     pub key: Private,
+    /// When it was begun, in seconds since 1970.
+    #[serde(default)]
+    pub begun_at: u64,
     /// The order at the authority.
     pub order: Option<String>,
     /// When the order was made, in seconds since 1970.
@@ -111,6 +119,21 @@ pub struct Refusals {
     pub until: u64,
     /// What it said.
     pub message: String,
+    /// The order it refused last, so that it counts once.
+    #[serde(default)]
+    pub order: Option<String>,
+}
+
+/// An authority asked to be left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Busy {
+    /// Which one: another one is asked.
+    pub server: String,
+    /// Until when it is not asked, in seconds since 1970.
+    pub until: u64,
+    /// What it said.
+    pub message: String,
 }
 
 /// An account at an authority.
@@ -126,13 +149,19 @@ pub struct Account {
 /// The directory of one entry.
 #[derive(Clone, Debug)]
 pub struct Keep {
+    entry: String,
     directory: PathBuf,
 }
 
 impl Keep {
-    /// What is kept in `directory`, which need not exist.
-    pub fn new(directory: impl Into<PathBuf>) -> Keep {
-        Keep { directory: directory.into() }
+    /// What is kept for the entry `entry` in `directory`, which need not exist.
+    pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
+        Keep { entry: entry.into(), directory: directory.into() }
+    }
+
+    /// How the directory says whose it is that a certificate is put into.
+    pub(crate) fn mark(&self, name: &str) -> String {
+        format!("{}/{name}", self.entry)
     }
 
     /// The certificate in use.
@@ -167,10 +196,40 @@ impl Keep {
     pub fn end_refusals(&self, name: &str) -> Result<(), Error> {
         remove(&self.of(name).join("refusals.json"))
     }
-    /// Keeps what somebody else had put where a certificate goes.
-    pub fn put_replaced(&self, name: &str, at: u64, files: &[(&str, Vec<u8>)]) -> Result<(), Error> {
-        let directory = self.of(name).join(format!("replaced-{at}"));
-        files.iter().try_for_each(|(file, bytes)| write_bytes(&directory, file, bytes))
+    /// Until when an authority asked to be left alone.
+    pub fn busy(&self, name: &str) -> Result<Option<Busy>, Error> {
+        read(&self.of(name).join("busy.json"))
+    }
+    /// Keeps that an authority asked to be left alone.
+    pub fn put_busy(&self, name: &str, busy: &Busy) -> Result<(), Error> {
+        write(&self.of(name), "busy.json", busy)
+    }
+    /// Forgets that an authority asked to be left alone.
+    pub fn end_busy(&self, name: &str) -> Result<(), Error> {
+        remove(&self.of(name).join("busy.json"))
+    }
+    /// The fingerprint of the certificate that a person wants another one for.
+    ///
+    /// A file of its own: it is written while a pass may be writing the others.
+    pub fn renewal(&self, name: &str) -> Result<Option<String>, Error> {
+        read(&self.of(name).join("renew.json"))
+    }
+    /// Keeps that a person wants another certificate than the one with this fingerprint.
+    pub fn put_renewal(&self, name: &str, fingerprint: &str) -> Result<(), Error> {
+        write(&self.of(name), "renew.json", &fingerprint)
+    }
+    /// Forgets that a person wants another certificate than the one with this fingerprint.
+    pub fn end_renewal(&self, name: &str) -> Result<(), Error> {
+        remove(&self.of(name).join("renew.json"))
+    }
+    /// Keeps what somebody else had put where a certificate goes, each content once. It stays when all else is forgotten.
+    pub fn put_replaced(&self, name: &str, file: &str, bytes: &[u8]) -> Result<(), Error> {
+        let directory = self.directory.join("replaced").join(escaped(name));
+        let copy = format!("{}-{file}", &x509::fingerprint(bytes)[..16]);
+        match fs::symlink_metadata(directory.join(&copy)) {
+            Ok(_) => Ok(()),
+            Err(_) => write_bytes(&directory, &copy, bytes),
+        }
     }
     /// Forgets a certificate and its key.
     pub fn forget(&self, name: &str) -> Result<(), Error> {
@@ -191,14 +250,14 @@ impl Keep {
     }
 
     fn of(&self, name: &str) -> PathBuf {
-        // No name of a manifest leads out of the directory, and none is another one's.
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let escaped: String = name
-            .chars()
-            .map(|c| if plain(c) { c.to_string() } else { format!("={:02X}", u32::from(c)) })
-            .collect();
-        self.directory.join("certificates").join(escaped)
+        self.directory.join("certificates").join(escaped(name))
     }
+}
+
+/// No name of a manifest leads out of the directory, and none is another one's.
+fn escaped(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    name.chars().map(|c| if plain(c) { c.to_string() } else { format!("={:02X}", u32::from(c)) }).collect()
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> Error {
@@ -258,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_closed_to_others_and_no_name_leads_out() {
         let dir = tempfile::tempdir().unwrap();
-        let keep = Keep::new(dir.path().join("cert"));
+        let keep = Keep::new("cert", dir.path().join("cert"));
         let refusals = Refusals { count: 2, ..Refusals::default() };
         for name in ["web", "../../web", "a/b", "a=2Fb", "ä"] {
             assert_eq!(keep.refusals(name).unwrap(), Refusals::default());
@@ -269,15 +328,23 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&directory), mode(&directory.join("web/refusals.json"))), (0o700, 0o600));
+        keep.put_replaced("web", "tls.key", b"theirs").unwrap();
+        keep.put_replaced("web", "tls.key", b"theirs").unwrap();
         keep.forget("web").unwrap();
         keep.forget("web").unwrap();
+        let copies: Vec<_> = fs::read_dir(dir.path().join("cert/replaced/web")).unwrap().flatten().collect();
+        assert_eq!(copies.len(), 1, "each content once, and it stays");
+        assert_eq!(
+            (fs::read(copies[0].path()).unwrap(), mode(&copies[0].path())),
+            (b"theirs".to_vec(), 0o600)
+        );
         assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
     }
 
     #[test]
     fn a_broken_file_is_named_and_not_repeated() {
         let dir = tempfile::tempdir().unwrap();
-        let keep = Keep::new(dir.path());
+        let keep = Keep::new("cert", dir.path());
         fs::create_dir_all(dir.path().join("certificates/web")).unwrap();
         fs::write(dir.path().join("certificates/web/issued.json"), "{\"key\": \"canary\"").unwrap();
         let error = keep.issued("web").unwrap_err();

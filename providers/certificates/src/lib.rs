@@ -8,7 +8,7 @@
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
-//! remembered on disk, [`deliver`] puts it where it is used; `observe`, `compare`, `apply` and `health` are the steps of a pass;
+//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted; `observe`, `compare`, `apply` and `health` are the steps of a pass;
 //! [`sign`] issues with a key of our own, [`acme`] asks an authority.
 
 pub mod acme;
@@ -16,6 +16,7 @@ mod apply;
 mod compare;
 pub mod config;
 pub mod deliver;
+mod directory;
 pub mod duration;
 mod health;
 pub mod kept;

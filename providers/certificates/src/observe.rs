@@ -13,6 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Version, Want};
+use std::collections::BTreeSet;
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -54,10 +55,13 @@ impl Standing {
         if crate::key::public("the key", &key).ok().as_ref() != Some(&facts.public) {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
+        if is_kept && keep.renewal(name)?.as_ref() == Some(&facts.fingerprint) {
+            unlike.push(Difference::new("renew", "asked for by a person", "renewed"));
+        }
         let files = deliver::files(&wish.output, key.reveal(), &issued.chain, issued.ca.as_deref());
         let mut troubles = deliver::troubles(&wish.output, &files)?;
-        if let Some(other) = deliver::other_owner(name, &wish.output) {
-            troubles.push(format!("Certificate/{other} is put there"));
+        if let Some(other) = deliver::other_owner(&keep.mark(name), &wish.output)? {
+            troubles.push(format!("{other} is put there"));
         }
         if issued.wish.output.directory != wish.output.directory {
             troubles.push(format!("it is still in {}", issued.wish.output.directory));
@@ -84,7 +88,7 @@ impl Standing {
 
 /// A certificate that somebody else put where this one goes.
 fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
-    let files = deliver::found(&wish.output.directory);
+    let files = deliver::found(&wish.output)?;
     if files.is_empty() {
         return Ok(None);
     }
@@ -103,8 +107,8 @@ fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
         issuer: None,
         wish: wish.clone(),
         told: None,
+        told_units: BTreeSet::new(),
         suggested: None,
-        renew_now: false,
     }))
 }
 
@@ -116,7 +120,7 @@ pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish) -> Result<(), Erro
 }
 
 /// What the certificate says that signs, where it is one of ours and there already.
-fn signer(cx: &Cx, keep: &Keep, issuer: &Issue) -> Option<Facts> {
+pub(crate) fn signer(cx: &Cx, keep: &Keep, issuer: &Issue) -> Option<Facts> {
     match issuer {
         Issue::Certificate(name) => keep.issued(name).ok()??.facts().ok(),
         Issue::Secret { cert, .. } => {
@@ -156,7 +160,12 @@ pub(crate) fn observe(cx: &Cx, keep: &Keep, want: &Want<'_>) -> Result<Observati
         None => None,
     };
     let resources = standing.map(|(wish, standing)| {
-        let differs = standing.differences(wish);
+        let mut differs = standing.differences(wish);
+        // What was adopted stands only where it is used: one pass more, and it is kept as well.
+        let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
+        if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
+            differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
+        }
         let bytes = match differs.is_empty() {
             true => wish.encode(),
             false => serde_json::to_vec(&Deviant { differs }).unwrap_or_default(),

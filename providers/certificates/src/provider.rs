@@ -5,7 +5,7 @@ use crate::{
     acme::Acme,
     apply::{self, Desk},
     compare, health,
-    kept::{Issued, Keep},
+    kept::Keep,
     kind, normalize, observe,
 };
 use async_trait::async_trait;
@@ -64,7 +64,7 @@ impl Certificates {
     fn new(entry: &str, config: Config) -> Certificates {
         Certificates {
             entry: entry.into(),
-            keep: Keep::new(&config.state),
+            keep: Keep::new(entry, &config.state),
             acme: Acme::default(),
             config,
             kinds: Arc::new(kind::kinds()),
@@ -166,14 +166,23 @@ impl Provider for Certificates {
         apply::apply(&desk, batch, journal).await
     }
 
-    async fn renew(&self, _: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+    async fn can_renew(&self, _: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        let name = &scope.name;
+        if self.keep.issued(name)?.is_some() || self.keep.attempt(name)?.is_some() {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!("{id} was not issued here, so it cannot be renewed"))
+            .hint("what was adopted is taken over by the next apply, and can be renewed then"))
+    }
+
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+        self.can_renew(cx, scope, id).await?;
         // Whoever asks has mended what an authority refused.
         self.keep.end_refusals(&scope.name)?;
+        self.keep.end_busy(&scope.name)?;
         match self.keep.issued(&scope.name)? {
-            Some(issued) => self.keep.put_issued(&scope.name, &Issued { renew_now: true, ..issued }),
-            None if self.keep.attempt(&scope.name)?.is_some() => Ok(()),
-            None => Err(Error::unsupported(format!("{id} was not issued here, so it cannot be renewed"))
-                .hint("what was adopted is renewed when it is due, or when its manifest asks for something else")),
+            Some(issued) => self.keep.put_renewal(&scope.name, &issued.facts()?.fingerprint),
+            None => Ok(()),
         }
     }
 }

@@ -36,6 +36,8 @@ pub fn due_at(not_before: u64, not_after: u64, renew: Renew, suggested: Option<&
     };
     let latest = not_after.saturating_sub(lifetime / 20);
     let usual = not_after.saturating_sub(reserve).min(latest);
+    // A window that begins before the certificate does was not meant for it, and would renew it for ever.
+    let suggested = suggested.filter(|suggested| suggested.window.0 >= not_before);
     match (suggested, renew) {
         // What a person wrote counts more than what the authority would like, but for a window that came early.
         (Some(suggested), Renew::Usual) => suggested.at.min(latest),
@@ -76,6 +78,7 @@ mod tests {
         assert_eq!(due_at(0, 90 * DAY, Renew::Usual, Some(&at(70 * DAY))), 70 * DAY);
         assert_eq!(due_at(0, 90 * DAY, Renew::Usual, Some(&at(5 * DAY))), 5 * DAY, "revoked");
         assert_eq!(due_at(0, 100 * DAY, Renew::Usual, Some(&at(99 * DAY))), 95 * DAY);
+        assert_eq!(due_at(DAY, 91 * DAY, Renew::Usual, Some(&at(DAY - 1))), 61 * DAY, "before it began");
         assert_eq!(due_at(0, 90 * DAY, Renew::Before(30 * DAY), Some(&at(80 * DAY))), 60 * DAY);
     }
 

@@ -100,10 +100,13 @@ pub fn signed(wish: &Wish, key: &Secret, ca: &Ca, now: u64) -> Result<Signed, Er
     let issued = params(wish, now, Some(facts.not_after))?
         .signed_by(&subject, &issuer, &pair)
         .map_err(|error| failed(wish, &error))?;
+    // The library writes names anew. One with an attribute twice is another name then, which no chain leads through.
+    if x509::issuer_of(issued.der()) != x509::subject_of(&ders[0]) || x509::subject_of(&ders[0]).is_none() {
+        return Err(Error::invalid("the name of the issuer's certificate cannot be repeated exactly")
+            .hint("have it made anew with each attribute of its subject at most once"));
+    }
     // The root itself is for others to have, not for us to send.
-    let is_root = |der: &[u8]| {
-        x509::facts("", der).is_ok_and(|f| f.authority.is_none() || f.authority == f.subject_key)
-    };
+    let is_root = |der: &[u8]| x509::issuer_of(der) == x509::subject_of(der);
     let between = ders.iter().filter(|der| !is_root(der)).map(|der| to_pem(der));
     let chain = std::iter::once(to_pem(issued.der())).chain(between).collect();
     let last = ders.last().map_or_else(String::new, |der| to_pem(der));

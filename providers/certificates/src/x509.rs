@@ -88,6 +88,18 @@ pub fn facts(what: &str, der: &[u8]) -> Result<Facts, Error> {
     Ok(facts)
 }
 
+/// The name of who issued a certificate, as it stands there.
+pub(crate) fn issuer_of(der: &[u8]) -> Option<Vec<u8>> {
+    let (_, found) = X509Certificate::from_der(der).ok()?;
+    Some(found.issuer().as_raw().to_vec())
+}
+
+/// The name of what a certificate is for, as it stands there.
+pub(crate) fn subject_of(der: &[u8]) -> Option<Vec<u8>> {
+    let (_, found) = X509Certificate::from_der(der).ok()?;
+    Some(found.subject().as_raw().to_vec())
+}
+
 /// SHA-256 of a certificate in hexadecimal digits.
 pub fn fingerprint(der: &[u8]) -> String {
     digest::digest(&digest::SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -62,16 +62,20 @@ impl Drop for Served<'_> {
 }
 
 impl Responder {
-    /// Answers for these names (name → digest) as long as the result lives.
-    pub(super) fn serve(&self, wanted: &[(String, Vec<u8>)]) -> Result<Served<'_>, Error> {
-        let mut served = Served { responder: self, names: Vec::new() };
+    /// Answers for these names (name → digest) as long as the result lives; none where one of them is answered for
+    /// already: a name has one answer at a time.
+    pub(super) fn serve(&self, wanted: &[(String, Vec<u8>)]) -> Result<Option<Served<'_>>, Error> {
+        let mut made = BTreeMap::new();
         for (name, digest) in wanted {
-            let key = Arc::new(certificate(name, digest)?);
-            let asked = asked_for(name);
-            self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.clone(), key);
-            served.names.push(asked);
+            made.insert(asked_for(name), Arc::new(certificate(name, digest)?));
         }
-        Ok(served)
+        let mut answers = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.keys().any(|name| answers.contains_key(name)) {
+            return Ok(None);
+        }
+        let served = Served { responder: self, names: made.keys().cloned().collect() };
+        answers.extend(made);
+        Ok(Some(served))
     }
 
     /// Opens the port, or shares it with those who have it open.
@@ -138,5 +142,16 @@ mod tests {
         let v6 = asked_for("2001:db8::1");
         assert!(v6.starts_with("1.0.0.0.") && v6.ends_with(".8.b.d.0.1.0.0.2.ip6.arpa"), "{v6}");
         assert_eq!(asked_for("A.example"), "a.example");
+    }
+
+    #[test]
+    fn a_name_has_one_answer_at_a_time() {
+        let responder = Responder::default();
+        let wanted = |name: &str| vec![(name.to_owned(), vec![1; 32])];
+        let first = responder.serve(&wanted("a.example")).unwrap();
+        assert!(first.is_some() && responder.serve(&wanted("A.example")).unwrap().is_none());
+        assert!(responder.serve(&wanted("b.example")).unwrap().is_some());
+        drop(first);
+        assert!(responder.serve(&wanted("a.example")).unwrap().is_some());
     }
 }

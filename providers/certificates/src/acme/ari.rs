@@ -68,11 +68,13 @@ pub async fn suggest(
             Suggested { ask_again: now(cx) + USUAL, ..before }
         }
     };
-    // A window that lies before the certificate began would renew it for ever.
-    if suggested.window.1 <= facts.not_before {
-        return Ok(());
+    // Another one may have been issued meanwhile, which must not be lost.
+    match keep.issued(name)? {
+        Some(today) if today.chain == issued.chain => {
+            keep.put_issued(name, &Issued { suggested: Some(suggested), ..today })
+        }
+        _ => Ok(()),
     }
-    keep.put_issued(name, &Issued { suggested: Some(suggested), ..issued })
 }
 
 /// A moment within the window, at random: not everybody at once.

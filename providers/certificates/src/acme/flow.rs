@@ -16,8 +16,8 @@ use super::{
     now,
 };
 use crate::{
-    apply::{Desk, Step},
-    kept::{Attempt, Challenge, Refusals},
+    apply::{Desk, Step, patience},
+    kept::{Attempt, Busy, Challenge},
     key, sign,
     wish::{Authority, Solver, Wish},
     x509,
@@ -26,21 +26,24 @@ use reconciled_provider::{Claim, Error, Hash, Lives};
 use serde_json::json;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
-/// How long a pass waits for an authority before it comes back later.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a pass waits for an authority before it comes back later. The port at which challenges are answered is closed
+/// then, so this is long; well within the limit of a pass.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long one order may go through its states in a pass.
+const TURNS: Duration = Duration::from_secs(120);
 /// First wait between two questions, and the longest.
 const FIRST: Duration = Duration::from_millis(50);
-const LAST: Duration = Duration::from_secs(1);
+const LAST: Duration = Duration::from_secs(5);
 /// When to look again where a record is being written: it wakes us when it is there.
 const RECORD: Duration = Duration::from_secs(60);
-/// When to look again where the authority takes its time.
+/// When to look again at first where the authority takes its time.
 const LATER: Duration = Duration::from_secs(5);
+/// Longest time that an order is left to itself, whatever the authority says.
+const PROCESSING: Duration = Duration::from_secs(300);
 /// After this an order is let go of: authorities keep them for a week.
 const OLDEST: u64 = 6 * 86_400;
 /// Orders that may be let go of in one step.
 const ORDERS: usize = 3;
-/// Waits after refusals in a row; the last one counts for all further ones.
-const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 115_200];
 
 /// What is being worked on.
 struct Work<'a> {
@@ -80,22 +83,16 @@ impl Acme {
         attempt: Attempt,
         carried: &BTreeSet<String>,
     ) -> Result<Step, Error> {
-        let refusals = desk.keep.refusals(name)?;
-        let left = refusals.until.saturating_sub(now(desk.cx));
-        if refusals.material == wish.material() && left > 0 {
-            let times = if refusals.count == 1 {
-                "once".into()
-            } else {
-                format!("{} times in a row", refusals.count)
-            };
-            let error =
-                Error::unavailable(format!("{} refused {times}: {}", authority.server, refusals.message));
-            let hint = format!("to try at once after mending it: reconciled renew Certificate/{name}");
-            return Err(error.retry_after(Duration::from_secs(left)).hint(hint));
-        }
         let client = self.client(desk.keep, authority, desk.config)?;
         let mut work = Work { acme: self, desk, client, name, wish, authority, attempt, carried };
-        work.advance().await
+        let step = work.advance().await;
+        if let Err(error) = &step
+            && let Some(wait) = error.retry_after
+        {
+            let (server, until) = (wish.issuer.identity(), now(desk.cx) + wait.as_secs());
+            desk.keep.put_busy(name, &Busy { server, until, message: error.chain() })?;
+        }
+        step
     }
 }
 
@@ -105,8 +102,8 @@ impl Work<'_> {
         for _ in 0..ORDERS {
             let turn = loop {
                 match self.turn().await {
-                    Ok(Turn::Again) if self.desk.cx.clock.now() > begun + 2 * PATIENCE => {
-                        break Turn::Wait(LATER, self.claims());
+                    Ok(Turn::Again) if self.desk.cx.clock.now() > begun + TURNS => {
+                        break self.later();
                     }
                     Ok(Turn::Again) => {}
                     Ok(turn) => break turn,
@@ -158,12 +155,7 @@ impl Work<'_> {
 
     /// Remembers the refusal. The records go first; the next step says what was refused.
     fn refused(&mut self, message: String) -> Result<Step, Error> {
-        let before = self.desk.keep.refusals(self.name)?;
-        let material = self.wish.material();
-        let count = if before.material == material { before.count + 1 } else { 1 };
-        let wait = WAITS[(count as usize).min(WAITS.len()) - 1];
-        let until = now(self.desk.cx) + wait;
-        self.desk.keep.put_refusals(self.name, &Refusals { material, count, until, message })?;
+        self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message)?;
         self.let_go()?;
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
@@ -310,7 +302,9 @@ impl Work<'_> {
         }
         let (http, tls) = (&self.acme.http, &self.acme.tls);
         let has_tls = !in_tls.is_empty();
-        let _served = (http.serve(over_http.clone()), tls.serve(&in_tls)?);
+        // Another order proves one of the names just now, and has another answer.
+        let Some(in_tls) = tls.serve(&in_tls)? else { return Ok(self.later()) };
+        let _served = (http.serve(over_http.clone()), in_tls);
         let answer = async {
             match has_tls {
                 true => {
@@ -344,11 +338,16 @@ impl Work<'_> {
                 return Ok(Turn::Again);
             }
             if self.desk.cx.clock.now() >= until || self.desk.cx.stop.is_set() {
-                return Ok(Turn::Wait(LATER, self.claims()));
+                return Ok(self.later());
             }
             self.desk.cx.clock.sleep(wait).await;
             wait = (wait * 2).min(LAST);
         }
+    }
+
+    /// The authority takes its time, and is asked the less often the longer it does.
+    fn later(&self) -> Turn {
+        Turn::Wait(patience(LATER, self.attempt.ordered_at, now(self.desk.cx)), self.claims())
     }
 
     /// The records that prove names, as the order needs them now.
@@ -386,7 +385,7 @@ impl Work<'_> {
     async fn pause(&self, answer: &Answer) -> Turn {
         let wait = answer.retry_after.unwrap_or(2 * FIRST);
         if wait > Duration::from_secs(3) {
-            return Turn::Wait(wait, self.claims());
+            return Turn::Wait(wait.min(PROCESSING), self.claims());
         }
         self.desk.cx.clock.sleep(wait).await;
         Turn::Again
@@ -406,6 +405,10 @@ impl Work<'_> {
         let facts = x509::leaf("what the authority gave", &chain)?;
         if facts.public != key::public("the key of the certificate", &self.attempt.key.secret())? {
             // Of a key that is gone: a state directory that was restored from long ago.
+            return Ok(Turn::LetGo);
+        }
+        if self.desk.keep.issued(self.name)?.is_some_and(|issued| issued.chain == chain) {
+            // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
         }
         Ok(Turn::Issued(sign::Signed { chain, ca: String::new() }))

@@ -37,7 +37,14 @@ impl Port {
             return Ok(listener);
         }
         let listener = TcpListener::bind(address).await.map_err(|error| {
-            Error::unavailable(format!("listen at {address} for {what}")).caused_by(error).hint(hint)
+            let message = format!("listen at {address} for {what}");
+            match error.kind() {
+                std::io::ErrorKind::PermissionDenied => Error::permission_denied(message).caused_by(error).hint(
+                    "ports below 1024 need a capability: AmbientCapabilities= and CapabilityBoundingSet= with \
+                     CAP_NET_BIND_SERVICE in a drop-in of the service; or another port that what has this one passes on to",
+                ),
+                _ => Error::unavailable(message).caused_by(error).hint(hint),
+            }
         })?;
         let listener = Arc::new(listener);
         *shared = Arc::downgrade(&listener);

@@ -56,6 +56,10 @@ struct State {
     slow: usize,
     /// The window of renewals.
     window: Option<(u64, u64)>,
+    /// When certificates begin, if not at [`BEGIN`].
+    begin: Option<u64>,
+    /// Names that are added to those asked for.
+    adds: Vec<String>,
     replaced: Vec<String>,
     nonces: u64,
 }
@@ -110,6 +114,14 @@ impl Authority {
     /// When certificates should be renewed.
     pub(crate) fn suggest(&self, window: (u64, u64)) {
         self.state.lock().unwrap().window = Some(window);
+    }
+    /// Certificates begin then from now on.
+    pub(crate) fn begin(&self, at: u64) {
+        self.state.lock().unwrap().begin = Some(at);
+    }
+    /// Certificates are for this name as well.
+    pub(crate) fn add(&self, name: &str) {
+        self.state.lock().unwrap().adds.push(name.into());
     }
     /// Another order replaced this certificate already.
     pub(crate) fn replaced(&self) {
@@ -279,8 +291,13 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             }
             let request = URL_SAFE_NO_PAD.decode(payload(body)["csr"].as_str().unwrap()).unwrap();
             let mut request = CertificateSigningRequestParams::from_der(&request.into()).unwrap();
-            request.params.not_before = OffsetDateTime::from_unix_timestamp(BEGIN as i64).unwrap();
-            request.params.not_after = OffsetDateTime::from_unix_timestamp((BEGIN + LIFE) as i64).unwrap();
+            let begin = state.begin.unwrap_or(BEGIN);
+            request.params.not_before = OffsetDateTime::from_unix_timestamp(begin as i64).unwrap();
+            request.params.not_after = OffsetDateTime::from_unix_timestamp((begin + LIFE) as i64).unwrap();
+            for name in &state.adds {
+                let name = name.clone().try_into().unwrap();
+                request.params.subject_alt_names.push(rcgen::SanType::DnsName(name));
+            }
             request.params.use_authority_key_identifier_extension = true;
             state.issued += 1;
             request.params.serial_number = Some(SerialNumber::from(0x80_00_00_00 + state.issued as u64));

@@ -40,16 +40,24 @@ async fn an_answer_that_is_lost_at_any_call_burns_no_certificate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_asks_to_be_left_alone_is() {
     let authority = Authority::start();
-    let desk = Desk::new(&authority);
+    let mut desk = Desk::new(&authority);
     authority.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
     let outcome = desk.pass().await;
-    let error = error(&outcome);
-    assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(Duration::from_secs(3_600))));
+    let waits = |outcome: &Outcome| error(outcome).retry_after.unwrap().as_secs();
+    assert_eq!((error(&outcome).kind, waits(&outcome)), (ErrorKind::RateLimited, 3_600));
+    // Also by a process that has just started, whatever else is asked of it.
+    desk.restart();
+    desk.clock.advance(Duration::from_secs(600));
+    desk.wish.key = reconciled_certificates::wish::KeyKind::Ed25519;
+    let (outcome, asked) = (desk.pass().await, authority.calls("order"));
+    assert_eq!((error(&outcome).kind, waits(&outcome), asked), (ErrorKind::RateLimited, 3_000, 1));
+    desk.clock.advance(Duration::from_secs(3_000));
     authority.fail("orders", Fault::Refused(503, "", "Retry-After: 17\r\n"));
-    let outcome = desk.pass().await;
-    assert_eq!(outcome.error().and_then(|error| error.retry_after), Some(Duration::from_secs(17)));
+    assert_eq!(waits(&desk.pass().await), 17);
+    assert!(desk.pass().await.error().is_some());
+    desk.clock.advance(Duration::from_secs(17));
     assert!(matches!(desk.pass().await, Outcome::Done(_)));
-    assert_eq!(authority.counts(), (1, 1));
+    assert_eq!((authority.counts(), desk.keep().busy("web").unwrap()), ((1, 1), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,6 +120,7 @@ async fn a_certificate_is_renewed_when_it_is_due_and_says_what_it_replaces() {
     assert_eq!(desk.health().await, Health::Healthy);
     desk.clock.advance(Duration::from_secs(120));
     assert!(!desk.is_in_sync().await);
+    authority.begin(BEGIN + LIFE * 2 / 3);
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     assert_eq!(authority.counts(), (2, 2));
     assert!(
@@ -206,4 +215,88 @@ async fn a_profile_that_the_authority_does_not_have_is_said_with_those_it_has() 
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.hint.as_ref().unwrap().contains("it has shortlived"));
     assert_eq!(authority.counts(), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_the_authority_adds_are_no_reason_for_another_certificate() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    authority.add("www.a.example");
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (1, 1));
+    desk.wish.names.insert("b.a.example".into());
+    assert!(!desk.is_in_sync().await, "one that was not asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_that_is_due_at_once_is_used_and_another_one_waits() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    desk.clock.advance(Duration::from_secs(LIFE * 3 / 4));
+    for (issued, wait) in [(1, 60), (2, 300)] {
+        assert!(matches!(desk.pass().await, Outcome::Done(_)));
+        assert_eq!(authority.counts().1, issued);
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert!(error.message.contains("the new certificate is not as declared"), "{}", error.message);
+        assert_eq!((error.retry_after, authority.counts().1), (Some(Duration::from_secs(wait)), issued));
+        desk.clock.advance(Duration::from_secs(wait));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_counts_once_when_the_process_dies_before_its_order_is_let_go_of() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    let begun = desk.keep().attempt("web").unwrap().unwrap();
+    authority.refuse(true);
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    desk.keep().put_attempt("web", &begun).unwrap();
+    // The records go although nobody may be asked.
+    let outcome = desk.go_on().await;
+    assert!(matches!(outcome, Outcome::Pending { ref claims, .. } if claims.is_empty()), "{outcome:?}");
+    desk.clock.advance(Duration::from_secs(60));
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    assert_eq!((desk.keep().refusals("web").unwrap().count, authority.counts().0), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_go_before_a_certificate_is_put_in_place() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let outcome = desk.go_on().await;
+    assert!(
+        matches!(outcome, Outcome::Pending { recheck_after: Duration::ZERO, ref claims, .. } if claims.is_empty()),
+        "{outcome:?}"
+    );
+    assert_eq!(authority.counts(), (1, 1));
+    assert!(!desk.dir.path().join("out/web/tls.crt").exists());
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_wants_another_key_gets_one_whenever_the_process_died() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("certificate", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    let finished = desk.keep().attempt("web").unwrap().unwrap();
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    let before = desk.keep().issued("web").unwrap().unwrap();
+    // As if the process had died before it forgot what it had begun.
+    desk.keep().put_attempt("web", &finished).unwrap();
+    desk.renew().await;
+    assert!(!desk.is_in_sync().await);
+    // A pass that was under way writes what it knows, which does not end what was asked for.
+    desk.keep().put_issued("web", &before).unwrap();
+    assert!(!desk.is_in_sync().await);
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    let after = desk.keep().issued("web").unwrap().unwrap();
+    assert_ne!(before.key.secret().reveal(), after.key.secret().reveal());
+    assert!(desk.is_in_sync().await);
+    assert_eq!((authority.counts(), desk.keep().renewal("web").unwrap()), ((2, 2), None));
 }

@@ -4,4 +4,5 @@
 
 mod authority;
 mod faults;
+mod place;
 mod world;

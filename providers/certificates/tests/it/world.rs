@@ -9,8 +9,8 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Focus, Health, Journal, Observed, Op, Origin, Outcome, PolicyId,
-    Provider, Resource, Scope, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, ClaimState, Cx, Error, Focus, Health, Journal, Observed, Op, Origin, Outcome,
+    PolicyId, Provider, Resource, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
@@ -50,7 +50,8 @@ impl Journal for Notes {
 impl Desk {
     /// A desk at which `web` shall be had from `authority`.
     pub(crate) fn new(authority: &Authority) -> Desk {
-        let dir = tempfile::tempdir().unwrap();
+        // Others may write to the usual place, so no certificate is put there.
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let clock = Arc::new(HandClock::default());
         clock.advance(Duration::from_secs(BEGIN + 60));
         let cx = Cx {
@@ -94,7 +95,7 @@ impl Desk {
     }
 
     pub(crate) fn keep(&self) -> Keep {
-        Keep::new(self.dir.path().join("state"))
+        Keep::new("cert", self.dir.path().join("state"))
     }
 
     fn desired(&self) -> Resource {
@@ -111,6 +112,15 @@ impl Desk {
     pub(crate) async fn observe(&self) -> Option<Observed> {
         let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// What is there of what is tracked, as it was declared.
+    pub(crate) async fn observe_tracked(&self) -> Option<Observed> {
+        let (scope, desired) = (Scope::new("cert", "web"), [self.desired()]);
+        let tracked = [Tracked::new("web".into(), desired[0].spec.hash().unwrap())];
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
     }
 
@@ -147,6 +157,20 @@ impl Desk {
         self.carry_out(Op::Delete { observed, tracked: None }).await
     }
 
+    /// A step after an outcome that was `Pending`, with a record that is there.
+    pub(crate) async fn go_on(&self) -> Outcome {
+        let desired = self.desired();
+        let tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap());
+        let claims =
+            vec![ClaimState { owner: "web".into(), key: "record".into(), synced: true, health: None }];
+        self.carry_out(Op::Continue { desired, tracked, claims }).await
+    }
+
+    /// A person wants another one.
+    pub(crate) async fn renew(&self) {
+        self.provider.renew(&self.cx, &Scope::new("cert", "web"), &"web".into()).await.unwrap();
+    }
+
     async fn carry_out(&self, op: Op) -> Outcome {
         let actions = vec![Action { id: ActionId(1), token: "token".into(), op }];
         let batch = Batch { scope: Scope::new("cert", "web"), base: Version::Unknown, actions };
@@ -175,6 +199,9 @@ fn connect(dir: &tempfile::TempDir, listen: SocketAddr) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join("state"), &[&path]);
     config.listen = listen;
+    let script =
+        format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
+    config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
     config.timeout = Duration::from_secs(10);
     open("cert", config).unwrap()
 }

@@ -1,0 +1,139 @@
+//! Where a certificate is put, who is told of it, and what others may have put there.
+
+use crate::{authority::Authority, world::Desk};
+use reconciled_certificates::{key, sign, wish::KeyKind};
+use reconciled_provider::{ErrorKind, Health, Outcome, Secret};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
+    time::Duration,
+};
+
+#[track_caller]
+fn error(outcome: &Outcome) -> &reconciled_provider::Error {
+    outcome.error().unwrap_or_else(|| panic!("no error: {outcome:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unit_that_fails_has_no_other_one_told_again_and_nothing_of_our_environment_is_theirs() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.wish.reload = ["a.service", "bad.service", "c.service"].map(String::from).into();
+    for _ in 0..2 {
+        assert!(error(&desk.pass().await).message.contains("reload bad.service"));
+        desk.restart();
+    }
+    let told = fs::read_to_string(desk.dir.path().join("reloaded")).unwrap();
+    assert_eq!(told, "a.service\nbad.service\nc.service\nbad.service\n");
+    let environment = fs::read_to_string(desk.dir.path().join("environment")).unwrap();
+    assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_put_there_later_is_copied_once() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let key = desk.dir.path().join("out/web/tls.key");
+    for _ in 0..2 {
+        fs::remove_file(&key).unwrap();
+        fs::write(&key, "put there by hand").unwrap();
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    }
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    let copies = fs::read_dir(desk.dir.path().join("state/replaced/web")).unwrap();
+    let copies: Vec<_> = copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
+    assert_eq!(copies, ["put there by hand"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_says_whose_a_directory_is_and_anything_else_there_is_neither_followed_nor_repeated() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let directory = desk.dir.path().join("out/web");
+    let mark = directory.join("..certificate");
+    fs::create_dir_all(&directory).unwrap();
+    let secret = desk.dir.path().join("secret");
+    fs::write(&secret, "the canary").unwrap();
+    symlink(&secret, &mark).unwrap();
+    let outcome = desk.pass().await;
+    assert!(error(&outcome).message.contains("no mark of ours"), "{outcome:?}");
+    fs::remove_file(&mark).unwrap();
+    fs::write(&mark, "the canary").unwrap();
+    let outcome = desk.pass().await;
+    let text = format!("{} {:?}", error(&outcome).chain(), error(&outcome).hint);
+    assert!(text.contains("another certificate is put") && !text.contains("canary"), "{text}");
+    fs::write(&mark, "cert/other").unwrap();
+    assert!(error(&desk.pass().await).message.contains("certificate cert/other is put"));
+    // A disk that was full left an empty one.
+    fs::write(&mark, "").unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(fs::read_to_string(&mark).unwrap(), "cert/web");
+    assert!(!directory.join("..certificate.new").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_put_where_others_may_write() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let above = desk.dir.path().join("out");
+    fs::create_dir(&above).unwrap();
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(error(&desk.go_on().await).kind, ErrorKind::PermissionDenied);
+    assert!(!above.join("web").exists());
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_adopted_is_kept_by_one_pass_more() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    fs::remove_dir_all(desk.dir.path().join("state")).unwrap();
+    desk.restart();
+    assert!(desk.is_in_sync().await, "so it can be adopted");
+    let seen = desk.observe_tracked().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("adopted, and not kept yet"));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(desk.keep().issued("web").unwrap().is_some() && authority.counts() == (1, 1));
+    assert!(Some(desk.observe_tracked().await.unwrap().hash) == desk.observe().await.map(|seen| seen.hash));
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_does_not_answer_may_be_waiting_for_its_certificate() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    desk.wish.serve = [listener.local_addr().unwrap().to_string()].into();
+    drop(listener);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(desk.health().await, Health::Unknown);
+    desk.clock.advance(Duration::from_secs(crate::authority::LIFE));
+    assert!(matches!(desk.health().await, Health::Degraded { .. }), "that it is over counts more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signer_whose_name_cannot_be_repeated_signs_nothing() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let ca = |subject: &str| {
+        let output = Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+            .args(["-keyout", "ca.key", "-out", "ca.crt", "-days", "3650", "-subj", subject])
+            .current_dir(desk.dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let read = |name: &str| fs::read_to_string(desk.dir.path().join(name)).unwrap();
+        sign::Ca { chain: read("ca.crt"), key: Secret::new(read("ca.key").into_bytes()) }
+    };
+    let key = key::make(KeyKind::Ecdsa(256)).await.unwrap();
+    let wish = reconciled_certificates::wish::Wish { duration: 86_400, ..desk.wish.clone() };
+    let signed = |ca: sign::Ca| sign::signed(&wish, &key, &ca, crate::authority::BEGIN);
+    assert!(signed(ca("/O=Lab/OU=one/CN=Lab")).is_ok());
+    let error = signed(ca("/OU=one/OU=two/CN=Lab")).unwrap_err();
+    assert!(error.message.contains("cannot be repeated exactly"), "{}", error.message);
+}
