@@ -177,3 +177,66 @@ impl Clear for Named<'_> {
         &self.hidden
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{schema::Schema, wire::message};
+    use reconciled_provider::yaml;
+    use serde_json::{Value as Json, json};
+
+    fn declared(text: &str) -> Result<Json, Error> {
+        let attribute = |name: &str, of: &str| message::Attribute {
+            name: name.into(),
+            type_json: of.as_bytes().to_vec(),
+            optional: true,
+            ..message::Attribute::default()
+        };
+        let attributes = vec![
+            attribute("token", r#""string""#),
+            attribute("version", r#""string""#),
+            attribute("tags", r#"["map","string"]"#),
+            attribute("any", r#""dynamic""#),
+        ];
+        let block = message::Block { attributes, ..Default::default() };
+        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let file = Arc::new(SourceFile::new("config.yaml", text));
+        let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+        let config = Config {
+            source: "example/toy".into(),
+            path: "/toy".into(),
+            span: node.span,
+            config: Some(node),
+            environment: Vec::new(),
+            file,
+            settle: Duration::ZERO,
+            cache: None,
+            keeper: Vec::new(),
+        };
+        config.declared(&schema.block)
+    }
+
+    #[test]
+    fn a_place_of_a_secret_is_one_only_where_a_scalar_is_wanted() {
+        let found = declared("token: {file: /k}\ntags: {file: /k}\n").unwrap();
+        assert_eq!(found["token"]["$secret"], "file:/k");
+        assert_eq!(found["tags"], json!({ "file": "/k" }));
+    }
+
+    #[test]
+    fn what_marks_a_secret_cannot_be_written() {
+        for wrong in
+            ["tags: {$secret: x}", "any: {$secret: x}", "any: {a: {$unknown: x}}", "any: [{$mark: x}]"]
+        {
+            let error = declared(wrong).unwrap_err();
+            assert!(error.message.starts_with("config.yaml:1: the key `$"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_text_as_it_is_written() {
+        for text in ["8.0", "012", "1e3", "-0"] {
+            assert_eq!(declared(&format!("version: {text}")).unwrap()["version"], text);
+        }
+    }
+}
