@@ -299,7 +299,7 @@ fn what_exists_is_taken_over_by_its_id() {
     env.push_without("b.yaml");
     // What could not be changed into what is declared is not taken over to be deleted.
     fs::remove_dir_all(env.path("state")).unwrap();
-    env.push("a.yaml", &thing("a", "reconciled/import: thing-1, reconciled/adopt: always", "name: other"));
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1, reconciled/adopt: \"true\"", "name: other"));
     env.run(&["plan"]).says(&["would delete and make it anew, because of name"]).hides(&["-/+ Thing/a"]);
     env.run(&["apply", "--yes"]);
     assert_eq!(state(&env, "thing-1.json")["name"], "a");
