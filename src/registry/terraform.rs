@@ -1,6 +1,6 @@
 //! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program.
 
-use crate::config::{Config, ProviderEntry, SecretPlace};
+use crate::config::{Config, Period, ProviderEntry, SecretPlace};
 use reconciled_cloud::Given;
 use reconciled_provider::{Problem, Provider, yaml::NodeValue};
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use std::{path::PathBuf, sync::Arc};
 struct Raw {
     source: String,
     path: PathBuf,
+    settle: Option<Period>,
 }
 
 /// Folder below the state directory in which schemas are kept.
@@ -49,6 +50,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
         environment,
         file: entry.file.clone(),
         span: entry.span,
+        settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
     };

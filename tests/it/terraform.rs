@@ -34,7 +34,7 @@ fn desk(keys: &str) -> Env {
 fn configure(env: &Env, keys: &str) {
     let (toy, world, token) = (toy(), env.path("world"), env.path("token"));
     env.config(&format!(
-        "  - {{name: toy, type: terraform, source: example/toy, path: {}, config: {{directory: {}, token: {{file: {}}}}}, {keys}guard: {{maxDeletes: 100, maxDeletePercent: 100, maxUpdates: 100, maxUpdatePercent: 100}}}}",
+        "  - {{name: toy, type: terraform, source: example/toy, settle: 0s, path: {}, config: {{directory: {}, token: {{file: {}}}}}, {keys}guard: {{maxDeletes: 100, maxDeletePercent: 100, maxUpdates: 100, maxUpdatePercent: 100}}}}",
         toy.display(),
         world.display(),
         token.display()
@@ -291,9 +291,18 @@ fn what_exists_is_taken_over_by_its_id() {
     env.run(&["plan"]).exits(0).says(&["= Thing/a"]);
     env.apply();
     assert_eq!(things(&env), ["thing-1.json"]);
-    env.push("a.yaml", &thing("a", "reconciled/import: thing-9", "name: b"));
+    // What is not there is not made: the id is wrong.
     env.push("b.yaml", &thing("b", "reconciled/import: thing-9", "name: b"));
-    env.run(&["plan"]).says(&["Thing/b"]);
+    env.run(&["plan"]).says(&["there is no toy_thing with the id `thing-9`"]).hides(&["+ Thing/b"]);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push_without("b.yaml");
+    // What could not be changed into what is declared is not taken over to be deleted.
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1, reconciled/adopt: \"true\"", "name: other"));
+    env.run(&["plan"]).says(&["would delete and make it anew, because of name"]).hides(&["-/+ Thing/a"]);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(state(&env, "thing-1.json")["name"], "a");
 }
 
 #[test]

@@ -5,17 +5,20 @@
 
 use crate::{
     change,
-    cty::{Value, write_json},
+    config::Named,
+    cty::Value,
     host::Host,
     kept::Kept,
     kind,
+    normalize::Declared,
     observe::{outputs, remote},
     plan::{self, Plans},
     plugin::{Applied, Planned, Plugin, Refusal, ResourceType},
+    schema::canonical::Clear,
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
-    Action, Batch, Cx, Delta, Error, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked,
+    Action, Batch, Cx, Delta, Error, Hash, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked,
 };
 
 /// Carries out a batch, one action after the other.
@@ -27,9 +30,16 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         // What keeps a provider from starting had no effect, and is about all of them.
         let plugin = host.running(cx).await?;
         let of = plugin.catalog.resource(kind::type_in(action.op.id()))?;
-        let doing = Doing { cx, plugin: &plugin, of: &of, action };
-        let work = match doing.prepare().await {
-            Ok(work) => work,
+        let account = host.config.account(&plugin.catalog.provider.block)?;
+        let prepared = match named(cx, action) {
+            Ok(clear) => {
+                let doing = Doing { cx, plugin: &plugin, of: &of, action, clear, account };
+                doing.prepare().await.map(|work| (doing, work))
+            }
+            Err(error) => Err(error),
+        };
+        let (doing, work) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => {
                 journal.started(&[action.id]).await?;
                 journal.finished(vec![(action.id, Outcome::Failed(error))]).await?;
@@ -41,6 +51,19 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// The secrets of what is declared, and of what is there.
+fn named<'a>(cx: &'a Cx, action: &Action) -> Result<Named<'a>, Error> {
+    let declared = action.op.desired().and_then(|desired| Declared::read(desired.spec.bytes()?));
+    let kept = match &action.op {
+        Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
+            Kept::open(&observed.private)?
+        }
+        Op::Create { .. } | Op::Continue { .. } => None,
+    };
+    let before = kept.into_iter().flat_map(|kept| kept.secrets);
+    Named::of(cx, declared.as_ref().map(|declared| &declared.config), before)
 }
 
 /// What is to be sent.
@@ -55,6 +78,8 @@ struct Doing<'a> {
     plugin: &'a Plugin,
     of: &'a ResourceType,
     action: &'a Action,
+    clear: Named<'a>,
+    account: Hash,
 }
 
 impl Doing<'_> {
@@ -162,7 +187,8 @@ impl Doing<'_> {
     /// Sends it, and asks the provider to come to an end once somebody wishes to stop.
     async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Refusal> {
         let label = self.label();
-        let mut call: BoxFuture<'_, _> = Box::pin(self.plugin.apply(self.of, &label, prior, planned, config));
+        let mut call: BoxFuture<'_, _> =
+            Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
         tokio::select! {
             answer = &mut call => return answer,
             () = self.cx.stop.wished() => {}
@@ -176,13 +202,15 @@ impl Doing<'_> {
         let applied_hash =
             op.desired().and_then(|desired: &Resource| desired.spec.hash()).unwrap_or_default();
         let mut tracked = Tracked::new(op.id().clone(), applied_hash);
-        let json = write_json(&applied.state, &self.of.schema.value_type);
-        tracked.private = Kept::new(self.of.schema.version, json, &applied.private, is_tainted).seal();
+        let mut kept = Kept::new(self.of, &applied.state, &applied.private, self.account);
+        kept.is_tainted = is_tainted;
+        kept.secrets = self.clear.hidden().within(&applied.state);
+        tracked.private = kept.seal();
         tracked.remote = remote(&applied.state);
         tracked.outputs = if applied.state.is_null() {
             Sealed::default()
         } else {
-            outputs(self.cx, self.of, &applied.state)
+            outputs(&self.clear, self.of, &applied.state)
         };
         tracked
     }

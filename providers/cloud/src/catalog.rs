@@ -4,6 +4,7 @@
 
 use crate::{
     cty::Value,
+    hidden::Hidden,
     plugin::{ResourceType, write_value},
     schema::Schema,
     wire::{self, Protocol, message::DynamicValue},
@@ -41,7 +42,7 @@ impl Catalog {
         let wrong = |why: String| Error::unsupported(format!("read the schemas of the provider: {why}"));
         let schemas = wire::schemas(bytes, protocol).map_err(|error| wrong(error.to_string()))?;
         if let Some(error) =
-            crate::plugin::said("read the schemas of the provider", &schemas.diagnostics, &[])
+            crate::plugin::said("read the schemas of the provider", &schemas.diagnostics, &Hidden::default())
         {
             return Err(error);
         }

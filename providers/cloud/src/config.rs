@@ -1,15 +1,17 @@
 //! One entry of the host configuration: `type: terraform`.
 
-use crate::schema::{
-    Block,
-    canonical::Clear,
-    config::{Reader, Source},
+use crate::{
+    hidden::Hidden,
+    schema::{
+        Block,
+        canonical::{self, Clear},
+        config::{Reader, Source},
+    },
 };
 use reconciled_provider::{
-    Cx, Error, Hash, Node, Problem, Secret, SecretRef, SourceFile, Span,
-    yaml::{NodeValue, ScalarKind},
+    Cx, Error, Hash, Node, Problem, Secret, SecretRef, SourceFile, Span, yaml::NodeValue,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// What an entry says.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct Config {
     pub file: Arc<SourceFile>,
     /// Where the entry begins.
     pub span: Span,
+    /// How long a write may stay unseen by reads.
+    pub settle: Duration,
     /// Where schemas are kept from one start to the next; nowhere, if there is no such folder.
     pub cache: Option<PathBuf>,
     /// A program and its first arguments that see to it that a provider ends when this process does.
@@ -47,6 +51,27 @@ impl Config {
         self.source.rsplit('/').next().unwrap_or_default()
     }
 
+    /// The secrets among the variables, in clear.
+    pub(crate) fn secret_variables(&self, cx: &Cx) -> Result<Vec<Arc<str>>, Error> {
+        let secrets = self.environment.iter().filter_map(|(_, given)| match given {
+            Given::Secret(place) => Some(place),
+            Given::Text(_) => None,
+        });
+        secrets.map(|place| Ok(clear(&cx.secrets.reveal(place)?)?.into())).collect()
+    }
+
+    /// What tells one account from another: all that the entry says, and of its secrets where they are.
+    pub(crate) fn account(&self, block: &Block) -> Result<Hash, Error> {
+        let mut said = self.declared(block)?.to_string();
+        for (name, given) in &self.environment {
+            said += &match given {
+                Given::Text(text) => format!("\n{name}={text}"),
+                Given::Secret(place) => format!("\n{name}={place:?}"),
+            };
+        }
+        Ok(Hash::of(said.as_bytes()))
+    }
+
     /// The variables, with secrets in clear.
     pub fn environment(&self, cx: &Cx) -> Result<Vec<(String, String)>, Error> {
         let value = |given: &Given| match given {
@@ -61,9 +86,9 @@ impl Config {
     /// Errors: `Invalid` with the first problem and its place.
     pub fn declared(&self, block: &Block) -> Result<serde_json::Value, Error> {
         let nothing = Node { span: self.span, value: NodeValue::Null };
-        let node = self.config.clone().map_or(nothing, with_places);
+        let node = self.config.as_ref().unwrap_or(&nothing);
         let mut reader = Reader::new(self);
-        let declared = reader.block(&node, block, self.span, &[]);
+        let declared = reader.block(node, block, self.span, &[]);
         match reader.problems.into_iter().find(Problem::is_error) {
             None => Ok(declared),
             Some(problem) => {
@@ -83,6 +108,12 @@ fn clear(secret: &Secret) -> Result<String, Error> {
 }
 
 impl Source for Config {
+    /// A secret by its place, `{env: TOKEN}`, goes by the name `env:TOKEN`.
+    fn secret(&self, node: &Node) -> Option<String> {
+        let [(key, place)] = node.entries() else { return None };
+        let (key, place) = (key.as_str().filter(|key| PLACES.contains(key))?, place.as_str()?);
+        Some(format!("{key}:{place}"))
+    }
     fn mark(&self, _: &str) -> Result<String, Error> {
         Ok(String::new())
     }
@@ -93,29 +124,8 @@ impl Source for Config {
 
 const PLACES: [&str; 3] = ["file", "env", "credential"];
 
-/// Secrets by their place, `{env: TOKEN}`, as secrets by a name, which is what a reader knows: `{secret: "env:TOKEN"}`.
-fn with_places(node: Node) -> Node {
-    let value = match node.value {
-        NodeValue::Map(entries) => match &entries[..] {
-            [(key, place)]
-                if key.as_str().is_some_and(|key| PLACES.contains(&key)) && place.as_str().is_some() =>
-            {
-                let name =
-                    format!("{}:{}", key.as_str().unwrap_or_default(), place.as_str().unwrap_or_default());
-                let scalar =
-                    |text: &str, span| Node { span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) };
-                NodeValue::Map(vec![(scalar("secret", key.span), scalar(&name, place.span))])
-            }
-            _ => NodeValue::Map(entries.into_iter().map(|(key, value)| (key, with_places(value))).collect()),
-        },
-        NodeValue::Seq(all) => NodeValue::Seq(all.into_iter().map(with_places).collect()),
-        other => other,
-    };
-    Node { span: node.span, value }
-}
-
 /// Clear values for host configuration.
-pub(crate) struct Places<'a>(pub(crate) &'a Cx);
+pub(crate) struct Places<'a>(pub(crate) &'a Cx, pub(crate) Hidden);
 
 impl Clear for Places<'_> {
     fn reveal(&self, name: &str) -> Result<String, Error> {
@@ -130,16 +140,103 @@ impl Clear for Places<'_> {
     fn mark(&self, clear: &str) -> Hash {
         self.0.secrets.mark(clear.as_bytes()).0
     }
+    fn hidden(&self) -> &Hidden {
+        &self.1
+    }
 }
 
-/// Clear values for manifests.
-pub(crate) struct Named<'a>(pub(crate) &'a Cx);
+/// Clear values for manifests, and what of them must not be seen.
+pub(crate) struct Named<'a> {
+    cx: &'a Cx,
+    hidden: Hidden,
+}
+
+impl<'a> Named<'a> {
+    /// What a declaration names, and what was put into the resource before.
+    ///
+    /// Errors: a secret that cannot be read.
+    pub(crate) fn of(
+        cx: &'a Cx,
+        declared: Option<&serde_json::Value>,
+        before: impl IntoIterator<Item = Arc<str>>,
+    ) -> Result<Named<'a>, Error> {
+        let nothing = Named { cx, hidden: Hidden::default() };
+        let now = declared.map(|declared| canonical::revealed(declared, &nothing)).transpose()?;
+        Ok(Named { cx, hidden: now.into_iter().flatten().chain(before).collect() })
+    }
+}
 
 impl Clear for Named<'_> {
     fn reveal(&self, name: &str) -> Result<String, Error> {
-        clear(&self.0.secrets.reveal(&SecretRef::Named(name.into()))?)
+        clear(&self.cx.secrets.reveal(&SecretRef::Named(name.into()))?)
     }
     fn mark(&self, clear: &str) -> Hash {
-        self.0.secrets.mark(clear.as_bytes()).0
+        self.cx.secrets.mark(clear.as_bytes()).0
+    }
+    fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{schema::Schema, wire::message};
+    use reconciled_provider::yaml;
+    use serde_json::{Value as Json, json};
+
+    fn declared(text: &str) -> Result<Json, Error> {
+        let attribute = |name: &str, of: &str| message::Attribute {
+            name: name.into(),
+            type_json: of.as_bytes().to_vec(),
+            optional: true,
+            ..message::Attribute::default()
+        };
+        let attributes = vec![
+            attribute("token", r#""string""#),
+            attribute("version", r#""string""#),
+            attribute("tags", r#"["map","string"]"#),
+            attribute("any", r#""dynamic""#),
+        ];
+        let block = message::Block { attributes, ..Default::default() };
+        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let file = Arc::new(SourceFile::new("config.yaml", text));
+        let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+        let config = Config {
+            source: "example/toy".into(),
+            path: "/toy".into(),
+            span: node.span,
+            config: Some(node),
+            environment: Vec::new(),
+            file,
+            settle: Duration::ZERO,
+            cache: None,
+            keeper: Vec::new(),
+        };
+        config.declared(&schema.block)
+    }
+
+    #[test]
+    fn a_place_of_a_secret_is_one_only_where_a_scalar_is_wanted() {
+        let found = declared("token: {file: /k}\ntags: {file: /k}\n").unwrap();
+        assert_eq!(found["token"]["$secret"], "file:/k");
+        assert_eq!(found["tags"], json!({ "file": "/k" }));
+    }
+
+    #[test]
+    fn what_marks_a_secret_cannot_be_written() {
+        for wrong in
+            ["tags: {$secret: x}", "any: {$secret: x}", "any: {a: {$unknown: x}}", "any: [{$mark: x}]"]
+        {
+            let error = declared(wrong).unwrap_err();
+            assert!(error.message.starts_with("config.yaml:1: the key `$"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_text_as_it_is_written() {
+        for text in ["8.0", "012", "1e3", "-0"] {
+            assert_eq!(declared(&format!("version: {text}")).unwrap()["version"], text);
+        }
     }
 }

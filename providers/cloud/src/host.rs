@@ -1,4 +1,5 @@
-//! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died.
+//! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died or no
+//! longer answers.
 //!
 //! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced.
 
@@ -6,9 +7,10 @@ use crate::{
     Config,
     catalog::Catalog,
     config::Places,
+    hidden::Hidden,
     plugin::{Plugin, said, write_value},
-    schema::canonical,
-    wire::{Launch, Process, Protocol},
+    schema::canonical::{self, Clear},
+    wire::{Launch, Process, Protocol, Status},
 };
 use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error};
@@ -17,11 +19,23 @@ use std::{
     os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 use tokio::sync::Mutex;
 
 /// A process is replaced after so many calls: some providers grow.
 const CALLS: u64 = 200_000;
+
+/// How long each call may take that comes before the first resource.
+const FIRST_CALLS: Duration = Duration::from_secs(60);
+
+/// What runs of one entry.
+#[derive(Debug, Default)]
+struct Running {
+    /// Started for its schemas, not configured yet.
+    waits: Option<Process>,
+    plugin: Option<Arc<Plugin>>,
+}
 
 /// The process of one entry.
 #[derive(Debug)]
@@ -29,7 +43,7 @@ pub(crate) struct Host {
     entry: Arc<str>,
     pub(crate) config: Config,
     catalog: OnceLock<Arc<Catalog>>,
-    running: Mutex<Option<Arc<Plugin>>>,
+    running: Mutex<Running>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -49,7 +63,8 @@ impl Host {
         self.catalog.get()
     }
 
-    /// The schemas: from what an earlier process of the same program said, where that is kept.
+    /// The schemas: from what an earlier process of the same program said, where that is kept. The entry's `config` is
+    /// not given to the provider for that, so what is wrong with it stops nobody else.
     pub(crate) async fn catalog(&self, cx: &Cx) -> Result<Arc<Catalog>, Error> {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
@@ -60,56 +75,88 @@ impl Host {
         {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
-        Ok(self.running(cx).await?.catalog.clone())
+        let mut running = self.running.lock().await;
+        let (process, catalog) = self.start(cx).await?;
+        running.waits = Some(process);
+        Ok(catalog)
     }
 
     /// The process, configured.
     pub(crate) async fn running(&self, cx: &Cx) -> Result<Arc<Plugin>, Error> {
         let mut running = self.running.lock().await;
-        if let Some(plugin) = running.as_ref().filter(|plugin| !plugin.has_ended() && plugin.used() < CALLS) {
+        if let Some(plugin) =
+            running.plugin.as_ref().filter(|plugin| !plugin.is_broken() && plugin.used() < CALLS)
+        {
             return Ok(plugin.clone());
         }
         // Whoever still uses the old one keeps it.
-        *running = None;
-        let plugin = Arc::new(self.start(cx).await?);
-        *running = Some(plugin.clone());
+        running.plugin = None;
+        let (process, catalog) = match (running.waits.take().filter(|waits| !waits.has_ended()), self.known())
+        {
+            (Some(process), Some(catalog)) => (process, catalog.clone()),
+            _ => self.start(cx).await?,
+        };
+        let plugin = Arc::new(self.configure(cx, process, catalog).await?);
+        running.plugin = Some(plugin.clone());
         Ok(plugin)
     }
 
-    async fn start(&self, cx: &Cx) -> Result<Plugin, Error> {
+    async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
+        let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: self.config.path.clone(),
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
         };
-        let process = Process::start(&launch).await?;
-        let failed = |status| Error::unavailable(format!("speak to provider `{}`: {status}", self.entry));
+        // It may print what it was given before it dies.
+        let process = Process::start(&launch).await;
+        let process = process.map_err(|mut error| {
+            error.message = hidden.scrub(&error.message);
+            error
+        })?;
         let protocol = process.calls.protocol();
         // Providers of the old SDK must be asked for their schemas before anything else, known or not.
-        let bytes = process.calls.schemas().await.map_err(failed)?;
-        let catalog = match self.catalog.get() {
-            Some(catalog) => catalog.clone(),
-            None => {
-                let catalog = Catalog::read(bytes.clone(), protocol)?;
-                self.keep(protocol, &bytes);
-                self.catalog.get_or_init(|| catalog.into()).clone()
-            }
-        };
+        let bytes = self.within(process.calls.schemas(), &hidden).await?;
+        if let Some(catalog) = self.catalog.get() {
+            return Ok((process, catalog.clone()));
+        }
+        let catalog = Catalog::read(bytes.clone(), protocol)?;
+        self.keep(protocol, &bytes);
+        Ok((process, self.catalog.get_or_init(|| catalog.into()).clone()))
+    }
+
+    async fn configure(&self, cx: &Cx, process: Process, catalog: Arc<Catalog>) -> Result<Plugin, Error> {
         let block = &catalog.provider.block;
         let declared = self.config.declared(block)?;
-        let config = canonical::to_value(&declared, block, &Places(cx))?;
-        let hidden: Vec<Arc<str>> = crate::change::secrets(block, &config);
+        let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
+        let clear = Places(cx, hidden);
+        let config = canonical::to_value(&declared, block, &clear)?;
+        let hidden = clear.hidden().and(canonical::revealed(&declared, &clear)?);
+        let hidden = hidden.and(crate::change::secrets(block, &config));
         let value = || write_value(&config, &catalog.provider.value_type);
         let doing = format!("configure provider `{}`", self.entry);
-        let checked = process.calls.validate_provider(value()).await.map_err(failed)?;
+        let checked = self.within(process.calls.validate_provider(value()), &hidden).await?;
         if let Some(error) = said(&doing, &checked.diagnostics, &hidden) {
             return Err(error);
         }
-        let configured = process.calls.configure(value()).await.map_err(failed)?;
+        let configured = self.within(process.calls.configure(value()), &hidden).await?;
         if let Some(error) = said(&doing, &configured.diagnostics, &hidden) {
             return Err(error);
         }
-        Ok(Plugin::new(self.entry.clone(), process, catalog))
+        Ok(Plugin::new(self.entry.clone(), process, catalog, hidden))
+    }
+
+    /// One call of a start, which may not take for ever: everybody waits for it.
+    async fn within<A>(
+        &self,
+        call: impl Future<Output = Result<A, Status>>,
+        hidden: &Hidden,
+    ) -> Result<A, Error> {
+        let failed = |why: String| Error::unavailable(format!("speak to provider `{}`: {why}", self.entry));
+        match tokio::time::timeout(FIRST_CALLS, call).await {
+            Ok(answer) => answer.map_err(|status| failed(hidden.scrub(&status.to_string()))),
+            Err(_) => Err(failed(format!("it gave no answer for {} s", FIRST_CALLS.as_secs()))),
+        }
     }
 
     /// Where the schemas of this very program are kept.

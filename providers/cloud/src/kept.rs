@@ -1,8 +1,14 @@
 //! What is remembered of a resource between passes: the state its provider gave, sealed by the store.
 
+use crate::{
+    cty::{Value, write_json},
+    hidden::Hidden,
+    plugin::ResourceType,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reconciled_provider::{Error, Sealed};
+use reconciled_provider::{Error, Hash, Sealed};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// State of one resource.
 #[derive(Clone, Serialize, Deserialize)]
@@ -17,18 +23,35 @@ pub(crate) struct Kept {
     /// It was made in part: it must go before there can be a whole one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_tainted: bool,
+    /// Secrets of the manifest that are in it, in clear as in the state: they are never shown, wherever they stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<Arc<str>>,
+    /// What the entry said when it was written: with another account, what is not there may be elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) account: Option<String>,
 }
 
 impl Kept {
     /// State with what the provider wants back.
-    pub(crate) fn new(version: i64, json: Vec<u8>, private: &[u8], is_tainted: bool) -> Kept {
+    pub(crate) fn new(of: &ResourceType, state: &Value, private: &[u8], account: Hash) -> Kept {
         // JSON is written from texts, which are UTF-8.
-        let state = String::from_utf8_lossy(&json).into_owned();
-        Kept { version, state, private: STANDARD.encode(private), is_tainted }
+        let json = String::from_utf8_lossy(&write_json(state, &of.schema.value_type)).into_owned();
+        Kept {
+            version: of.schema.version,
+            state: json,
+            private: STANDARD.encode(private),
+            is_tainted: false,
+            secrets: Vec::new(),
+            account: Some(account.to_string()),
+        }
     }
     /// What the provider wants back.
     pub(crate) fn private(&self) -> Vec<u8> {
         STANDARD.decode(&self.private).unwrap_or_default()
+    }
+    /// Its secrets.
+    pub(crate) fn hidden(&self) -> Hidden {
+        self.secrets.iter().cloned().collect()
     }
     /// Reads what was sealed; none where there is nothing.
     ///

@@ -111,37 +111,64 @@ pub fn type_in(id: &ResourceId) -> &str {
     id.0.split_once('.').map_or(&id.0, |(name, _)| name)
 }
 
-/// Words in the names of types that hold what cannot be had back.
-const STORES: [&str; 24] = [
+/// Words in the names of types that hold what cannot be had back. A type that only belongs to one of them, such as
+/// the policy of a bucket, stays as well: that costs a person a line, the other way round costs them data.
+const STORES: [&str; 47] = [
     "_bucket",
-    "_db_instance",
-    "_rds_cluster",
-    "_dynamodb_table",
-    "_efs_file_system",
-    "_ebs_volume",
     "_database",
-    "_kms_key",
-    "_secretsmanager_secret",
-    "_elasticache_cluster",
+    "_db_instance",
+    "_db_cluster",
+    "_sql_instance",
+    "_rds_cluster",
+    "_table",
+    "_bigquery_dataset",
+    "_bigtable_instance",
+    "_spanner_instance",
     "_redshift_cluster",
     "_docdb_cluster",
     "_neptune_cluster",
+    "_elasticache_cluster",
+    "_elasticache_replication_group",
+    "_memorydb_cluster",
+    "_redis_instance",
+    "_redis_cache",
+    "_elasticsearch_domain",
     "_opensearch_domain",
-    "_ecr_repository",
-    "_sql_server",
+    "_msk_cluster",
+    "_kinesis_stream",
+    "_cosmosdb_account",
     "_storage_account",
     "_storage_container",
-    "_cosmosdb_account",
+    "_storage_share",
+    "_data_lake_store",
+    "_file_system",
+    "_fsx_",
+    "_filestore",
+    "_volume",
+    "_disk",
+    "_snapshot",
+    "_backup_vault",
+    "_glacier_vault",
+    "_recovery_services_vault",
     "_key_vault",
-    "_bigquery_dataset",
-    "_bigquery_table",
-    "_spanner_instance",
-    "_managed_disk",
+    "_kms_key",
+    "_kms_crypto_key",
+    "_secretsmanager_secret",
+    "_secret_manager_secret",
+    "_repository",
+    "_registry",
+    "_user_pool",
+    "_route53_zone",
+    "_dns_zone",
+    "_dns_managed_zone",
 ];
 
 /// What happens to a resource of a type when its declaration goes and nobody said what: what holds data stays.
 pub fn default_deletion(type_name: &str) -> Option<Deletion> {
-    STORES.iter().any(|word| type_name.ends_with(word)).then_some(Deletion::Abandon)
+    let holds = STORES.iter().any(|word| type_name.contains(word));
+    // A server of Azure is one of databases: mysql, postgresql, mssql, mariadb.
+    let serves = type_name.starts_with("azurerm_") && type_name.ends_with("_server");
+    (holds || serves).then_some(Deletion::Abandon)
 }
 
 #[cfg(test)]
@@ -166,7 +193,35 @@ mod tests {
         assert_eq!((scope.to_string().as_str(), &*id.0), ("aws/SqsQueue/jobs", "aws_sqs_queue.jobs"));
         assert_eq!(type_in(&id), "aws_sqs_queue");
         assert_eq!(place("aws", "aws_sqs_queue", "team", "jobs").1.0.as_ref(), "aws_sqs_queue.team/jobs");
-        assert_eq!(default_deletion("aws_s3_bucket"), Some(Deletion::Abandon));
-        assert_eq!(default_deletion("aws_sqs_queue"), None);
+        for holds in [
+            "aws_s3_bucket",
+            "aws_ebs_volume",
+            "aws_elasticsearch_domain",
+            "aws_opensearch_domain",
+            "aws_elasticache_replication_group",
+            "aws_cognito_user_pool",
+            "aws_kinesis_stream",
+            "aws_fsx_lustre_file_system",
+            "aws_db_snapshot",
+            "aws_route53_zone",
+            "aws_efs_file_system",
+            "google_sql_database_instance",
+            "google_secret_manager_secret",
+            "google_kms_crypto_key",
+            "google_compute_disk",
+            "google_filestore_instance",
+            "azurerm_postgresql_flexible_server",
+            "azurerm_managed_disk",
+            "github_repository",
+            "digitalocean_database_cluster",
+            "openstack_blockstorage_volume_v3",
+        ] {
+            assert_eq!(default_deletion(holds), Some(Deletion::Abandon), "{holds}");
+        }
+        for holds_nothing in
+            ["aws_sqs_queue", "aws_iam_role", "google_compute_instance", "aws_route53_record"]
+        {
+            assert_eq!(default_deletion(holds_nothing), None, "{holds_nothing}");
+        }
     }
 }

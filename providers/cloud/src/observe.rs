@@ -2,13 +2,13 @@
 
 use crate::{
     config::Named,
-    cty::{Value, write_json},
+    cty::Value,
     host::Host,
     kept::Kept,
     kind,
     normalize::Declared,
     plugin::{Plugin, ResourceType},
-    schema::canonical,
+    schema::canonical::{self, Clear},
 };
 use reconciled_provider::{Cx, Error, Observation, Observed, ResourceId, Sealed, Version, Want};
 use std::{collections::BTreeSet, sync::Arc};
@@ -40,27 +40,47 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     }
     let plugin = host.running(cx).await?;
     let of = plugin.catalog.resource(kind::type_in(id))?;
-    let (state, private, is_tainted) = match (kept, import) {
+    let before = kept.iter().flat_map(|kept| kept.secrets.iter().cloned());
+    let clear = Named::of(cx, declared.as_ref().map(|declared| &declared.config), before)?;
+    let (state, private) = match (&kept, &import) {
         (Some(kept), _) => {
             if kept.version > of.schema.version {
                 let text = format!("the state of {id} is from a newer version of the provider");
                 return Err(Error::unsupported(text).hint("install that version again, or a newer one"));
             }
-            let state = plugin.upgrade(&of, kept.version, &kept.state).await?;
-            (state, kept.private(), kept.is_tainted)
+            (state_of(&plugin, &of, kept).await?, kept.private())
         }
-        (None, Some(import)) => match plugin.import(&of, &import).await? {
-            Some((state, private)) => (state, private, false),
-            None => return Err(nothing_there(id, &import)),
+        (None, Some(import)) => match plugin.import(&of, import, clear.hidden()).await? {
+            Some(found) => found,
+            None => return Err(nothing_there(id, import)),
         },
         (None, None) => return Ok(None),
     };
-    let (state, private) = plugin.read(&of, &state, &private).await?;
-    if state.is_null() {
-        return Ok(None);
+    let (state, private) = plugin.read(&of, &state, &private, clear.hidden()).await?;
+    let account = host.config.account(&plugin.catalog.provider.block)?;
+    match (state.is_null(), &kept, &import) {
+        (false, ..) => {}
+        (true, Some(kept), _) => {
+            let is_elsewhere = kept.account.as_ref().is_some_and(|was| *was != account.to_string());
+            return if is_elsewhere { Err(elsewhere(id)) } else { Ok(None) };
+        }
+        // Many importers give back the id that they were given: only reading tells.
+        (true, None, Some(import)) => return Err(nothing_there(id, import)),
+        (true, None, None) => return Ok(None),
     }
-    let kept = Kept::new(of.schema.version, write_json(&state, &of.schema.value_type), &private, is_tainted);
-    Ok(Some(observed(cx, id, &of, &state, &kept, declared.as_ref())))
+    let mut now = Kept::new(&of, &state, &private, account);
+    now.is_tainted = kept.is_some_and(|kept| kept.is_tainted);
+    now.secrets = clear.hidden().within(&state);
+    Ok(Some(observed(&clear, id, &of, &state, &now, declared.as_ref())))
+}
+
+/// What cannot be found with what the entry says now, and could with what it said before, may be in another account.
+fn elsewhere(id: &ResourceId) -> Error {
+    let text = format!("{id} is not there, and the entry's `config` or `env` changed since it was written");
+    Error::invalid(text).hint(
+        "if that leads to another account or region, undo it; if it is gone: reconciled forget ADDRESS, take its \
+         manifest out, and put it back once that is in force",
+    )
 }
 
 fn nothing_there(id: &ResourceId, import: &str) -> Error {
@@ -70,7 +90,7 @@ fn nothing_there(id: &ResourceId, import: &str) -> Error {
 
 /// A resource as it is reported: through its declaration, where there is one.
 pub(crate) fn observed(
-    cx: &Cx,
+    clear: &Named<'_>,
     id: &ResourceId,
     of: &ResourceType,
     state: &Value,
@@ -79,18 +99,17 @@ pub(crate) fn observed(
 ) -> Observed {
     let block = &of.schema.block;
     let seen = match declared {
-        Some(declared) => Declared {
-            config: canonical::through(&declared.config, state, block, &Named(cx)),
-            ..declared.clone()
-        },
+        Some(declared) => {
+            Declared { config: canonical::through(&declared.config, state, block, clear), ..declared.clone() }
+        }
         None => {
-            let config = canonical::declarable(state, block, &Named(cx));
+            let config = canonical::declarable(state, block, clear);
             Declared { config, ignore: Vec::new(), import: None }
         }
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(state);
-    observed.outputs = outputs(cx, of, state);
+    observed.outputs = outputs(clear, of, state);
     observed.private = kept.seal();
     observed
 }
@@ -101,12 +120,12 @@ pub(crate) fn remote(state: &Value) -> Option<Arc<str>> {
 }
 
 /// What others may refer to.
-pub(crate) fn outputs(cx: &Cx, of: &ResourceType, state: &Value) -> Sealed {
-    let outputs = canonical::outputs(state, &of.schema.block, &Named(cx));
+pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value) -> Sealed {
+    let outputs = canonical::outputs(state, &of.schema.block, clear);
     Sealed(serde_json::to_vec(&outputs).unwrap_or_default().into())
 }
 
 /// The state behind what was observed, as the provider wants it.
 pub(crate) async fn state_of(plugin: &Plugin, of: &ResourceType, kept: &Kept) -> Result<Value, Error> {
-    plugin.upgrade(of, kept.version, &kept.state).await
+    plugin.upgrade(of, kept.version, &kept.state, &kept.hidden()).await
 }

@@ -10,7 +10,7 @@ use crate::{
     normalize::Declared,
     observe::state_of,
     plugin::{Planned, Plugin, ResourceType},
-    schema::canonical,
+    schema::canonical::{self, Clear},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{
@@ -23,7 +23,8 @@ pub(crate) async fn diff(host: &Host, cx: &Cx, want: &Want<'_>, seen: &Observati
     let mut deltas = Deltas::new();
     for desired in want.desired.iter().filter(|desired| want.focus.covers(&desired.id)) {
         let Some(declared) = desired.spec.bytes().and_then(Declared::read) else { continue };
-        let delta = of_one(host, cx, desired, &declared, seen.get(&desired.id)).await;
+        let is_tracked = want.tracked.iter().any(|row| row.id == desired.id && !row.private.is_empty());
+        let delta = of_one(host, cx, desired, &declared, seen.get(&desired.id), is_tracked).await;
         match delta {
             Ok(None) => {}
             Ok(Some(delta)) => drop(deltas.insert(desired.id.clone(), Ok(delta))),
@@ -41,33 +42,52 @@ async fn of_one(
     desired: &Resource,
     declared: &Declared,
     observed: Option<&Observed>,
+    is_tracked: bool,
 ) -> Result<Option<Delta>, Error> {
     let plugin = host.running(cx).await?;
     let of = plugin.catalog.resource(kind::type_in(&desired.id))?;
     let kept = observed.map(|observed| Kept::open(&observed.private)).transpose()?.flatten();
-    let prior = match &kept {
-        Some(kept) => state_of(&plugin, &of, kept).await?,
-        None => Value::Null,
+    let prior = match (&kept, observed) {
+        (Some(kept), _) => state_of(&plugin, &of, kept).await?,
+        (None, None) => Value::Null,
+        // Planning it from nothing would make a second one.
+        (None, Some(_)) => {
+            return Err(Error::unexpected(format!(
+                "{} was seen, and nothing is known of its state",
+                desired.id
+            )));
+        }
     };
-    let written = canonical::to_value(&declared.config, &of.schema.block, &Named(cx))?;
-    plugin.validate(&of, &written).await?;
+    let before = kept.iter().flat_map(|kept| kept.secrets.iter().cloned());
+    let clear = Named::of(cx, Some(&declared.config), before)?;
+    let hidden = clear.hidden();
+    let written = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
+    plugin.validate(&of, &written, hidden).await?;
     let config = change::leave_ignored(written.clone(), &prior, &declared.ignore);
     let private = kept.as_ref().map(Kept::private).unwrap_or_default();
-    let planned = plugin.plan(&of, &prior, &config, &private).await?;
+    let planned = plugin.plan(&of, &prior, &config, &private, hidden).await?;
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let replaces = !prior.is_null() && (is_tainted || !planned.replace.is_empty());
     if planned.state == prior && !replaces {
         return Ok(None);
     }
+    if replaces && !is_tracked {
+        let text = format!(
+            "taking {} over would delete and make it anew, because of {}",
+            desired.id,
+            planned.replace.join(", ")
+        );
+        return Err(Error::invalid(text).hint("declare these as they are, or leave the existing one alone"));
+    }
     let mut plans = Plans::of(&of, &prior, &planned, &config);
     let mut after = planned.state.clone();
     if replaces {
         // The new one is planned from nothing, with what is declared and nothing ignored.
-        let anew = plugin.plan(&of, &Value::Null, &written, &planned.private).await?;
+        let anew = plugin.plan(&of, &Value::Null, &written, &planned.private, hidden).await?;
         after = anew.state.clone();
         plans.anew = Some(Step::of(&of, &anew, &written));
     }
-    let mut fields = change::fields(&of.schema.block, &prior, &after);
+    let mut fields = change::fields(&of.schema.block, &prior, &after, hidden);
     if fields.is_empty() && is_tainted {
         let before = Shown::Text("made in part".into());
         fields.push(FieldChange { path: "state".into(), before, after: Shown::Text("whole".into()) });
@@ -145,6 +165,6 @@ pub(crate) async fn deletion(
     kept: &Kept,
 ) -> Result<(Value, Planned), Error> {
     let prior = state_of(plugin, of, kept).await?;
-    let planned = plugin.plan(of, &prior, &Value::Null, &kept.private()).await?;
+    let planned = plugin.plan(of, &prior, &Value::Null, &kept.private(), &kept.hidden()).await?;
     Ok((prior, planned))
 }

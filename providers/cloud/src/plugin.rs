@@ -7,6 +7,7 @@ use crate::{
     catalog::Catalog,
     change,
     cty::{self, Type, Value},
+    hidden::Hidden,
     schema::{Block, Nesting, Schema},
     wire::{
         Process, Status,
@@ -18,7 +19,7 @@ use reconciled_provider::{Error, ErrorKind};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -82,17 +83,21 @@ pub struct Plugin {
     pub catalog: Arc<Catalog>,
     name: Arc<str>,
     used: AtomicU64,
+    is_broken: AtomicBool,
+    /// Secrets of the entry.
+    hidden: Hidden,
 }
 
 impl Plugin {
     /// Wraps a process that is configured already.
-    pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>) -> Plugin {
-        Plugin { process, catalog, name, used: AtomicU64::new(0) }
+    pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>, hidden: Hidden) -> Plugin {
+        let (used, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
+        Plugin { process, catalog, name, used, is_broken, hidden }
     }
 
-    /// True once its process has ended.
-    pub fn has_ended(&self) -> bool {
-        self.process.has_ended()
+    /// True once its process has ended, or a call of it broke off or was given up: the next needs another one.
+    pub fn is_broken(&self) -> bool {
+        self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)
     }
 
     /// How many calls it has had.
@@ -105,11 +110,29 @@ impl Plugin {
         self.process.calls.cancel().await;
     }
 
-    fn count(&self) {
+    /// One call. Whoever waits for it may give it up, as a limit of time does: the process is taken for stuck then.
+    async fn call<A>(&self, call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
+        struct Waits<'a>(&'a AtomicBool, bool);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                if self.1 {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+        }
         self.used.fetch_add(1, Ordering::Relaxed);
+        let mut waits = Waits(&self.is_broken, true);
+        let answer = call.await;
+        waits.1 = answer.as_ref().is_err_and(Status::is_broken);
+        answer
     }
 
-    async fn severed(&self, doing: &str, status: Status) -> Refusal {
+    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Refusal {
+        let hidden = self.hidden.and(hidden.iter().cloned());
+        let status = match status {
+            Status::Code(code, text) => Status::Code(code, hidden.scrub(&text)),
+            Status::Broken(why) => Status::Broken(hidden.scrub(&why)),
+        };
         let mut text = format!("{doing}: provider `{}` gave no answer: {status}", self.name);
         if status.is_broken()
             && let Some(how) = self.process.ending().await
@@ -125,28 +148,33 @@ impl Plugin {
         Refusal::Severed(error)
     }
 
+    /// Errors: `Unexpected` for what is no value: nothing at all is not null, which says that nothing is there.
     fn read_value(&self, value: Option<DynamicValue>, of: &Type, doing: &str) -> Result<Value, Error> {
-        let Some(value) = value else { return Ok(Value::Null) };
-        if value.msgpack.is_empty() {
-            return match value.json.is_empty() {
-                true => Ok(Value::Null),
-                false => {
-                    Err(Error::unsupported(format!("{doing}: the answer is JSON, which nobody asked for")))
-                }
-            };
+        let wrong = |why: &str| Error::unexpected(format!("{doing}: provider `{}` {why}", self.name));
+        match value {
+            Some(value) if !value.msgpack.is_empty() => cty::decode(&value.msgpack, of)
+                .map_err(|why| wrong(&format!("answered with what is no value: {why}"))),
+            Some(value) if !value.json.is_empty() => {
+                Err(Error::unsupported(format!("{doing}: the answer is JSON, which nobody asked for")))
+            }
+            _ => Err(wrong("answered without a value")),
         }
-        cty::decode(&value.msgpack, of).map_err(|why| {
-            Error::unexpected(format!("{doing}: what provider `{}` answered is no value: {why}", self.name))
-        })
+    }
+
+    /// What errors about these values must not show.
+    fn secrets(&self, of: &ResourceType, values: &[&Value], hidden: &Hidden) -> Hidden {
+        let of_values = values.iter().flat_map(|value| change::secrets(&of.schema.block, value));
+        self.hidden.and(hidden.iter().cloned().chain(of_values))
     }
 
     /// Asks whether a configuration is valid.
-    pub async fn validate(&self, of: &ResourceType, config: &Value) -> Result<(), Error> {
-        self.count();
+    pub async fn validate(&self, of: &ResourceType, config: &Value, hidden: &Hidden) -> Result<(), Error> {
         let doing = format!("check a {}", of.name);
-        let answer = self.process.calls.validate(&of.name, write_value(config, &of.schema.value_type)).await;
+        let hidden = &self.secrets(of, &[config], hidden);
+        let value = write_value(config, &of.schema.value_type);
+        let answer = self.call(self.process.calls.validate(&of.name, value)).await;
         match answer {
-            Ok(answer) => match said(&doing, &answer.diagnostics, &secrets(of, config)) {
+            Ok(answer) => match said(&doing, &answer.diagnostics, hidden) {
                 Some(mut error) => {
                     // Nothing was asked of the cloud: it is the content.
                     if error.kind == ErrorKind::Unexpected {
@@ -156,25 +184,41 @@ impl Plugin {
                 }
                 None => Ok(()),
             },
-            Err(status) => Err(self.severed(&doing, status).await.error()),
+            Err(status) => Err(self.severed(&doing, status, hidden).await.error()),
         }
     }
 
     /// Brings kept state into today's form.
-    pub async fn upgrade(&self, of: &ResourceType, version: i64, json: &str) -> Result<Value, Error> {
-        self.count();
+    ///
+    /// Errors: `Unexpected` when nothing of it is left: what is kept says that there is something.
+    pub async fn upgrade(
+        &self,
+        of: &ResourceType,
+        version: i64,
+        json: &str,
+        hidden: &Hidden,
+    ) -> Result<Value, Error> {
         let doing = format!("read the state of a {}", of.name);
+        // Kept state is of an older schema: what it has at the secrets of this one, as far as they are still there.
+        let block = &of.schema.block;
+        let kept = serde_json::from_str(json).map(|json| change::secrets_in(block, &json));
+        let hidden = &self.hidden.and(hidden.iter().cloned().chain(kept.unwrap_or_default()));
         let raw_state = Some(RawState { json: Bytes::copy_from_slice(json.as_bytes()) });
         let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
-        let answer = match self.process.calls.upgrade(message).await {
+        let answer = match self.call(self.process.calls.upgrade(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, &[]) {
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
-        self.read_value(answer.state, &of.schema.value_type, &doing)
-            .map(|state| settled(&of.schema.block, state))
+        let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
+        if state.is_null() {
+            let text = format!("{doing}: provider `{}` makes nothing of it", self.name);
+            return Err(Error::unexpected(text)
+                .hint("this is a mistake of the provider; its maintainers want to know"));
+        }
+        Ok(settled(&of.schema.block, state))
     }
 
     /// Reads a resource; null is gone.
@@ -183,9 +227,10 @@ impl Plugin {
         of: &ResourceType,
         state: &Value,
         private: &[u8],
+        hidden: &Hidden,
     ) -> Result<(Value, Vec<u8>), Error> {
-        self.count();
         let doing = format!("read a {}", of.name);
+        let hidden = &self.secrets(of, &[state], hidden);
         let message = Read {
             type_name: of.name.to_string(),
             current: Some(write_value(state, &of.schema.value_type)),
@@ -193,11 +238,11 @@ impl Plugin {
             provider_meta: self.catalog.meta(),
             capabilities: None,
         };
-        let answer = match self.process.calls.read(message).await {
+        let answer = match self.call(self.process.calls.read(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, &secrets(of, state)) {
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
         let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
@@ -211,9 +256,10 @@ impl Plugin {
         prior: &Value,
         config: &Value,
         private: &[u8],
+        hidden: &Hidden,
     ) -> Result<Planned, Error> {
-        self.count();
         let doing = format!("plan a {}", of.name);
+        let hidden = &self.secrets(of, &[prior, config], hidden);
         if config.is_null() && !self.catalog.plans_deletions() {
             return Ok(Planned {
                 state: Value::Null,
@@ -234,28 +280,37 @@ impl Plugin {
             provider_meta: self.catalog.meta(),
             capabilities: None,
         };
-        let answer = match self.process.calls.plan(message).await {
+        let answer = match self.call(self.process.calls.plan(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, &secrets(of, config)) {
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
         let state = self.read_value(answer.state, of_type, &doing)?;
         let state = settled(block, state);
-        if !answer.legacy_type_system
-            && let Err(path) = change::check_plan(block, prior, config, &state)
-        {
-            let text = format!("{doing}: provider `{}` plans {path} otherwise than declared", self.name);
-            return Err(Error::unexpected(text)
-                .hint("this is a mistake of the provider; its maintainers want to know"));
-        }
-        let differs = |path: &&_| {
-            let (before, after) = (change::at_path(prior, path).1, change::at_path(&state, path).1);
-            before != after || after.is_some_and(|value| !value.is_known())
+        // Whether it is to exist is not for the old SDK to say either.
+        let checked = match answer.legacy_type_system {
+            true if state.is_null() != config.is_null() => Err("whether it is to exist".into()),
+            true => Ok(()),
+            false => change::check_plan(block, prior, config, &state),
         };
-        let replace = answer.requires_replace.iter().filter(differs);
-        let replace = replace.map(|path| change::at_path(prior, path).0).collect();
+        let mistake = |what: String| {
+            let text = format!("{doing}: provider `{}` {what}", self.name);
+            Error::unexpected(text).hint("this is a mistake of the provider; its maintainers want to know")
+        };
+        checked.map_err(|path| mistake(format!("plans {path} otherwise than declared")))?;
+        let mut replace = Vec::new();
+        for path in &answer.requires_replace {
+            let ((words, before), (_, after)) = (change::at_path(prior, path), change::at_path(&state, path));
+            if before.is_none() && after.is_none() {
+                return Err(mistake(format!("cannot change `{words}` in place, which there is not")));
+            }
+            let (before, after) = (before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null));
+            if before != after || !after.is_known() || change::is_write_only(block, path) {
+                replace.push(words);
+            }
+        }
         Ok(Planned {
             replace: if prior.is_null() { Vec::new() } else { replace },
             state,
@@ -272,8 +327,9 @@ impl Plugin {
         prior: &Value,
         planned: &Planned,
         config: &Value,
+        hidden: &Hidden,
     ) -> Result<Applied, Refusal> {
-        self.count();
+        let hidden = &self.secrets(of, &[prior, config], hidden);
         let of_type = &of.schema.value_type;
         let message = Apply {
             type_name: of.name.to_string(),
@@ -283,33 +339,37 @@ impl Plugin {
             private: planned.private.clone().into(),
             provider_meta: self.catalog.meta(),
         };
-        let answer = match self.process.calls.apply(message).await {
+        let answer = match self.call(self.process.calls.apply(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(doing, status).await),
+            Err(status) => return Err(self.severed(doing, status, hidden).await),
         };
-        let mut hidden = secrets(of, config);
-        hidden.extend(secrets(of, prior));
-        let error = said(doing, &answer.diagnostics, &hidden);
-        let has_state = answer.state.is_some();
-        let state = match self.read_value(answer.state, of_type, doing) {
-            Ok(state) => settled(&of.schema.block, known(state)),
-            // Something happened, and what cannot be told.
-            Err(error) => return Err(Refusal::Severed(error)),
+        let error = said(doing, &answer.diagnostics, hidden);
+        let state = match (answer.state, &error) {
+            // Without a state in the answer nothing is said about what there was.
+            (None, Some(_)) => prior.clone(),
+            (state, _) => match self.read_value(state, of_type, doing) {
+                Ok(state) => settled(&of.schema.block, known(state)),
+                // Something happened, and what cannot be told.
+                Err(error) => return Err(Refusal::Severed(error)),
+            },
         };
-        // Without a state in the answer nothing is said about what there was.
-        let state = if error.is_some() && !has_state { prior.clone() } else { state };
         Ok(Applied { state, private: answer.private.to_vec(), is_legacy: answer.legacy_type_system, error })
     }
 
     /// Finds a resource by its id: its state as far as the provider tells it without reading.
-    pub async fn import(&self, of: &ResourceType, id: &str) -> Result<Option<(Value, Vec<u8>)>, Error> {
-        self.count();
+    pub async fn import(
+        &self,
+        of: &ResourceType,
+        id: &str,
+        hidden: &Hidden,
+    ) -> Result<Option<(Value, Vec<u8>)>, Error> {
         let doing = format!("find {} `{id}`", of.name);
-        let answer = match self.process.calls.import(&of.name, id).await {
+        let hidden = &self.hidden.and(hidden.iter().cloned());
+        let answer = match self.call(self.process.calls.import(&of.name, id)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, &[]) {
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
         // A provider may tell of others that belong to it; they have manifests of their own.
@@ -324,10 +384,6 @@ impl Plugin {
 /// A value for a message.
 pub fn write_value(value: &Value, of: &Type) -> DynamicValue {
     DynamicValue { msgpack: cty::encode(value, of).into(), json: Bytes::new() }
-}
-
-fn secrets(of: &ResourceType, value: &Value) -> Vec<Arc<str>> {
-    change::secrets(&of.schema.block, value)
 }
 
 /// What is unknown after it was done is a mistake of the provider; nothing is the best that can be said of it.
@@ -364,21 +420,14 @@ fn settled(block: &Block, value: Value) -> Value {
 }
 
 /// The errors among diagnostics as one, without `hidden`.
-pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &[Arc<str>]) -> Option<Error> {
-    let errors: Vec<String> = diagnostics.iter().filter(|d| d.severity != 2).map(in_words).collect();
-    if errors.is_empty() {
-        return None;
-    }
-    let mut text = errors.join("; ");
-    for secret in hidden.iter().filter(|secret| secret.len() > 3) {
-        text = text.replace(&**secret, "(secret)");
-    }
-    Some(classified(format!("{doing}: {text}")))
+pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
+    let errors = diagnostics.iter().filter(|d| d.severity != 2);
+    let errors: Vec<String> = errors.map(|diagnostic| in_words(diagnostic, hidden)).collect();
+    (!errors.is_empty()).then(|| classified(format!("{doing}: {}", errors.join("; "))))
 }
 
-fn in_words(diagnostic: &Diagnostic) -> String {
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (summary, detail) = (one_line(&diagnostic.summary), one_line(&diagnostic.detail));
+fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
+    let (summary, detail) = (hidden.scrub(&diagnostic.summary), hidden.scrub(&diagnostic.detail));
     let mut text = summary.trim_end_matches('.').to_string();
     if !detail.is_empty() && detail != summary {
         text += &format!(": {}", detail.trim_end_matches('.'));
@@ -460,7 +509,7 @@ mod tests {
         let check = |summary: &str, detail: &str, kind: ErrorKind, text: &str| {
             let diagnostic =
                 Diagnostic { severity: 1, summary: summary.into(), detail: detail.into(), attribute: None };
-            let error = said("make a t", &[diagnostic], &["hunter2".into()]).unwrap();
+            let error = said("make a t", &[diagnostic], &["hunter2".into()].into_iter().collect()).unwrap();
             assert_eq!((error.kind, &*error.message), (kind, text));
         };
         check("Throttling: Rate exceeded", "", ErrorKind::RateLimited, "make a t: Throttling: Rate exceeded");
@@ -484,6 +533,6 @@ mod tests {
         );
         check("odd", "odd", ErrorKind::Unexpected, "make a t: odd");
         let warning = Diagnostic { severity: 2, ..Diagnostic::default() };
-        assert!(said("x", &[warning], &[]).is_none());
+        assert!(said("x", &[warning], &Hidden::default()).is_none());
     }
 }

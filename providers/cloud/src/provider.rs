@@ -28,8 +28,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     atomic_batch: false,
     // As many as Terraform does at once.
     concurrency: 10,
-    // Providers wait by themselves until what they made can be read.
-    consistency_window: Duration::from_secs(2),
+    // Providers wait until what they made can be read, and not always long enough: IAM takes most of a minute.
+    consistency_window: Duration::from_secs(60),
     // Databases and clusters take more than an hour.
     apply_limit: Duration::from_secs(7200),
     normalizer: 1,
@@ -53,19 +53,21 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
         return Err(Error::invalid(format!("{path} is no program"))
             .hint("`path` names the program itself, not its folder"));
     }
-    Ok(Arc::new(Terraform { host: Some(Host::new(entry, config)), entry: entry.into() }))
+    let info = ProviderInfo { consistency_window: config.settle, ..INFO };
+    Ok(Arc::new(Terraform { host: Some(Host::new(entry, config)), entry: entry.into(), info }))
 }
 
 /// An entry without a program, for checking manifests where nothing is configured: it knows the form of
 /// `terraform/v1 Resource` alone.
 pub fn sample(entry: &str) -> Arc<dyn Observer> {
-    Arc::new(Terraform { host: None, entry: entry.into() })
+    Arc::new(Terraform { host: None, entry: entry.into(), info: INFO })
 }
 
 #[derive(Debug)]
 struct Terraform {
     host: Option<Host>,
     entry: Arc<str>,
+    info: ProviderInfo,
 }
 
 impl Terraform {
@@ -96,7 +98,7 @@ impl Terraform {
 #[async_trait]
 impl Observer for Terraform {
     fn info(&self) -> &ProviderInfo {
-        &INFO
+        &self.info
     }
 
     async fn kinds(&self, cx: &Cx) -> Result<Arc<Kinds>, Error> {

@@ -158,6 +158,26 @@ impl Toy {
         match config.get("fault").as_str() {
             Some("plan-garbage") => return Answer::Garbage,
             Some("plan-death") => return Answer::Death,
+            // Nothing of it answers any more.
+            Some("plan-wedge") => loop {
+                std::thread::park();
+            },
+            Some("plan-empty") => return message(&Planned::default()),
+            Some("plan-null") => {
+                return message(&Planned {
+                    state: Some(dynamic(&Value::Null, of)),
+                    legacy_type_system: true,
+                    ..Planned::default()
+                });
+            }
+            Some("plan-nowhere") => {
+                return message(&Planned {
+                    state: Some(dynamic(&Value::Map(state), of)),
+                    requires_replace: vec![path("nowhere")],
+                    legacy_type_system: true,
+                    ..Planned::default()
+                });
+            }
             Some("plan-lie") => drop(state.insert("name".into(), Value::text("other"))),
             Some("plan-error") => {
                 let text =

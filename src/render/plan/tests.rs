@@ -88,6 +88,7 @@ fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec
         after: desired.as_ref().map(|d| d.spec.template()),
         blocked: None,
         guard_words: Vec::new(),
+        is_remade: false,
         work: Work {
             desired,
             observed: observed.map(Box::new),

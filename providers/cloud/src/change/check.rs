@@ -100,6 +100,7 @@ pub fn check_applied(planned: &Value, applied: &Value) -> Result<(), String> {
 fn compatible(planned: &Value, applied: &Value, at: &str) -> Result<(), String> {
     match (planned, applied) {
         (Value::Unknown, _) => Ok(()),
+        (Value::Dynamic(a), Value::Dynamic(b)) => compatible(&a.1, &b.1, at),
         (Value::Map(a), Value::Map(b)) => a
             .iter()
             .try_for_each(|(name, a)| compatible(a, b.get(name).unwrap_or(&Value::Null), &join(at, name))),
@@ -123,7 +124,7 @@ fn join(at: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{schema::Schema, wire::message};
+    use crate::{cty::Type, schema::Schema, wire::message};
 
     fn map(fields: &[(&str, Value)]) -> Value {
         Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
@@ -171,5 +172,9 @@ mod tests {
             Err("a".into())
         );
         assert_eq!(check_applied(&planned, &Value::Null), Err("whether it exists".into()));
+        let any = |value| Value::Dynamic(Box::new((Type::Dynamic, value)));
+        let (open, done) = (map(&[("a", Value::Unknown)]), map(&[("a", Value::text("x"))]));
+        assert_eq!(check_applied(&any(open.clone()), &any(done.clone())), Ok(()));
+        assert_eq!(check_applied(&any(done), &any(map(&[("a", Value::text("y"))]))), Err("a".into()));
     }
 }

@@ -2,20 +2,27 @@
 
 use crate::{
     cty::{Type, Value, write_json},
+    hidden::Hidden,
     schema::{Attribute, Block, Nested, Nesting},
     wire::message::{AttributePath, Selector},
 };
 use reconciled_provider::{FieldChange, Shown};
+use serde_json::Value as Json;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// The fields that differ between two states; either may be null.
-pub fn fields(block: &Block, before: &Value, after: &Value) -> Vec<FieldChange> {
-    let mut out = Vec::new();
+/// The fields that differ between two states; either may be null. A leaf that holds what is hidden is not shown.
+pub fn fields(block: &Block, before: &Value, after: &Value, hidden: &Hidden) -> Vec<FieldChange> {
+    let mut out = Fields { hidden, all: Vec::new() };
     of_block(block, before, after, "", &mut out);
-    out
+    out.all
 }
 
-fn of_block(block: &Block, before: &Value, after: &Value, at: &str, out: &mut Vec<FieldChange>) {
+struct Fields<'a> {
+    hidden: &'a Hidden,
+    all: Vec<FieldChange>,
+}
+
+fn of_block(block: &Block, before: &Value, after: &Value, at: &str, out: &mut Fields<'_>) {
     for (name, attribute) in &block.attributes {
         of_attribute(attribute, before.get(name), after.get(name), &join(at, name), out);
     }
@@ -28,16 +35,10 @@ fn of_block(block: &Block, before: &Value, after: &Value, at: &str, out: &mut Ve
     }
 }
 
-fn of_attribute(
-    attribute: &Attribute,
-    before: &Value,
-    after: &Value,
-    path: &str,
-    out: &mut Vec<FieldChange>,
-) {
+fn of_attribute(attribute: &Attribute, before: &Value, after: &Value, path: &str, out: &mut Fields<'_>) {
     let Nested { nesting, attributes } = match &attribute.nested {
-        Some(nested) if !attribute.sensitive => nested,
-        _ => return leaf(before, after, path, attribute.sensitive, out),
+        Some(nested) if !attribute.is_secret() => nested,
+        _ => return leaf(before, after, path, attribute.is_secret(), out),
     };
     held(*nesting, before, after, path, attribute.has_secret(), out, &mut |before, after, path, out| {
         for (name, inner) in attributes {
@@ -46,7 +47,7 @@ fn of_attribute(
     });
 }
 
-type Inner<'a> = &'a mut dyn FnMut(&Value, &Value, &str, &mut Vec<FieldChange>);
+type Inner<'a> = &'a mut dyn FnMut(&Value, &Value, &str, &mut Fields<'_>);
 
 fn held(
     nesting: Nesting,
@@ -54,7 +55,7 @@ fn held(
     after: &Value,
     path: &str,
     has_secret: bool,
-    out: &mut Vec<FieldChange>,
+    out: &mut Fields<'_>,
     inner: Inner<'_>,
 ) {
     if before == after {
@@ -97,7 +98,7 @@ fn held(
     }
 }
 
-fn leaf(before: &Value, after: &Value, path: &str, is_secret: bool, out: &mut Vec<FieldChange>) {
+fn leaf(before: &Value, after: &Value, path: &str, is_secret: bool, out: &mut Fields<'_>) {
     if before == after {
         return;
     }
@@ -108,6 +109,7 @@ fn leaf(before: &Value, after: &Value, path: &str, is_secret: bool, out: &mut Ve
         }
         return;
     }
+    let is_secret = is_secret || out.hidden.hides_in(before) || out.hidden.hides_in(after);
     let show = |value: &Value| match value {
         Value::Null => Shown::Absent,
         Value::Unknown => Shown::Unknown,
@@ -115,7 +117,7 @@ fn leaf(before: &Value, after: &Value, path: &str, is_secret: bool, out: &mut Ve
         Value::String(text) => Shown::Text(text.to_string()),
         other => Shown::Text(String::from_utf8_lossy(&write_json(other, &Type::Dynamic)).into_owned()),
     };
-    out.push(FieldChange { path: path.into(), before: show(before), after: show(after) });
+    out.all.push(FieldChange { path: path.into(), before: show(before), after: show(after) });
 }
 
 fn without_nulls(value: &Value) -> Value {
@@ -138,29 +140,54 @@ fn join(at: &str, name: &str) -> String {
 pub fn at_path<'v>(value: &'v Value, path: &AttributePath) -> (String, Option<&'v Value>) {
     let (mut words, mut found) = (String::new(), Some(value));
     for step in &path.steps {
+        // A path says nothing of where any type may stand.
+        let inside = found.map(within);
         match &step.selector {
-            Some(Selector::AttributeName(name)) => {
+            Some(Selector::AttributeName(name) | Selector::ElementKeyString(name)) => {
                 words = join(&words, name);
-                found = found.and_then(|value| match value {
+                found = inside.and_then(|value| match value {
                     Value::Map(all) => all.get(&**name),
-                    _ => None,
-                });
-            }
-            Some(Selector::ElementKeyString(key)) => {
-                words = join(&words, key);
-                found = found.and_then(|value| match value {
-                    Value::Map(all) => all.get(&**key),
                     _ => None,
                 });
             }
             Some(Selector::ElementKeyInt(index)) => {
                 words += &format!("[{index}]");
-                found = found.and_then(|value| value.elements().get(usize::try_from(*index).ok()?));
+                found = inside.and_then(|value| value.elements().get(usize::try_from(*index).ok()?));
             }
             None => {}
         }
     }
     (words, found)
+}
+
+fn within(value: &Value) -> &Value {
+    match value {
+        Value::Dynamic(inner) => within(&inner.1),
+        other => other,
+    }
+}
+
+/// True where a path leads to what is given to the provider and never comes back.
+pub fn is_write_only(block: &Block, path: &AttributePath) -> bool {
+    let names = path.steps.iter().filter_map(|step| match &step.selector {
+        Some(Selector::AttributeName(name)) => Some(name),
+        _ => None,
+    });
+    let (mut block, mut attributes) = (Some(block), &block.attributes);
+    for name in names {
+        if let Some(attribute) = attributes.get(&**name) {
+            match &attribute.nested {
+                _ if attribute.write_only => return true,
+                Some(nested) => (block, attributes) = (None, &nested.attributes),
+                None => return false,
+            }
+        } else if let Some(nested) = block.and_then(|block| block.blocks.get(&**name)) {
+            (block, attributes) = (Some(&nested.block), &nested.block.attributes);
+        } else {
+            return false;
+        }
+    }
+    false
 }
 
 /// The texts of all secrets in a value: they must not get into an error that a provider writes.
@@ -181,6 +208,27 @@ pub fn secrets(block: &Block, value: &Value) -> Vec<Arc<str>> {
     out
 }
 
+/// As [`secrets`], in the JSON of a state that may be of another version of the schema.
+pub fn secrets_in(block: &Block, json: &Json) -> Vec<Arc<str>> {
+    let mut out = Vec::new();
+    for (name, _) in block.attributes.iter().filter(|(_, attribute)| attribute.has_secret()) {
+        texts_in(&json[&**name], &mut out);
+    }
+    for (name, _) in block.blocks.iter().filter(|(_, nested)| nested.block.has_secret()) {
+        texts_in(&json[&**name], &mut out);
+    }
+    out
+}
+
+fn texts_in(json: &Json, out: &mut Vec<Arc<str>>) {
+    match json {
+        Json::String(text) => out.push((**text).into()),
+        Json::Array(all) => all.iter().for_each(|one| texts_in(one, out)),
+        Json::Object(all) => all.values().for_each(|one| texts_in(one, out)),
+        Json::Number(_) | Json::Bool(_) | Json::Null => {}
+    }
+}
+
 fn texts(value: &Value, out: &mut Vec<Arc<str>>) {
     match value {
         Value::String(text) => out.push(text.clone()),
@@ -189,5 +237,74 @@ fn texts(value: &Value, out: &mut Vec<Arc<str>>) {
         Value::Map(all) => all.values().for_each(|one| texts(one, out)),
         Value::Dynamic(inner) => texts(&inner.1, out),
         Value::Null | Value::Unknown | Value::Bool(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cty::Number,
+        schema::Schema,
+        wire::message::{self, Step},
+    };
+
+    fn path(steps: &[Selector]) -> AttributePath {
+        let step = |selector: &Selector| Step { selector: Some(selector.clone()) };
+        AttributePath { steps: steps.iter().map(step).collect() }
+    }
+
+    fn map(fields: &[(&str, Value)]) -> Value {
+        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    }
+
+    #[test]
+    fn a_path_leads_through_values_of_any_type() {
+        let inner = Value::Seq(vec![map(&[("port", Value::Number(Number::from(80)))])]);
+        let value = map(&[("manifest", Value::Dynamic(Box::new((Type::Dynamic, map(&[("rules", inner)])))))]);
+        let name = |name: &str| Selector::AttributeName(name.into());
+        let steps = [name("manifest"), name("rules"), Selector::ElementKeyInt(0), name("port")];
+        let (words, found) = at_path(&value, &path(&steps));
+        assert_eq!(words, "manifest.rules[0].port");
+        assert!(found == Some(&Value::Number(Number::from(80))));
+        assert!(at_path(&value, &path(&[name("manifest"), name("other")])).1.is_none());
+    }
+
+    fn block() -> Block {
+        let attribute = |name: &str, write_only| message::Attribute {
+            name: name.into(),
+            type_json: br#""string""#.to_vec(),
+            optional: true,
+            write_only,
+            ..message::Attribute::default()
+        };
+        let attributes = vec![attribute("password", true), attribute("url", false)];
+        let block = message::Block { attributes, ..Default::default() };
+        Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap().block
+    }
+
+    #[test]
+    fn what_never_comes_back_is_known_by_its_path() {
+        let at = |name: &str| path(&[Selector::AttributeName(name.into())]);
+        assert!(is_write_only(&block(), &at("password")));
+        assert!(!is_write_only(&block(), &at("url")) && !is_write_only(&block(), &at("other")));
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_wherever_it_stands() {
+        let hidden: Hidden = ["hunter2".into()].into_iter().collect();
+        let shown = |before: Value, after: Value| {
+            let (before, after) = (map(&[("url", before)]), map(&[("url", after)]));
+            let all = fields(&block(), &before, &after, &hidden);
+            (all[0].before.clone(), all[0].after.clone())
+        };
+        assert_eq!(shown(Value::Null, Value::text("db://u:hunter2@h")), (Shown::Absent, Shown::Sensitive));
+        assert_eq!(shown(Value::text("old"), Value::text("hunter2")), (Shown::Sensitive, Shown::Sensitive));
+        assert_eq!(
+            shown(Value::text("a"), Value::text("b")),
+            (Shown::Text("a".into()), Shown::Text("b".into()))
+        );
+        let secrets = secrets(&block(), &map(&[("password", Value::text("p")), ("url", Value::text("u"))]));
+        assert_eq!(secrets, ["p".into()]);
     }
 }

@@ -6,6 +6,6 @@ mod ignore;
 mod proposed;
 
 pub use check::{check_applied, check_plan};
-pub use fields::{at_path, fields, secrets};
+pub use fields::{at_path, fields, is_write_only, secrets, secrets_in};
 pub use ignore::leave_ignored;
 pub use proposed::proposed;

@@ -5,7 +5,10 @@
 //! matters is for the provider to say, when it plans.
 
 use super::{Attribute, Block, Nested, NestedBlock, Nesting};
-use crate::cty::{Number, Type, Value};
+use crate::{
+    cty::{Number, Type, Value},
+    hidden::Hidden,
+};
 use reconciled_provider::{Error, Hash};
 use serde_json::{Map, Value as Json, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,6 +21,9 @@ const MARK: &str = "$mark";
 const NUMBER: &str = "$number";
 /// Key of a text with references whose values are not known.
 pub const UNKNOWN: &str = "$unknown";
+
+/// Keys that mean something here, and nothing in what a person writes.
+pub const RESERVED: [&str; 4] = [SECRET, MARK, NUMBER, UNKNOWN];
 
 /// A declared secret.
 pub fn secret(name: &str, mark: &str) -> Json {
@@ -54,6 +60,35 @@ pub trait Clear {
     fn reveal(&self, name: &str) -> Result<String, Error>;
     /// The mark of a value.
     fn mark(&self, clear: &str) -> Hash;
+    /// What is a secret wherever it stands.
+    fn hidden(&self) -> &Hidden;
+}
+
+/// The secrets that a declaration names, in clear.
+///
+/// Errors: a secret that cannot be read.
+pub fn revealed(declared: &Json, clear: &dyn Clear) -> Result<Vec<Arc<str>>, Error> {
+    let parts: Vec<&Json> = match declared {
+        Json::Object(fields) if fields.contains_key(SECRET) => {
+            return Ok(vec![clear.reveal(fields[SECRET].as_str().unwrap_or_default())?.into()]);
+        }
+        Json::Object(fields) => fields.values().collect(),
+        Json::Array(elements) => elements.iter().collect(),
+        _ => Vec::new(),
+    };
+    let mut out = Vec::new();
+    for part in parts {
+        out.extend(revealed(part, clear)?);
+    }
+    Ok(out)
+}
+
+fn holds_secret(declared: &Json) -> bool {
+    match declared {
+        Json::Object(fields) => fields.contains_key(SECRET) || fields.values().any(holds_secret),
+        Json::Array(elements) => elements.iter().any(holds_secret),
+        _ => false,
+    }
 }
 
 /// The configuration that a declaration comes to, with its secrets in clear.
@@ -247,7 +282,11 @@ fn through_blocks(declared: &Json, value: &Value, nested: &NestedBlock, clear: &
 
 /// The declared value where the remote has the same, else the remote's.
 fn same_or(declared: &Json, value: &Value, sensitive: bool, clear: &dyn Clear) -> Json {
-    if is_same(declared, value, clear) { declared.clone() } else { plain(value, sensitive, clear) }
+    if is_same(declared, value, clear) {
+        return declared.clone();
+    }
+    // Where a secret is declared, what is there instead is one too.
+    plain(value, sensitive || holds_secret(declared), clear)
 }
 
 fn is_same(declared: &Json, value: &Value, clear: &dyn Clear) -> bool {
@@ -293,7 +332,7 @@ pub fn plain(value: &Value, sensitive: bool, clear: &dyn Clear) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Unknown => json!({ UNKNOWN: "" }),
-        _ if sensitive => {
+        _ if sensitive || is_leaf(value) && clear.hidden().hides_in(value) => {
             let text = match value {
                 Value::String(text) => text.to_string(),
                 other => String::from_utf8_lossy(&crate::cty::write_json(other, &Type::Dynamic)).into_owned(),
@@ -309,6 +348,10 @@ pub fn plain(value: &Value, sensitive: bool, clear: &dyn Clear) -> Json {
         ),
         Value::Dynamic(inner) => plain(&inner.1, false, clear),
     }
+}
+
+fn is_leaf(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_))
 }
 
 /// Everything of a resource that a manifest could declare and that is there, for what no manifest declares.
@@ -350,7 +393,7 @@ pub fn outputs(value: &Value, block: &Block, clear: &dyn Clear) -> Json {
     let mut out = Map::new();
     for (name, attribute) in &block.attributes {
         let value = value.get(name);
-        if !attribute.has_secret() && !value.is_null() {
+        if !attribute.has_secret() && !value.is_null() && !clear.hidden().hides_in(value) {
             out.insert(name.to_string(), plain(value, false, clear));
         }
     }

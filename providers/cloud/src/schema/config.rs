@@ -11,6 +11,8 @@ use serde_json::{Map, Value as Json};
 
 /// Where values come from that are not written out.
 pub trait Source {
+    /// The name of the secret that stands in place of a scalar, where one does.
+    fn secret(&self, node: &Node) -> Option<String>;
     /// The mark of a secret that the text names.
     fn mark(&self, name: &str) -> Result<String, Error>;
     /// An error at a place.
@@ -18,6 +20,12 @@ pub trait Source {
 }
 
 impl Source for (&Manifest, &dyn Inputs) {
+    fn secret(&self, node: &Node) -> Option<String> {
+        match node.entries() {
+            [(key, name)] if key.as_str() == Some("secret") => name.as_str().map(String::from),
+            _ => None,
+        }
+    }
     fn mark(&self, name: &str) -> Result<String, Error> {
         self.1.secret(&SecretRef::Named(name.into())).map(|mark| mark.0.to_string())
     }
@@ -139,8 +147,14 @@ impl<'a> Reader<'a> {
                 Some(Json::Array(all.iter().map(|one| self.object(one, nested)).collect()))
             }
             (NodeValue::Map(all), Nesting::Map) => {
-                let one = |(key, node): &(Node, Node)| (text(key), self.object(node, nested));
-                Some(Json::Object(all.iter().map(one).collect()))
+                let mut out = Map::new();
+                for (key, node) in all {
+                    if !self.is_free(key) {
+                        continue;
+                    }
+                    out.insert(text(key), self.object(node, nested));
+                }
+                Some(Json::Object(out))
             }
             (_, nesting) => self.misfit(node, name, nesting),
         }
@@ -162,8 +176,14 @@ impl<'a> Reader<'a> {
                 Some(Json::Array(vec![self.block(node, block, node.span, &[])]))
             }
             (NodeValue::Map(all), Nesting::Map) => {
-                let one = |(key, node): &(Node, Node)| (text(key), self.block(node, block, node.span, &[]));
-                Some(Json::Object(all.iter().map(one).collect()))
+                let mut out = Map::new();
+                for (key, node) in all {
+                    if !self.is_free(key) {
+                        continue;
+                    }
+                    out.insert(text(key), self.block(node, block, node.span, &[]));
+                }
+                Some(Json::Object(out))
             }
             (_, nesting) => self.misfit(node, name, nesting),
         }
@@ -176,6 +196,17 @@ impl<'a> Reader<'a> {
         if nested.max > 0 && count > nested.max {
             self.refuse(node.span, format!("`{name}` may be there {} times at most", nested.max), None);
         }
+    }
+
+    /// False for a key that means something in the canonical form: what it stands for is nobody's to write.
+    fn is_free(&mut self, key: &Node) -> bool {
+        let name = key.as_str().unwrap_or_default();
+        let is_reserved = canonical::RESERVED.contains(&name);
+        if is_reserved {
+            let hint = "choose another key; a secret is {secret: NAME}";
+            self.refuse(key.span, format!("the key `{name}` is reserved"), Some(hint.into()));
+        }
+        !is_reserved
     }
 
     fn misfit<T>(&mut self, node: &Node, name: &str, nesting: Nesting) -> Option<T> {
@@ -195,11 +226,11 @@ impl<'a> Reader<'a> {
                 Some(canonical::unknown(text))
             }
             (NodeValue::Map(_), Type::String | Type::Number | Type::Dynamic)
-                if secret_name(node).is_some() =>
+                if self.source.secret(node).is_some() =>
             {
-                let name = secret_name(node).unwrap_or_default();
-                match self.source.mark(name) {
-                    Ok(mark) => Some(canonical::secret(name, &mark)),
+                let name = self.source.secret(node).unwrap_or_default();
+                match self.source.mark(&name) {
+                    Ok(mark) => Some(canonical::secret(&name, &mark)),
                     Err(error) => {
                         self.refuse(node.span, error.chain(), error.hint);
                         None
@@ -231,6 +262,9 @@ impl<'a> Reader<'a> {
                 let inner = if let Type::Map(inner) = of { inner } else { of };
                 let mut fields = Map::new();
                 for (key, one) in all {
+                    if !self.is_free(key) {
+                        continue;
+                    }
                     fields.extend(self.value(one, inner, name).map(|read| (text(key), read)));
                 }
                 fields.sort_keys();
@@ -264,24 +298,11 @@ fn text(key: &Node) -> String {
     key.as_str().unwrap_or_default().into()
 }
 
-/// The name in `{secret: NAME}`.
-fn secret_name(node: &Node) -> Option<&str> {
-    match node.entries() {
-        [(key, name)] if key.as_str() == Some("secret") => name.as_str(),
-        _ => None,
-    }
-}
-
 /// A scalar as a value of a type, by the conversions of Terraform: numbers and truth become text and back.
 fn scalar(text: &str, kind: &ScalarKind, of: &Type) -> Option<Json> {
     match (of, kind) {
-        (Type::String, _) => Some(Json::String(match kind {
-            // `1e3` and `007` are what was written, not what a reader would make of them.
-            ScalarKind::Int | ScalarKind::Float => {
-                Number::parse(text).map_or_else(|| text.into(), |n| n.to_string())
-            }
-            _ => text.into(),
-        })),
+        // `8.0` and `012` are what was written, not what a reader would make of them: a version, an account.
+        (Type::String, _) => Some(Json::String(text.into())),
         (Type::Number, _) => Number::parse(text).map(|n| canonical::number(&n)),
         (Type::Bool, _) => match text {
             "true" | "1" => Some(Json::Bool(true)),

@@ -224,9 +224,13 @@ impl Attribute {
     pub fn is_declarable(&self) -> bool {
         self.required || self.optional
     }
+    /// True when all of it is a secret: what never comes back is never shown either.
+    pub fn is_secret(&self) -> bool {
+        self.sensitive || self.write_only
+    }
     /// True when it, or a part of it, is a secret.
     pub fn has_secret(&self) -> bool {
         let inner = self.nested.iter().flat_map(|nested| nested.attributes.values());
-        self.sensitive || inner.into_iter().any(Attribute::has_secret)
+        self.is_secret() || inner.into_iter().any(Attribute::has_secret)
     }
 }

@@ -13,7 +13,10 @@ use super::{
 use reconciled_provider::Error;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{
-    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    os::{
+        fd::OwnedFd,
+        unix::process::{CommandExt, ExitStatusExt},
+    },
     path::PathBuf,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -38,7 +41,7 @@ const FOLDER: &str = "reconciled-plugin-";
 const LONGEST_LINE: u64 = 4 << 10;
 
 /// How a provider is started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Launch {
     /// The program.
     pub path: PathBuf,
@@ -48,12 +51,22 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
 }
 
+/// The values of variables may be secrets.
+impl std::fmt::Debug for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.environment.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("Launch")
+            .field("path", &self.path)
+            .field("environment", &names)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A provider's process and the way to speak to it.
 pub struct Process {
     /// Its calls.
     pub calls: Calls,
-    ending: watch::Receiver<Option<ExitStatus>>,
-    pidfd: OwnedFd,
+    process: Running,
     _listeners: JoinSet<()>,
     /// Last: the socket is in it.
     _folder: TempDir,
@@ -76,13 +89,12 @@ impl Process {
         let mut listeners = JoinSet::new();
         let (tail, kept) = watch::channel(Vec::new());
         listeners.spawn(keep_tail(started.stderr, tail));
-        let mut process = Starting { ending: started.ending, pidfd: started.pidfd, kept };
+        let mut process = Running { ending: started.ending, pidfd: started.pidfd, kept };
         let line = tokio::time::timeout(START, first_line(started.stdout)).await;
         let (line, rest) = match line {
             Ok(Ok((line, rest))) if !line.is_empty() => (line, rest),
             Ok(_) => return Err(process.died(&name).await),
             Err(_) => {
-                process.kill();
                 let text = format!("start {name}: it said nothing for {} s", START.as_secs());
                 return Err(Error::unavailable(text));
             }
@@ -91,7 +103,6 @@ impl Process {
         let offer = match Offer::parse(&line) {
             Ok(offer) => offer,
             Err(why) => {
-                process.kill();
                 let hint =
                     "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later";
                 return Err(Error::unsupported(format!("start {name}: {why}")).hint(hint));
@@ -99,16 +110,11 @@ impl Process {
         };
         let channel = match connect(&offer.network).await {
             Ok(channel) => channel,
-            Err(why) => {
-                process.kill();
-                return Err(Error::unavailable(format!("speak to {name}: {why}")));
-            }
+            Err(why) => return Err(Error::unavailable(format!("speak to {name}: {why}"))),
         };
-        let Starting { ending, pidfd, .. } = process;
         Ok(Process {
             calls: Calls::new(channel, offer.protocol),
-            ending,
-            pidfd,
+            process,
             _listeners: listeners,
             _folder: folder,
         })
@@ -116,19 +122,19 @@ impl Process {
 
     /// True once it has ended.
     pub fn has_ended(&self) -> bool {
-        self.ending.borrow().is_some()
+        self.process.ending.borrow().is_some()
     }
 
     /// How it ended, once it has: to be told after a call that broke off.
     pub async fn ending(&self) -> Option<String> {
-        let mut ending = self.ending.clone();
+        let mut ending = self.process.ending.clone();
         let ended = tokio::time::timeout(Duration::from_millis(500), ending.wait_for(Option::is_some)).await;
         ended.ok()?.ok().and_then(|status| status.map(described))
     }
 
     /// Asks it to end, and ends it if it does not.
     pub async fn stop(self) {
-        let mut ending = self.ending.clone();
+        let mut ending = self.process.ending.clone();
         let asked = async {
             self.calls.shutdown().await;
             let _ = ending.wait_for(Option::is_some).await;
@@ -137,21 +143,21 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Of one that has ended there is nobody to hear it.
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-}
-
-/// A process that has said nothing yet.
-struct Starting {
+/// A process, from its first moment on: it ends with this.
+struct Running {
     ending: watch::Receiver<Option<ExitStatus>>,
     pidfd: OwnedFd,
     kept: watch::Receiver<Vec<u8>>,
 }
 
-impl Starting {
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Of one that has ended there is nobody to hear it.
+        self.kill();
+    }
+}
+
+impl Running {
     fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
@@ -212,6 +218,8 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         .env("PLUGIN_MAX_PORT", "25000")
         .env(COOKIE_NAME, COOKIE_VALUE)
         .current_dir(folder.path())
+        // A person who stops this program from a terminal stops this program: the provider is told by us.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -1,5 +1,7 @@
 //! The wire against a real process: the small provider of this package.
 
+mod provider;
+
 use reconciled_cloud::{
     catalog::Catalog,
     wire::{Launch, Process, Protocol},

@@ -51,6 +51,19 @@ pub(super) fn not_ours(desired: &Resource, address: Address, why: &str) -> Condi
     }
 }
 
+/// It was let go of, and nothing but a person can tell where it is.
+pub(super) fn forgotten(desired: &Resource, address: Address) -> Condition {
+    let hint = format!(
+        "if it is there, give its id as `reconciled/import` in the manifest, then: reconciled adopt {address}; \
+         if it is not, remove the manifest, and put it back once that is in force"
+    );
+    let message = "it was forgotten and may still be there; making it would make a second one".to_string();
+    Condition {
+        hint: Some(hint.into()),
+        ..condition(desired, address, ConditionKind::Stalled, "Forgotten", message)
+    }
+}
+
 pub(super) fn failed_to_plan(desired: &Resource, address: Address, error: &Error) -> Condition {
     let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
     let mut found = condition(desired, address, kind, error.kind.word(), error.chain());

@@ -141,6 +141,11 @@ pub fn judge(
     if by_hand > 0 {
         reasons.push(format!("{by_hand} changed by hand while suspended").into());
     }
+    // Nobody wrote anything: a new version of a provider, or a hand elsewhere, would delete what holds data.
+    let remade = guarded.iter().filter(|(_, s)| s.is_remade && s.reason == Reason::Drift).count();
+    if remade > 0 {
+        reasons.push(format!("{remade} × drift would be healed by deleting and making anew").into());
+    }
     if deletes > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
         reasons.push("the desired state became empty".into());
     }

@@ -250,6 +250,7 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
         after: None,
         blocked: None,
         guard_words: words,
+        is_remade: false,
         work: Work {
             desired: None,
             observed: Some(observed.clone().into()),
@@ -283,6 +284,7 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
         after: None,
         blocked: None,
         guard_words: Vec::new(),
+        is_remade: false,
         work: Work {
             desired: None,
             observed: observed.cloned().map(Box::new),

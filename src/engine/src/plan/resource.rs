@@ -7,7 +7,7 @@ use super::difference::Difference;
 use super::{
     Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step,
     condition::{
-        condition, differences, failed_to_plan, management_conflict, not_ours, not_yet_visible,
+        condition, differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
         owned_elsewhere,
     },
 };
@@ -45,8 +45,14 @@ impl Planner<'_> {
             // What was not seen may still be there.
             (_, None) if !self.input.seen.complete => {}
             (Some(row), None) => self.tracked_but_missing(desired, row, address, out),
+            (None, None) if self.is_lost(&desired.id) => out.conditions.push(forgotten(desired, address)),
             (None, None) => self.create(desired, None, address, out),
         }
+    }
+
+    /// True for what was let go of and nothing can find again: it may well be there, and making it would make two.
+    fn is_lost(&self, id: &ResourceId) -> bool {
+        matches!(self.consent(id), Some(Consent::Barred)) && !self.input.provider.info().finds_untracked()
     }
 
     /// The other source that this is tracked for and that has not let go of it: it was not read whole, so it may

@@ -210,6 +210,8 @@ pub struct Step {
     pub blocked: Option<Blocked>,
     /// Guard words it needs consent for, whatever the counts.
     pub guard_words: Vec<&'static str>,
+    /// It is gone before it is made anew: a replacement that is not one transaction, so its data are lost.
+    pub is_remade: bool,
     /// What carrying it out needs.
     pub work: Work,
 }
@@ -217,12 +219,12 @@ pub struct Step {
 impl Step {
     /// True when the guard counts and may hold it.
     ///
-    /// Drift repair goes on while a commit is held, but not where it deletes what is protected, nor where somebody
-    /// changed by hand what was suspended. What cannot
-    /// happen, because the entry or the manifest forbids it, is not counted; what waits is.
+    /// Drift repair goes on while a commit is held, but not where it deletes, nor where somebody changed by hand what
+    /// was suspended. What cannot happen, because the entry or the manifest forbids it, is not counted; what waits is.
     pub fn is_guarded(&self) -> bool {
         let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
-        let needs = self.reason.is_guarded() || loses || self.guard_words.contains(&BY_HAND);
+        let needs =
+            self.reason.is_guarded() || self.is_remade || loses || self.guard_words.contains(&BY_HAND);
         self.change.writes() && self.can_happen() && needs
     }
 

@@ -77,7 +77,7 @@ impl Planner<'_> {
         if matches!(change, Change::Update | Change::Replace | Change::Continue) {
             guard_words.extend(self.input.provider.guard_word(self.input.scope, &desired.id));
         }
-        if change == Change::Replace && self.is_protected(desired, row) {
+        if change == Change::Replace && self.is_to_stay(desired, row) {
             guard_words.push(PROTECTED);
         }
         let reason = match &change {
@@ -96,6 +96,7 @@ impl Planner<'_> {
             after: Some(desired.spec.template()),
             blocked: None,
             guard_words,
+            is_remade: change == Change::Replace && !self.input.provider.info().atomic_batch,
             work: Work {
                 desired: Some(desired.clone()),
                 observed: observed.cloned().map(Box::new),
@@ -108,10 +109,11 @@ impl Planner<'_> {
         }
     }
 
-    /// Protection counts as last applied; what was never applied is protected as declared.
-    fn is_protected(&self, desired: &Resource, row: Option<&Row>) -> bool {
+    /// What is protected, or is to be abandoned and not deleted, is not deleted to be made anew either. It counts as
+    /// last applied; for what was never applied, as declared.
+    fn is_to_stay(&self, desired: &Resource, row: Option<&Row>) -> bool {
         let declared = self.input.desired.policies.get(desired.policy).deletion;
-        row.map(|row| row.deletion).or(declared) == Some(Deletion::Protect)
+        matches!(row.map(|row| row.deletion).or(declared), Some(Deletion::Protect | Deletion::Abandon))
     }
 
     /// The row as it shall be once `desired` is applied.

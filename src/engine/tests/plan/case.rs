@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
-//! now SECONDS      window SECONDS      normalizer N     marks none
+//! now SECONDS      window SECONDS      normalizer N     marks none     lists none
 //! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed drift=MODE
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
@@ -240,6 +240,7 @@ impl Case {
             "window" => self.observer.info.consistency_window = Duration::from_secs(number(line.at(1))),
             "normalizer" => self.observer.info.normalizer = number(line.at(1)) as u32,
             "marks" => self.observer.info.marking = Marking::InventoryOnly,
+            "lists" => self.observer.info.lists = false,
             "refused" => drop(self.observer.refused.insert(line.at(1).into())),
             "source" => self.source(line),
             "desired" => self.declare(scope, line),

@@ -1,0 +1,165 @@
+//! A whole provider against the small one of this package: what it sees, what it plans, and what it never shows.
+
+use reconciled_cloud::{Config, INFO, open};
+use reconciled_provider::{
+    Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
+    Shown, SourceFile, Spec, Tracked, Want, yaml,
+};
+use reconciled_testkit::context::{TableSecrets, cx_with};
+use serde_json::{Value as Json, json};
+use std::{fs, sync::Arc, time::Duration};
+
+const SECRET: &str = "canary-7f31";
+
+struct Desk {
+    world: tempfile::TempDir,
+    provider: Arc<dyn Provider>,
+    cx: Cx,
+}
+
+impl Desk {
+    fn new(more: &str) -> Desk {
+        let world = tempfile::tempdir().expect("a folder");
+        let text = format!("directory: {}\n{more}", world.path().display());
+        let file = Arc::new(SourceFile::new("config.yaml", &*text));
+        let node = yaml::parse(&file, yaml::Limits::default()).expect("YAML").remove(0);
+        let config = Config {
+            source: "example/toy".into(),
+            path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(),
+            span: node.span,
+            config: Some(node),
+            environment: Vec::new(),
+            file,
+            settle: INFO.consistency_window,
+            cache: None,
+            keeper: Vec::new(),
+        };
+        let mut secrets = TableSecrets::default();
+        secrets.0.insert(SecretRef::Named("key".into()), SECRET.into());
+        Desk { world, provider: open("toy", config).expect("a program"), cx: cx_with(secrets) }
+    }
+
+    fn put(&self, id: &str, fields: &Json) {
+        fs::write(self.world.path().join(format!("{id}.json")), fields.to_string()).expect("a file");
+    }
+
+    async fn look(&self, desired: &Json, tracked: &[Tracked]) -> Result<(Observation, Deltas), Error> {
+        let scope = Scope::new("toy", "Thing/a");
+        let bytes = desired.to_string().into_bytes();
+        let desired = [Resource {
+            id: "toy_thing.a".into(),
+            scope: scope.clone().into(),
+            spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
+            origin: Origin { manifest: 0, line: 1 },
+            policy: PolicyId(0),
+        }];
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked, claims: &[] };
+        let seen = self.provider.observe(&self.cx, &want).await?;
+        let deltas = self.provider.diff(&self.cx, &want, &seen).await?;
+        Ok((seen, deltas))
+    }
+
+    /// What it would be tracked as once it is taken over.
+    fn tracked(seen: &Observation) -> Tracked {
+        let mut tracked = Tracked::new("toy_thing.a".into(), Hash::default());
+        tracked.private = seen.resources[0].private.clone();
+        tracked
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_does_not_exist_is_an_error_and_not_a_creation() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-9" });
+    let error = desk.look(&declared, &[]).await.unwrap_err();
+    assert_eq!(error.message, "there is no toy_thing with the id `thing-9`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_have_to_be_made_anew_is_not_taken_over() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "b", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, deltas) = desk.look(&declared, &[]).await.unwrap();
+    let error = deltas[&"toy_thing.a".into()].as_ref().unwrap_err();
+    let expect = "taking toy_thing.a over would delete and make it anew, because of name";
+    assert_eq!(error.message, expect);
+    // What is ours already may be replaced.
+    let (_, deltas) = desk.look(&declared, &[Desk::tracked(&seen)]).await.unwrap();
+    assert!(deltas[&"toy_thing.a".into()].as_ref().unwrap().replace);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_gone_after_the_entry_changed_may_be_elsewhere() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    // The directory is another one: another account, so to speak.
+    let error = Desk::new("").look(&declared, &tracked).await.unwrap_err();
+    assert!(error.message.contains("the entry's `config` or `env` changed"), "{error}");
+    // With the same configuration it is simply gone.
+    fs::remove_file(desk.world.path().join("thing-1.json")).unwrap();
+    assert!(desk.look(&declared, &tracked).await.unwrap().0.resources.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_hidden_where_no_schema_calls_it_one() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "content": SECRET, "size": 11, "level": 3 }));
+    let declared =
+        |content: Json| json!({ "config": { "name": "a", "content": content }, "import": "thing-1" });
+    let secret = json!({ "$secret": "key", "$mark": "x" });
+    let (seen, _) = desk.look(&declared(secret), &[]).await.unwrap();
+    let resource = &seen.resources[0];
+    let holds = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(SECRET);
+    assert!(!holds(&resource.bytes) && !holds(&resource.outputs.0), "it is in what is told");
+    // Also once the manifest no longer names it.
+    let (seen, deltas) = desk.look(&declared(json!("open")), &[Desk::tracked(&seen)]).await.unwrap();
+    assert!(!holds(&seen.resources[0].bytes));
+    let delta = deltas[&"toy_thing.a".into()].as_ref().unwrap();
+    let content = delta.fields.iter().find(|field| &*field.path == "content").unwrap();
+    assert_eq!(content.before, Shown::Sensitive);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_known_of_an_entry_that_the_cloud_refuses() {
+    let desk = Desk::new("token: wrong\n");
+    assert!(desk.provider.kinds(&desk.cx).await.unwrap().0.iter().any(|kind| &*kind.name == "Thing"));
+    let (_, deltas) = desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap();
+    let error = deltas[&"toy_thing.a".into()].as_ref().unwrap_err();
+    assert_eq!(error.message, "configure provider `toy`: AccessDenied: the token `(secret)` is (secret)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_died_is_started_again() {
+    let desk = Desk::new("");
+    for _ in 0..2 {
+        let faulty = json!({ "config": { "name": "a", "fault": "plan-death" } });
+        let error = desk.look(&faulty, &[]).await.unwrap_err();
+        assert!(error.message.contains("died, with exit code 9"), "{error}");
+        assert!(desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap().1.len() == 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_stuck_is_not_asked_again() {
+    let desk = Desk::new("");
+    let stuck = json!({ "config": { "name": "a", "fault": "plan-wedge" } });
+    let limit = Duration::from_millis(500);
+    assert!(tokio::time::timeout(limit, desk.look(&stuck, &[])).await.is_err(), "it answered");
+    assert!(desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap().1.len() == 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_is_not_the_answer_that_nothing_is_there() {
+    let desk = Desk::new("");
+    let error =
+        desk.look(&json!({ "config": { "name": "a", "fault": "plan-empty" } }), &[]).await.unwrap_err();
+    assert_eq!(error.message, "plan a toy_thing: provider `toy` answered without a value");
+    for fault in ["plan-null", "plan-nowhere"] {
+        let error = desk.look(&json!({ "config": { "name": "a", "fault": fault } }), &[]).await.unwrap_err();
+        assert!(error.hint.unwrap().contains("mistake of the provider"), "{}", error.message);
+    }
+}
