@@ -1,4 +1,4 @@
-//! Provider type → constructor: the only file that names provider crates.
+//! Provider type → constructor: nothing else but its parts names provider crates.
 
 mod certificates;
 mod marks;

@@ -392,6 +392,7 @@ fn known(value: Value) -> Value {
         Value::Unknown => Value::Null,
         Value::Seq(all) => Value::Seq(all.into_iter().map(known).collect()),
         Value::Map(all) => Value::Map(all.into_iter().map(|(name, value)| (name, known(value))).collect()),
+        Value::Dynamic(inner) => Value::Dynamic(Box::new((inner.0, known(inner.1)))),
         other => other,
     }
 }

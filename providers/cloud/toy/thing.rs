@@ -189,7 +189,8 @@ impl Toy {
         if is_new {
             state.insert("id".into(), Value::Unknown);
         }
-        if &*request.type_name == "toy_thing" {
+        let is_thing = &*request.type_name == "toy_thing";
+        if is_thing {
             if is_new || state.get("content") != Some(prior.get("content")) {
                 state.insert("size".into(), Value::Unknown);
             }
@@ -213,7 +214,7 @@ impl Toy {
         }
         message(&Planned {
             state: Some(dynamic(&Value::Map(state), of)),
-            requires_replace: vec![path("name")],
+            requires_replace: if is_thing { vec![path("name")] } else { Vec::new() },
             private: Bytes::from_static(b"planned"),
             ..Planned::default()
         })
@@ -277,8 +278,11 @@ impl Toy {
             }
         }
         let state = Value::Map(fields);
-        if &*request.type_name == "toy_thing" && fs::write(self.file(&state), write_json(&state, of)).is_err()
-        {
+        // With a rename, since tests read while it writes; the draft is no thing.
+        let draft = format!("draft-{}", state.get("id").as_str().unwrap_or_default());
+        let (file, draft) = (self.file(&state), self.directory.borrow().with_extension(draft));
+        let written = || fs::write(&draft, write_json(&state, of)).and_then(|()| fs::rename(&draft, &file));
+        if &*request.type_name == "toy_thing" && written().is_err() {
             return failed("connection refused: the folder is gone", &prior);
         }
         match &*fault {
