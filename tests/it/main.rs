@@ -12,6 +12,7 @@ mod certificates;
 mod control;
 mod crash;
 mod daemon;
+mod deployment;
 mod env;
 mod foreign;
 mod gaps;

@@ -25,10 +25,10 @@ fn root() -> &'static Path {
 }
 
 /// A machine with the unit, its user and an empty /etc/reconciled.
-struct Machine {
+pub(crate) struct Machine {
     dir: PathBuf,
     /// A desk; the machine sees it at /srv/desk.
-    env: Env,
+    pub(crate) env: Env,
 }
 
 impl Drop for Machine {
@@ -52,7 +52,7 @@ fn is_wanted() -> bool {
 
 impl Machine {
     /// Boots without anything of ours; none where these tests are left out.
-    fn bare() -> Option<Machine> {
+    pub(crate) fn bare() -> Option<Machine> {
         if !is_wanted() {
             return None;
         }
@@ -96,7 +96,7 @@ impl Machine {
         let pid = fs::read_to_string(self.dir.join("pid")).unwrap();
         PathBuf::from(format!("/proc/{}/root{path}", pid.trim()))
     }
-    fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -128,12 +128,12 @@ impl Machine {
         Some(machine)
     }
 
-    fn command(&self, command: &[&str]) -> std::process::Output {
+    pub(crate) fn command(&self, command: &[&str]) -> std::process::Output {
         rig("run", &self.dir).args(command).output().unwrap()
     }
     /// Runs a command that must end well; returns what it says.
     #[track_caller]
-    fn run(&self, command: &[&str]) -> String {
+    pub(crate) fn run(&self, command: &[&str]) -> String {
         let output = self.command(command);
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         assert!(
