@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use git2::{ErrorCode, Oid as GitOid, Repository};
+use git2::{ErrorClass, ErrorCode, Oid as GitOid, Repository};
 
 use super::bare::{descends, init_bare, keep, open, remove};
 use super::commit::{broken, find_commit};
@@ -174,18 +174,24 @@ impl Mirror {
     /// [`SourceError::RevisionNotFound`], [`SourceError::Corrupt`].
     pub fn resolve(&self, rev: &str) -> Result<CommitInfo, SourceError> {
         let repository = self.repository()?;
+        let no_such = |error: git2::Error| SourceError::RevisionNotFound {
+            rev: rev.to_owned(),
+            place: format!("source {}", self.spec.name),
+            cause: error.into(),
+        };
         // libgit2's own error for this looks like damage.
         let wanted = if rev.contains('\0') { "" } else { rev };
         let found = repository.revparse_single(wanted).and_then(|object| object.peel_to_commit());
-        let commit = found.map_err(|error| match error.code() {
-            ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
-                SourceError::RevisionNotFound {
-                    rev: rev.to_owned(),
-                    place: format!("source {}", self.spec.name),
-                    cause: error.into(),
-                }
+        let commit = found.map_err(|error| match (error.code(), error.class()) {
+            // What it cannot parse, or finds too long, has many codes; damage shows where objects are read.
+            (ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel, _) => {
+                no_such(error)
             }
-            _ => broken(&self.directory, error),
+            (
+                _,
+                ErrorClass::Odb | ErrorClass::Object | ErrorClass::Zlib | ErrorClass::Tree | ErrorClass::Os,
+            ) => broken(&self.directory, error),
+            _ => no_such(error),
         })?;
         Ok(CommitInfo::of(&commit))
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::fixture::*;
 use super::*;
 
@@ -315,12 +317,64 @@ mod polls {
         {
             assert_eq!(mirror.resolve(rev).unwrap().oid, expect, "{rev}");
         }
-        for rev in ["nope", "main~9", "", "main^{tree}", "a b..c"] {
+        let long = [
+            "é".repeat(1000),
+            "a".repeat(300),
+            "a/".repeat(600),
+            "main~".repeat(100),
+            format!("{two}~{}", u64::MAX),
+        ];
+        let odd = [
+            "nope",
+            "main~9",
+            "",
+            "main^{tree}",
+            "a b..c",
+            "a\0b",
+            "@{-1}",
+            "@{9}",
+            "main@{yesterday}",
+            "main@{u}",
+            ":/[",
+            ":/nobody",
+            ":0:a",
+            "main:a",
+            "main:",
+            "..",
+            "../../HEAD",
+            "/",
+            "~",
+            "^",
+            "^{/[}",
+            "main^{}^{tag}",
+            "\n",
+            "main^99",
+            "refs/heads/",
+            "refs/heads/a.lock",
+            "-v",
+            "@{",
+            "main^{",
+            "main@{-1}",
+            "0000000000000000000000000000000000000000",
+        ];
+        for rev in long.iter().map(String::as_str).chain(odd) {
             let missing = mirror.resolve(rev);
             assert!(matches!(missing, Err(SourceError::RevisionNotFound { .. })), "{rev}: {missing:?}");
         }
         let missing = mirror.tree_at([7; 20].into(), &Paths::all());
         assert!(matches!(missing, Err(SourceError::CommitNotFound { .. })));
+    }
+
+    #[test]
+    fn no_revision_that_is_typed_makes_the_mirror_look_damaged() {
+        let (upstream, host) = (Upstream::new(), Host::new());
+        upstream.commit("main", &[("a", "1")]);
+        let mirror = host.mirror(&upstream.url());
+        first(&mirror);
+        proptest!(|(rev in r"(main|HEAD|[a-f0-9]{4,40}|\PC{0,9})?([~^@:{}/.\-0-9a-z]{0,8}|\PC{0,600})")| {
+            let resolved = mirror.resolve(&rev);
+            prop_assert!(matches!(resolved, Ok(_) | Err(SourceError::RevisionNotFound { .. })), "{resolved:?}");
+        });
     }
 
     #[test]
