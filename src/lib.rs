@@ -15,6 +15,7 @@ pub mod operation;
 pub mod registry;
 pub mod render;
 pub mod session;
+pub mod sops;
 pub mod source;
 pub mod store;
 pub mod telemetry;

@@ -7,6 +7,7 @@ use crate::{
     config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
     render::counted,
     session::{self, Ask, Failure, Session},
+    sops::Identities,
     store::{Holder, Reader, StoreError, holder},
     trust::Keys,
 };
@@ -131,7 +132,8 @@ fn writable_by_others(path: &Path, report: &mut Report<'_>) {
 
 fn credentials(config: &Config, environment: &Environment, report: &mut Report<'_>) {
     // Marks are not made here, so the key does not matter.
-    let secrets = HostSecrets::new([0; 32], environment.clone(), config.secrets.clone());
+    let secrets =
+        HostSecrets::new([0; 32], environment.clone(), config.secrets.clone()).with_sops(&config.sops);
     for (what, reference) in references(config) {
         let place = describe_secret(&reference);
         match secrets.reveal(&reference) {
@@ -171,6 +173,9 @@ fn references(config: &Config) -> BTreeMap<String, SecretRef> {
     for (name, declared) in &config.secrets {
         all.insert(format!("secret {name}"), declared.place.clone());
     }
+    for (number, key) in (1..).zip(&config.sops) {
+        all.insert(format!("sops key {number}"), key.age.clone());
+    }
     for source in &config.sources {
         let webhook = source.webhook.as_ref().map(|webhook| &webhook.secret);
         let named = [
@@ -195,7 +200,8 @@ fn references(config: &Config) -> BTreeMap<String, SecretRef> {
 
 /// Who may reach the daemon from elsewhere; of a webhook the path, which a forge is told, and never the secret.
 fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
-    let secrets = HostSecrets::new([0; 32], environment.clone(), config.secrets.clone());
+    let secrets =
+        HostSecrets::new([0; 32], environment.clone(), config.secrets.clone()).with_sops(&config.sops);
     // What cannot be read at all was said already.
     let is_readable = |reference| secrets.reveal(reference).is_ok();
     for token in config.tokens.iter().filter(|token| is_readable(&token.hash)) {
@@ -203,6 +209,16 @@ fn reach(config: &Config, environment: &Environment, report: &mut Report<'_>) {
         match api::hash_of(token, &secrets) {
             Ok(_) => report.ok(&what, &format!("role {}", token.role)),
             Err(failure) => report.failure(&what, &failure),
+        }
+    }
+    for (number, key) in (1..).zip(&config.sops) {
+        let what = format!("sops key {number}");
+        let Ok(text) = secrets.reveal(&key.age) else { continue };
+        let mut identities = Identities::default();
+        match text.reveal_str().and_then(|text| identities.add(text)) {
+            Ok(()) => report
+                .ok(&what, &format!("opens what is encrypted for {}", identities.recipients().join(", "))),
+            Err(error) => report.say(Verdict::Fail, &what, &error.chain(), error.hint.as_deref()),
         }
     }
     for source in &config.sources {
@@ -228,7 +244,7 @@ fn secrets_of(entry: &ProviderEntry) -> Vec<(String, SecretRef)> {
 }
 
 fn secrets_in(entry: &ProviderEntry, node: &Node, path: &str, found: &mut Vec<(String, SecretRef)>) {
-    let is_place = |word: &str| matches!(word, "file" | "env" | "credential");
+    let is_place = |word: &str| matches!(word, "file" | "env" | "credential" | "exec");
     for (key, value) in node.entries() {
         let Some(key) = key.as_str() else { continue };
         let fields = value.entries();

@@ -8,12 +8,15 @@ mod commands;
 mod daemon;
 mod environment;
 mod guard;
+mod implied;
 mod locate;
 mod notify;
+mod printed;
 mod provider;
 mod reach;
 mod report;
 mod secrets;
+mod sops;
 mod source;
 mod telemetry;
 mod trust;
@@ -31,6 +34,7 @@ pub use provider::{EntryPolicy, ProviderEntry};
 pub use reach::{Forge, Role, Token, Webhook};
 pub use report::{Forge as ReportForge, Report};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};
+pub use sops::{SopsKey, Wanted};
 pub use source::{Allow, AllowRule, ApplyMode, Approver, GitRef, OnInvalid, SourceConfig, Vars};
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use trust::{History, Verify};
@@ -71,6 +75,8 @@ pub struct Config {
     pub host: Host,
     /// Secrets that manifests may name.
     pub secrets: BTreeMap<Arc<str>, DeclaredSecret>,
+    /// Keys that open what sops encrypted in a repository.
+    pub sops: Vec<SopsKey>,
     /// Commands that manifests may name.
     pub commands: Commands,
     /// Where manifests come from, in order of precedence.
@@ -112,6 +118,8 @@ struct RawConfig {
     host: Option<RawHost>,
     #[serde(rename = "secrets")]
     _secrets: Elsewhere,
+    #[serde(rename = "sops")]
+    _sops: Elsewhere,
     #[serde(rename = "sources")]
     _sources: Elsewhere,
     #[serde(rename = "providers")]
@@ -142,6 +150,7 @@ struct RawSecret {
     file: Option<String>,
     env: Option<String>,
     credential: Option<String>,
+    exec: Option<Vec<String>>,
     sources: Option<Vec<String>>,
     kinds: Option<Vec<String>>,
 }
@@ -197,16 +206,18 @@ fn whole(
     let is_sole = source_nodes.len() < 2;
     let sources: Vec<_> =
         source_nodes.iter().filter_map(|node| source::read(node, file, is_sole, problems)).collect();
-    let providers: Vec<_> = list(root, "providers", file, problems)
+    let mut providers: Vec<_> = list(root, "providers", file, problems)
         .iter()
         .filter_map(|node| provider::read(node, file, &guard, problems))
         .collect();
+    providers.extend(implied::certificates(&providers));
     let notify: Vec<_> = list(root, "notify", file, problems)
         .iter()
         .filter_map(|node| notify::read(node, file, problems))
         .collect();
     check_names("receiver", notify.iter().map(|r| (&*r.name, r.span)), file, problems);
     let secrets = declared_secrets(root, file, problems);
+    let sops = sops::read(root, &sources, file, problems);
     let commands = commands::read(root, file, problems);
     let tokens = reach::tokens(root, file, problems);
     check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
@@ -235,6 +246,7 @@ fn whole(
         state_dir,
         host,
         secrets,
+        sops,
         commands,
         sources,
         providers,
@@ -278,15 +290,16 @@ fn declared_secrets(
         let (raw, found) = node.decode::<RawSecret>(file);
         problems.extend(found);
         let (Some(name), Some(raw)) = (name.as_str(), raw) else { continue };
-        let place = match (&raw.file, &raw.env, &raw.credential) {
-            (Some(path), None, None) => SecretPlace::of("file", path),
-            (None, Some(variable), None) => SecretPlace::of("env", variable),
-            (None, None, Some(credential)) => SecretPlace::of("credential", credential),
+        let place = match (&raw.file, &raw.env, &raw.credential, &raw.exec) {
+            (Some(path), None, None, None) => SecretPlace::of("file", path),
+            (None, Some(variable), None, None) => SecretPlace::of("env", variable),
+            (None, None, Some(credential), None) => SecretPlace::of("credential", credential),
+            (None, None, None, Some(argv)) => SecretPlace::of_command(argv),
             _ => None,
         };
         let Some(SecretPlace(place)) = place else {
             let problem = Problem::error(format!("secret `{name}` needs exactly one place"));
-            problems.push(problem.at(file, node.span).hint("write one of file, env, credential"));
+            problems.push(problem.at(file, node.span).hint("write one of file, env, credential, exec"));
             continue;
         };
         let shared = |list: Option<Vec<String>>| list.map(|l| l.into_iter().map(Arc::from).collect());
@@ -399,6 +412,8 @@ pub fn describe_secret(reference: &SecretRef) -> String {
         SecretRef::File(path) => format!("file {path}"),
         SecretRef::Env(name) => format!("environment variable {name}"),
         SecretRef::Credential(name) => format!("credential {name}"),
+        // Arguments may tell more than a log should know.
+        SecretRef::Exec(argv) => format!("command {}", argv.first().map_or("", |program| program)),
     }
 }
 

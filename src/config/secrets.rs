@@ -1,9 +1,14 @@
-//! Where secrets of the host come from: files, environment variables, systemd credentials.
+//! Where secrets of the host come from: files, environment variables, systemd credentials, commands.
 //!
 //! Errors name the place and the remedy and never hold a value. What a manifest may name is what the host
 //! declared under `secrets:`, and only for the sources and kinds it said.
 
-use super::Environment;
+use super::{
+    Environment, SopsKey, Wanted,
+    printed::Printed,
+    sops::{self, Opened},
+};
+use crate::sops::Refused;
 use reconciled_provider::{
     Error, Hash, Secret, SecretMark, SecretRef, Secrets, address::glob, problem::did_you_mean,
 };
@@ -20,7 +25,7 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// `{file|env|credential: …}` in host configuration.
+/// `{file|env|credential|exec: …}` in host configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretPlace(pub SecretRef);
 
@@ -30,14 +35,21 @@ impl<'de> Deserialize<'de> for SecretPlace {
         impl<'de> Visitor<'de> for PlaceVisitor {
             type Value = SecretPlace;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a secret reference: {file: PATH}, {env: NAME} or {credential: NAME}")
+                f.write_str("a secret reference: {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<SecretPlace, A::Error> {
-                let entry: Option<(String, String)> = access.next_entry()?;
+                let place = match access.next_key::<String>()? {
+                    Some(key) if key == "exec" => {
+                        SecretPlace::of_command(&access.next_value::<Vec<String>>()?)
+                    }
+                    Some(key) => SecretPlace::of(&key, &access.next_value::<String>()?),
+                    None => None,
+                };
                 let more = access.next_entry::<String, String>()?.is_some();
-                let place = entry.filter(|_| !more).and_then(|(key, value)| SecretPlace::of(&key, &value));
-                place.ok_or_else(|| {
-                    A::Error::custom("a secret is written {file: PATH}, {env: NAME} or {credential: NAME}")
+                place.filter(|_| !more).ok_or_else(|| {
+                    A::Error::custom(
+                        "a secret is written {file: PATH}, {env: NAME}, {credential: NAME} or {exec: [PROGRAM, ARGUMENT]}",
+                    )
                 })
             }
         }
@@ -56,7 +68,17 @@ impl SecretPlace {
         };
         (!value.is_empty()).then_some(SecretPlace(reference))
     }
+
+    /// What a command prints, if there is one.
+    pub(super) fn of_command(argv: &[String]) -> Option<SecretPlace> {
+        let is_command = argv.first().is_some_and(|program| !program.is_empty());
+        let argv = argv.iter().map(|argument| Arc::from(argument.as_str())).collect();
+        is_command.then_some(SecretPlace(SecretRef::Exec(argv)))
+    }
 }
+
+/// What a name begins with that stands for an opened value; no declared name does.
+const OPENED: &str = "sops:";
 
 /// A secret that manifests may name, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +99,9 @@ pub struct HostSecrets {
     key: Zeroizing<[u8; 32]>,
     environment: Environment,
     declared: BTreeMap<Arc<str>, DeclaredSecret>,
+    sops: Vec<SopsKey>,
+    printed: Printed,
+    opened: Opened,
 }
 
 impl fmt::Debug for HostSecrets {
@@ -92,7 +117,43 @@ impl HostSecrets {
         environment: Environment,
         declared: BTreeMap<Arc<str>, DeclaredSecret>,
     ) -> HostSecrets {
-        HostSecrets { key: Zeroizing::new(key), environment, declared }
+        HostSecrets {
+            key: Zeroizing::new(key),
+            environment,
+            declared,
+            sops: Vec::new(),
+            printed: Printed::default(),
+            opened: Opened::default(),
+        }
+    }
+
+    /// The same, which also opens what sops encrypted for `keys`.
+    pub fn with_sops(self, keys: &[SopsKey]) -> HostSecrets {
+        HostSecrets { sops: keys.to_vec(), ..self }
+    }
+
+    /// The name by which a manifest's backend asks for a value that was opened for it.
+    pub(crate) fn name_of(mark: SecretMark) -> String {
+        format!("{OPENED}{}", mark.0)
+    }
+
+    /// True for a name that [`Self::name_of`] makes.
+    pub(crate) fn is_name_of_mark(name: &str) -> bool {
+        name.starts_with(OPENED)
+    }
+
+    /// The mark of a value in `content`, a file that sops encrypted, which from then on can be revealed by it.
+    ///
+    /// Errors: no key of this host opens the file, or it is not as sops wrote it.
+    pub fn open_for_manifest(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
+        let file = self
+            .opened
+            .file(wanted, content, || sops::identities(&self.sops, wanted.source, self, &self.environment))?;
+        let secret = file.get(wanted.key).cloned();
+        let secret = secret.ok_or_else(|| Refused::Unreadable(Error::invalid("the value is gone")))?;
+        let mark = self.mark(secret.reveal());
+        self.opened.keep(mark, secret);
+        Ok(mark)
     }
 
     /// The mark of a secret that a manifest of `kind` (`GROUP/KIND`) in `source` names.
@@ -125,7 +186,7 @@ impl HostSecrets {
         let path = match reference {
             SecretRef::File(path) => PathBuf::from(&**path),
             SecretRef::Named(name) => return self.warning(&self.declared.get(name)?.place),
-            SecretRef::Env(_) | SecretRef::Credential(_) => return None,
+            SecretRef::Env(_) | SecretRef::Credential(_) | SecretRef::Exec(_) => return None,
         };
         let mode = fs::metadata(&path).ok()?.permissions().mode();
         (mode & 0o004 != 0).then(|| {
@@ -185,7 +246,12 @@ fn read(path: &Path) -> Result<Secret, Error> {
 impl Secrets for HostSecrets {
     fn reveal(&self, reference: &SecretRef) -> Result<Secret, Error> {
         match reference {
+            SecretRef::Named(name) if HostSecrets::is_name_of_mark(name) => self
+                .opened
+                .value(name)
+                .ok_or_else(|| Error::unavailable("a value that sops encrypted is not opened yet")),
             SecretRef::Named(name) => self.reveal(&self.declared(name)?.place.clone()),
+            SecretRef::Exec(argv) => self.printed.of(argv),
             SecretRef::File(path) => read(Path::new(&**path)),
             SecretRef::Credential(name) => read(&self.credential_path(name)?),
             SecretRef::Env(name) => {

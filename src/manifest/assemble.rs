@@ -38,7 +38,9 @@ pub(super) fn assemble(
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
         .iter()
-        .filter(|side| side.has_errors && side.request.rules.on_invalid == OnInvalid::Hold)
+        .filter(|side| {
+            side.is_tampered || side.has_errors && side.request.rules.on_invalid == OnInvalid::Hold
+        })
         .map(|side| side.request.name.clone())
         .collect();
     let stands = |unit: &Unit| {

@@ -32,6 +32,8 @@ pub(super) struct Document {
     pub(super) kind_span: Span,
     pub(super) content: Hash,
     pub(super) tokens: Vec<Token>,
+    /// It says `template: true`.
+    pub(super) is_template: bool,
     /// The envelope has errors: the manifest exists for others and is not normalized.
     pub(super) faulty: bool,
 }
@@ -132,6 +134,9 @@ pub(super) fn read(
     let (api_version, kind, name) = (api_version?, kind?, name?);
     let nothing = BTreeSet::new();
     let tokens = substitute::tokens(&mut spec, verbatim.get(&kind).unwrap_or(&nothing));
+    let is_true =
+        |node: &Node| matches!(&node.value, NodeValue::Scalar(text, ScalarKind::Bool) if &**text == "true");
+    let is_template = spec.get("template").is_some_and(is_true);
     let mut providers = settings.providers.clone();
     providers.extend(named_providers(&spec));
     let faulty = problems[before..].iter().any(Problem::is_error);
@@ -148,6 +153,7 @@ pub(super) fn read(
         kind_span,
         content,
         tokens,
+        is_template,
         faulty,
     };
     Some((document, spec))

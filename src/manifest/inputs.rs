@@ -4,11 +4,12 @@ use super::{
     EntryView,
     read::{Loading, Unit},
     standing::{self, Standing},
+    substitute::Put,
 };
+use crate::config::HostSecrets;
 use bytes::Bytes;
 use reconciled_provider::{
-    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Problem, Reference, Scope, SecretMark,
-    SecretRef, Value,
+    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Reference, Scope, SecretMark, SecretRef, Value,
 };
 use std::{
     cell::RefCell,
@@ -49,6 +50,19 @@ pub(super) fn scopes_hash(scopes: &BTreeSet<Scope>) -> Hash {
 }
 
 fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<SecretMark, Error> {
+    if let SecretRef::Named(name) = reference
+        && HostSecrets::is_name_of_mark(name)
+    {
+        // Only what this manifest has had opened, not what it says it has.
+        let marks = unit.resolved.puts.values().filter_map(|put| match put {
+            Put::Sealed(mark) => Some(*mark),
+            _ => None,
+        });
+        return marks.into_iter().find(|mark| HostSecrets::name_of(*mark) == **name).ok_or_else(|| {
+            Error::permission_denied(format!("secret `{name}` is not one that a manifest may name"))
+                .hint("write {secret: NAME} or {sops: PATH, key: KEY}")
+        });
+    }
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
     loading.request.secrets.mark(unit.key.source(), &kind, reference)
 }
@@ -93,20 +107,9 @@ impl Inputs for Recorder<'_, '_> {
     }
 
     fn blob(&self, path: &str) -> Result<Bytes, Error> {
-        let files = self.loading.sides[self.unit.source].request.files;
         let oid = self.loading.sides[self.unit.source].oids.get(path).copied();
         self.uses.borrow_mut().blobs.insert(path.into(), oid);
-        if oid.is_none() {
-            let refused = files.refused().into_iter();
-            let of_path =
-                |problem: &Problem| problem.place.as_ref().is_some_and(|place| *place.file == *path);
-            let Some(refused) = refused.into_iter().find(of_path) else {
-                return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
-                    .hint("write its path from the root of the repository"));
-            };
-            return Err(Error::invalid(format!("`{path}`: {}", refused.message)));
-        }
-        files.read(path).map_err(|problem| Error::invalid(problem.message.clone()))
+        self.loading.blob(self.unit.source, path)
     }
 
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {

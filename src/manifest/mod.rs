@@ -28,6 +28,7 @@ mod select;
 mod selector;
 mod standing;
 mod substitute;
+mod template;
 mod vars;
 
 #[cfg(test)]
@@ -38,7 +39,10 @@ mod tests;
 pub use cache::Cache;
 pub(crate) use refer::output_at;
 
-use crate::config::{Allow, ApplyMode, Host, HostSecrets, OnInvalid, SourceConfig, Vars};
+use crate::{
+    config::{Allow, ApplyMode, Host, HostSecrets, OnInvalid, SourceConfig, Vars, Wanted},
+    sops::{self, Refused},
+};
 use bytes::Bytes;
 use read::{Loading, read_text};
 use reconciled_engine::Desired;
@@ -89,9 +93,14 @@ impl Outputs for NoOutputs {
 pub trait SecretMarks {
     /// The mark of what a manifest of `kind` (`GROUP/KIND`) in `source` names.
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error>;
+    /// The mark of a value in a file of the repository that sops encrypted; `content` is the file's.
+    fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused>;
 }
 
 impl SecretMarks for HostSecrets {
+    fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
+        self.open_for_manifest(wanted, content)
+    }
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
         self.mark_for_manifest(source, kind, reference)
     }
@@ -235,7 +244,7 @@ pub struct Loaded {
     pub desired: Desired,
     /// All problems, sorted by source, file and line.
     pub problems: Vec<Reported>,
-    /// Sources with `onInvalid: hold` that have an error: nothing of this revision may come into force.
+    /// Sources with `onInvalid: hold` that have an error, or with an encrypted file that was tampered with: nothing of this revision may come into force.
     pub withheld: BTreeSet<Arc<str>>,
     /// Sources with something that was not checked here: files that could not be read, and manifests that other hosts
     /// make something of as well.
@@ -307,6 +316,10 @@ pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> L
 struct AnySecret;
 
 impl SecretMarks for AnySecret {
+    fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused> {
+        sops::File::read(wanted.path, content)?.check(wanted.key)?;
+        Ok(SecretMark(reconciled_provider::Hash::default()))
+    }
     fn mark(&self, _: &str, _: &str, _: &SecretRef) -> Result<SecretMark, Error> {
         Ok(SecretMark(reconciled_provider::Hash::default()))
     }

@@ -12,7 +12,10 @@ use super::{
     standing::{self, Standing},
     substitute::{self, Gaps, Put},
 };
-use reconciled_provider::{Manifest, Node, Normalized, Policies, Problem, ResourceId, Scope, Span, Spec};
+use reconciled_provider::{
+    Manifest, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span, Spec,
+    yaml::{NodeValue, ScalarKind},
+};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -219,15 +222,18 @@ impl Loading<'_> {
 
     /// Builds a manifest with values in place; with `hides_outputs` outputs of others stay unknown.
     fn build(&self, unit: &Unit, hides_outputs: bool) -> Manifest {
+        let document = &unit.document;
         let (file, mut spec) = self.take_spec(unit);
-        let gaps = self.substitute(unit, &mut spec, hides_outputs);
+        let mut gaps = self.substitute(unit, &mut spec, hides_outputs);
+        if document.is_template {
+            self.put_texts(unit, &mut spec, hides_outputs, &mut gaps);
+        }
         let mut failed = gaps.failed;
         if self.mode == Mode::Anywhere {
             // Whether the value fits can be told where it is known.
             failed.extend(gaps.unknown);
         }
         unit.failed.replace(failed);
-        let document = &unit.document;
         let names: BTreeSet<Arc<str>> = document.providers.iter().map(|(name, _)| name.clone()).collect();
         Manifest {
             index: unit.index.unwrap_or(u32::MAX),
@@ -242,6 +248,40 @@ impl Loading<'_> {
             file,
             span: document.span,
             spec,
+        }
+    }
+
+    /// Puts what templates came to in their place.
+    fn put_texts(&self, unit: &Unit, spec: &mut Node, hides_outputs: bool, gaps: &mut Gaps) {
+        let Some(file) = self.templates.get(&unit.document.kind) else { return };
+        let nothing = BTreeSet::new();
+        let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
+        let (mut puts, mut moved) = (unit.resolved.texts.iter(), None);
+        substitute::texts_mut(spec, verbatim, file.as_ref(), &mut |text, node| {
+            let span = node.span;
+            let unknown = |reference: &Reference| ScalarKind::Unknown([reference.clone()].into());
+            let value = match puts.next() {
+                Some(Put::Output(_, _, reference)) if hides_outputs => (Box::default(), unknown(reference)),
+                Some(Put::Value(text, kind) | Put::Output(text, kind, _)) => (text.clone(), kind.clone()),
+                Some(Put::Unknown(reference)) => (Box::default(), unknown(reference)),
+                Some(Put::Failed | Put::Sealed(_)) | None => return gaps.failed.push(span),
+            };
+            if let ScalarKind::Unknown(_) = value.1 {
+                gaps.unknown.push(span);
+            }
+            let new = Node { span, value: NodeValue::Scalar(value.0, value.1) };
+            match text {
+                substitute::Text::Here => *node = new,
+                substitute::Text::Of(field) => moved = Some((field, new)),
+            }
+        });
+        let (Some((field, text)), Some((from, _))) = (moved, file) else { return };
+        let NodeValue::Map(entries) = &mut spec.value else { return };
+        // Both at once is a mistake that the backend tells.
+        if !entries.iter().any(|(key, _)| key.as_str() == Some(&*field)) {
+            entries.retain(|(key, _)| key.as_str() != Some(&**from));
+            let key = Node { span: text.span, value: NodeValue::Scalar((*field).into(), ScalarKind::Str) };
+            entries.push((key, text));
         }
     }
 

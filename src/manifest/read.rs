@@ -11,8 +11,9 @@ use super::{
     substitute::Put,
     vars::{self, Variables},
 };
+use bytes::Bytes;
 use reconciled_provider::{
-    Address, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span, Value,
+    Address, Error, Kind, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span, Value,
     yaml::{Limits, parse},
 };
 use std::{
@@ -30,6 +31,7 @@ pub(super) struct Loading<'a> {
     /// The entries that normalize: those configured, or stand-ins for them.
     pub(super) entries: Vec<EntryView>,
     pub(super) verbatim: Verbatim,
+    pub(super) templates: Templates,
     pub(super) counts: Counts,
     /// Outputs that were asked for, known or not.
     pub(super) asked: RefCell<BTreeSet<Reference>>,
@@ -46,6 +48,8 @@ pub(super) struct Side<'a> {
     pub(super) problems: Vec<Problem>,
     pub(super) broken: BTreeSet<Arc<str>>,
     pub(super) has_errors: bool,
+    /// An encrypted file is not as it was written: nothing that came with it deserves trust.
+    pub(super) is_tampered: bool,
 }
 
 /// One file with manifests.
@@ -133,6 +137,7 @@ impl<'a> Loading<'a> {
             units: Vec::new(),
             entries: request.entries.to_vec(),
             verbatim,
+            templates: templates(request),
             counts: Counts::default(),
             asked: RefCell::default(),
             looked_up: RefCell::default(),
@@ -160,6 +165,7 @@ impl<'a> Loading<'a> {
             problems: Vec::new(),
             broken: BTreeSet::new(),
             has_errors: false,
+            is_tampered: false,
         };
         let mut problems = Vec::new();
         side.variables = vars::read(&source.rules.vars, source.files, &mut problems);
@@ -278,6 +284,28 @@ impl<'a> Loading<'a> {
         }
     }
 
+    /// A file of the repository that a manifest names.
+    pub(super) fn blob(&self, source: usize, path: &str) -> Result<Bytes, Error> {
+        let side = &self.sides[source];
+        if side.oids.contains_key(path) {
+            let read = side.request.files.read(path);
+            return read.map_err(|problem| Error::invalid(problem.message.clone()));
+        }
+        let refused = side.request.files.refused().into_iter();
+        let of_path = |problem: &Problem| problem.place.as_ref().is_some_and(|place| *place.file == *path);
+        let Some(refused) = refused.into_iter().find(of_path) else {
+            return Err(Error::invalid(format!("there is no file `{path}` in the repository"))
+                .hint("write its path from the root of the repository"));
+        };
+        Err(Error::invalid(format!("`{path}`: {}", refused.message)))
+    }
+
+    /// The same as text.
+    pub(super) fn text(&self, source: usize, path: &str) -> Result<String, Error> {
+        String::from_utf8(self.blob(source, path)?.to_vec())
+            .map_err(|_| Error::invalid(format!("`{path}` is not UTF-8 text, so it cannot be a template")))
+    }
+
     /// True when the text of this field is never substituted.
     pub(super) fn is_verbatim(&self, unit: &Unit, field: &str) -> bool {
         self.verbatim.get(&unit.document.kind).is_some_and(|fields| fields.contains(field))
@@ -295,6 +323,24 @@ impl<'a> Loading<'a> {
         let node = named.into_iter().nth(ordinal)?;
         Some((file, node))
     }
+}
+
+/// Kinds whose texts may be templates; of a field that names a file, the field that its text goes to.
+pub(super) type Templates = BTreeMap<Arc<str>, Option<(Arc<str>, Arc<str>)>>;
+
+fn templates(request: &Request<'_>) -> Templates {
+    let configured = request.entries.iter().flat_map(|entry| entry.kinds.0.iter());
+    let all = configured.chain(&request.known.0).filter(|kind| !kind.schema.is_deferred());
+    let of_kind = |kind: &Kind| {
+        let properties = kind.schema.get("properties")?.as_object()?;
+        properties.get("template")?;
+        let from = properties.iter().find_map(|(field, schema)| {
+            let target = schema.get("x-reconciled-text-of")?.as_str()?;
+            Some((Arc::from(field.as_str()), Arc::from(target)))
+        });
+        Some((kind.name.clone(), from))
+    };
+    all.filter_map(of_kind).collect()
 }
 
 /// Fields whose schema says that their text is never substituted.

@@ -181,6 +181,7 @@ impl Resolver<'_, '_> {
             problems: &mut problems,
             trail,
             beyond: None,
+            tampered: self.tampered,
         });
         let (within, used) = (RefCell::new(&mut within), RefCell::new(None));
         let new = replaced(&text, &|root| {

@@ -4,14 +4,18 @@ use super::{
     Mode,
     read::{Loading, Unit},
     standing::{self, Standing},
-    substitute::{Put, Root, replaced},
+    substitute::{Put, Root, Text, replaced, texts_mut},
+    template::{Rendered, Template, Wrong},
 };
-use crate::config::Host;
+use crate::{
+    config::{Host, Wanted},
+    sops::Refused,
+};
 use reconciled_provider::{
     Address, Hash, ManifestKey, Problem, Reference, Span, problem::did_you_mean, yaml::ScalarKind,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -19,6 +23,8 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) puts: BTreeMap<Root, Put>,
+    /// What its templates come to, in the order of [`texts_mut`].
+    pub(super) texts: Vec<Put>,
     /// Hash of content and values: equal input, equal manifest.
     pub(super) input: Hash,
     /// Hash of what persons wrote: content and values, without outputs.
@@ -108,7 +114,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
         if !matches!(loading.units[index].standing, Standing::Offered { .. }) {
             continue;
         }
-        let mut problems = Vec::new();
+        let (mut problems, mut tampered) = (Vec::new(), false);
         let unit = &loading.units[index];
         let mut resolved = Resolver {
             loading,
@@ -117,6 +123,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
             problems: &mut problems,
             trail: vec![index],
             beyond: None,
+            tampered: &mut tampered,
         }
         .resolve();
         let problems: Vec<Problem> = problems
@@ -125,6 +132,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
             .collect();
         let (source, path) = (unit.source, loading.sides[unit.source].texts[unit.text].path.clone());
         resolved.failed |= problems.iter().any(Problem::is_error);
+        loading.sides[source].is_tampered |= tampered;
         if resolved.failed {
             loading.sides[source].mark_broken(&path);
         }
@@ -142,6 +150,8 @@ pub(super) struct Resolver<'a, 'b> {
     pub(super) trail: Vec<usize>,
     /// What went too far, wherever on the way that was.
     pub(super) beyond: Option<Problem>,
+    /// Set when an encrypted file is not as it was written.
+    pub(super) tampered: &'a mut bool,
 }
 
 impl Resolver<'_, '_> {
@@ -154,6 +164,12 @@ impl Resolver<'_, '_> {
             resolved.has_outputs |= matches!(put, Put::Output(..));
             resolved.puts.insert(token.root.clone(), put);
         }
+        let mut written_texts = String::new();
+        if document.is_template {
+            resolved.texts = self.texts(&mut resolved, &mut written_texts);
+            resolved.failed |= resolved.texts.contains(&Put::Failed);
+            resolved.has_outputs |= resolved.texts.iter().any(|put| matches!(put, Put::Output(..)));
+        }
         for (address, span) in &document.settings.depends_on {
             match self.directory.find(&self.loading.units, self.unit, address) {
                 Ok(target) => resolved.after.push(self.loading.units[target].key.clone()),
@@ -163,11 +179,10 @@ impl Resolver<'_, '_> {
         resolved.after.sort();
         resolved.after.dedup();
         // Debug prints every part of roots and values; only equality within one process counts.
-        resolved.input = hash(&document.content, &format!("{:?}", resolved.puts));
-        resolved.content = match written(&resolved.puts) {
-            Some(values) => hash(&document.content, &values),
-            None => document.content,
-        };
+        resolved.input = hash(&document.content, &format!("{:?}{:?}", resolved.puts, resolved.texts));
+        let values = written(resolved.puts.values().chain(&resolved.texts)) + &written_texts;
+        resolved.content =
+            if values.is_empty() { document.content } else { hash(&document.content, &values) };
         resolved
     }
 
@@ -181,10 +196,8 @@ impl Resolver<'_, '_> {
                 Put::Failed
             }
             Root::Output(address, path) => self.referred(address, path, span, resolved),
-            _ if anywhere => Put::Unknown(Reference {
-                target: ManifestKey::new("", "reconciled", "Host", "", "any"),
-                path: "value".into(),
-            }),
+            Root::Sealed(path, key) => self.sealed(path, key, span),
+            _ if anywhere => anything(),
             Root::Var(name) => self.variable(name, span),
             Root::HostName => Put::Value((*self.loading.request.host.name).into(), ScalarKind::Str),
             Root::HostLabel(label) => match self.loading.request.host.labels.get(label) {
@@ -202,6 +215,105 @@ impl Resolver<'_, '_> {
                     Put::Failed
                 }
             },
+        }
+    }
+
+    /// Renders the texts of a manifest that says `template: true`; notes in `written` what persons wrote elsewhere.
+    fn texts(&mut self, resolved: &mut Resolved, written: &mut String) -> Vec<Put> {
+        let (loading, unit) = (self.loading, self.unit);
+        let Some(file) = loading.templates.get(&unit.document.kind) else { return Vec::new() };
+        let nothing = BTreeSet::new();
+        let verbatim = loading.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
+        let mut found = Vec::new();
+        loading.with_spec(unit, |spec| {
+            texts_mut(&mut spec.clone(), verbatim, file.as_ref(), &mut |text, node| {
+                found.push((text, node.span, node.as_str().unwrap_or_default().to_owned()));
+            });
+        });
+        let mut puts = Vec::new();
+        for (text, span, content) in found {
+            let (content, place) = match text {
+                Text::Here => (Ok(content), "the template".to_owned()),
+                Text::Of(_) => (loading.text(unit.source, &content), format!("`{content}`")),
+            };
+            puts.push(match content {
+                Ok(content) => {
+                    if let Text::Of(_) = text {
+                        written.push_str(&format!("{} {content}\n", content.len()));
+                    }
+                    self.rendered(&content, &place, span, resolved)
+                }
+                Err(error) => {
+                    let problem = Problem::error(error.chain());
+                    self.problems
+                        .push((error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint)), span));
+                    Put::Failed
+                }
+            });
+        }
+        puts
+    }
+
+    fn rendered(&mut self, text: &str, place: &str, span: Span, resolved: &mut Resolved) -> Put {
+        let told = |wrong: Wrong| {
+            (Problem::error(format!("line {} of {place}: {}", wrong.line, wrong.message)), span)
+        };
+        let template = match Template::parse(text) {
+            Ok(template) => template,
+            Err(wrong) => {
+                self.problems.push(told(wrong));
+                return Put::Failed;
+            }
+        };
+        let mut puts = BTreeMap::new();
+        for (literal, root) in &template.references {
+            puts.insert(literal.clone(), self.put(root, span, resolved));
+        }
+        if puts.values().any(|put| *put == Put::Failed) {
+            return Put::Failed;
+        }
+        // Which variables there are is not known here.
+        if self.loading.mode == Mode::Anywhere {
+            return anything();
+        }
+        let output = puts.values().find_map(|put| match put {
+            Put::Output(_, _, reference) => Some(reference.clone()),
+            _ => None,
+        });
+        let vars = &self.loading.sides[self.unit.source].variables.tree;
+        match (template.render(vars, self.loading.request.host, puts), output) {
+            (Ok(Rendered::Text(text)), None) => Put::Value(text.into(), ScalarKind::Str),
+            (Ok(Rendered::Text(text)), Some(reference)) => {
+                Put::Output(text.into(), ScalarKind::Str, reference)
+            }
+            (Ok(Rendered::Unknown(references)), _) => match references.into_iter().next() {
+                Some(reference) => Put::Unknown(reference),
+                None => Put::Failed,
+            },
+            (Err(wrong), _) => {
+                self.problems.push(told(wrong));
+                Put::Failed
+            }
+        }
+    }
+
+    fn sealed(&mut self, path: &str, key: &str, span: Span) -> Put {
+        let kind = format!("{}/{}", self.unit.document.group(), self.unit.document.kind);
+        let opened =
+            self.loading.blob(self.unit.source, path).map_err(Refused::Unreadable).and_then(|content| {
+                let wanted = Wanted { source: self.unit.key.source(), kind: &kind, path, key };
+                self.loading.request.secrets.sealed(&wanted, &content)
+            });
+        match opened {
+            Ok(mark) => Put::Sealed(mark),
+            Err(refused) => {
+                *self.tampered |= matches!(refused, Refused::Tampered(_));
+                let error = refused.into_error();
+                let problem = Problem::error(error.chain());
+                self.problems
+                    .push((error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint)), span));
+                Put::Failed
+            }
         }
     }
 
@@ -223,6 +335,12 @@ impl Resolver<'_, '_> {
     }
 }
 
+/// A value that some host would give.
+fn anything() -> Put {
+    let target = ManifestKey::new("", "reconciled", "Host", "", "any");
+    Put::Unknown(Reference { target, path: "value".into() })
+}
+
 fn hash(content: &Hash, values: &str) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&content.0);
@@ -232,13 +350,14 @@ fn hash(content: &Hash, values: &str) -> Hash {
     hash
 }
 
-/// The values that persons wrote, in a form that is the same in every process; none where there are none.
-fn written(puts: &BTreeMap<Root, Put>) -> Option<String> {
-    let values = puts.values().filter_map(|put| match put {
+/// The values that persons wrote, in a form that is the same in every process.
+fn written<'a>(puts: impl Iterator<Item = &'a Put>) -> String {
+    let values = puts.filter_map(|put| match put {
         Put::Value(text, _) => Some(format!("{} {text}\n", text.len())),
+        Put::Sealed(mark) => Some(format!("{}\n", mark.0)),
         Put::Output(..) | Put::Unknown(_) | Put::Failed => None,
     });
-    Some(values.collect::<String>()).filter(|values| !values.is_empty())
+    values.collect()
 }
 
 /// A text of the configuration in which only facts of the host may stand. Errors: the token without a value.

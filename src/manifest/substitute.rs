@@ -1,11 +1,12 @@
-//! `${…}` in scalars: which ones are ours, and putting values in their place.
+//! `${…}` in scalars and `{sops: PATH, key: KEY}`: which ones are ours, and putting values in their place.
 //!
 //! Ours are `${vars.x}`, `${host.name}`, `${host.labels.x}` and `${ADDRESS:path}`; everything else (`${HOME}`,
 //! `${1:-x}`) belongs to somebody else and stays. `$${` is a literal `${`. Keys and `provider` are never
 //! touched, nor are fields whose schema says `x-reconciled-verbatim`.
 
+use crate::config::HostSecrets;
 use reconciled_provider::{
-    Address, Node, Reference, Span,
+    Address, Node, Reference, SecretMark, Span,
     yaml::{NodeValue, ScalarKind},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -17,11 +18,13 @@ pub(super) enum Root {
     HostName,
     HostLabel(Arc<str>),
     Output(Address, Arc<str>),
+    /// A value in a file of the repository that sops encrypted: path and key.
+    Sealed(Arc<str>, Arc<str>),
     /// Begins like ours and is not complete.
     Malformed(Arc<str>),
 }
 
-/// A `${…}` of ours and the scalar it stands in.
+/// A `${…}` of ours and the scalar it stands in, or a mapping that names an encrypted value.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) root: Root,
@@ -37,6 +40,8 @@ pub(super) enum Put {
     Output(Box<str>, ScalarKind, Reference),
     /// An output that is not known yet.
     Unknown(Reference),
+    /// A value that the host has opened.
+    Sealed(SecretMark),
     /// Nothing: the problem is reported elsewhere.
     Failed,
 }
@@ -75,7 +80,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     all
 }
 
-fn classify(inner: &str) -> Option<Root> {
+pub(super) fn classify(inner: &str) -> Option<Root> {
     let is_path = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./[]=,@*".contains(c))
     };
@@ -132,6 +137,61 @@ fn below_mut(node: &mut Node, visit: &mut impl FnMut(Span, &mut Box<str>, &mut S
     }
 }
 
+/// The file and the key that `{sops: PATH, key: KEY}` names, if the node is such a mapping.
+fn sealed(node: &Node) -> Option<Root> {
+    let NodeValue::Map(entries) = &node.value else { return None };
+    let [_, _] = &entries[..] else { return None };
+    let word = |name: &str| Some(Arc::from(node.get(name)?.as_str()?));
+    Some(Root::Sealed(word("sops")?, word("key")?))
+}
+
+/// Calls `visit` on every mapping that names an encrypted value.
+fn sealed_mut(node: &mut Node, visit: &mut impl FnMut(Root, &mut Node)) {
+    if let Some(root) = sealed(node) {
+        return visit(root, node);
+    }
+    match &mut node.value {
+        NodeValue::Null | NodeValue::Scalar(..) => {}
+        NodeValue::Seq(nodes) => nodes.iter_mut().for_each(|node| sealed_mut(node, visit)),
+        NodeValue::Map(entries) => entries.iter_mut().for_each(|(_, node)| sealed_mut(node, visit)),
+    }
+}
+
+/// A text of a manifest that may be a template.
+pub(super) enum Text {
+    /// It stands in the scalar itself.
+    Here,
+    /// The scalar names a file; what it comes to goes to this field.
+    Of(Arc<str>),
+}
+
+/// Calls `visit` on every scalar of a spec that is never substituted, and on that which names a file with such a text.
+pub(super) fn texts_mut(
+    spec: &mut Node,
+    verbatim: &BTreeSet<Arc<str>>,
+    file: Option<&(Arc<str>, Arc<str>)>,
+    visit: &mut impl FnMut(Text, &mut Node),
+) {
+    let NodeValue::Map(entries) = &mut spec.value else { return };
+    for (key, value) in entries.iter_mut() {
+        let Some(word) = key.as_str() else { continue };
+        match file {
+            Some((from, to)) if **from == *word => visit(Text::Of(to.clone()), value),
+            _ if verbatim.contains(word) => within(value, visit),
+            _ => {}
+        }
+    }
+}
+
+fn within(node: &mut Node, visit: &mut impl FnMut(Text, &mut Node)) {
+    match &mut node.value {
+        NodeValue::Null => {}
+        NodeValue::Scalar(..) => visit(Text::Here, node),
+        NodeValue::Seq(nodes) => nodes.iter_mut().for_each(|node| within(node, visit)),
+        NodeValue::Map(entries) => entries.iter_mut().for_each(|(_, node)| within(node, visit)),
+    }
+}
+
 /// Every distinct token of a spec, with the first place it is used at.
 pub(super) fn tokens(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>) -> Vec<Token> {
     let mut all: Vec<Token> = Vec::new();
@@ -145,6 +205,11 @@ pub(super) fn tokens(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>) -> Vec<Toke
             if seen.insert(root.clone()) {
                 all.push(Token { root, span });
             }
+        }
+    });
+    sealed_mut(spec, &mut |root, node| {
+        if seen.insert(root.clone()) {
+            all.push(Token { root, span: node.span });
         }
     });
     all
@@ -162,6 +227,14 @@ pub(super) struct Gaps {
 /// Puts values into a spec.
 pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &dyn Fn(&Root) -> Put) -> Gaps {
     let mut gaps = Gaps::default();
+    sealed_mut(spec, &mut |root, node| match put(&root) {
+        Put::Sealed(mark) => {
+            let [key, value] = ["secret", &HostSecrets::name_of(mark)]
+                .map(|text| Node { span: node.span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) });
+            node.value = NodeValue::Map(vec![(key, value)]);
+        }
+        _ => gaps.failed.push(node.span),
+    });
     scalars_mut(spec, verbatim, &mut |span, text, kind| {
         if !text.contains("${") {
             return;
@@ -198,7 +271,7 @@ pub(super) fn replaced(text: &str, put: &dyn Fn(&Root) -> Put) -> Option<(Box<st
                     new.push_str(written);
                     unknown.push(reference);
                 }
-                Put::Failed => return None,
+                Put::Failed | Put::Sealed(_) => return None,
             },
         }
     }

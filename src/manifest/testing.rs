@@ -7,6 +7,7 @@ use super::{
     Cache, EntryView, Files, Loaded, Outputs, Owners, Request, SecretMarks, SourceRequest, SourceRules, load,
 };
 use crate::config::Host;
+use crate::{config::Wanted, sops::Refused};
 use bytes::Bytes;
 use reconciled_provider::{
     At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
@@ -258,6 +259,13 @@ impl SecretMarks for OneSecret {
         match reference {
             SecretRef::Named(name) if &**name == "db" => Ok(SecretMark(Hash([self.0; 16]))),
             _ => Err(Error::permission_denied("no such secret")),
+        }
+    }
+    fn sealed(&self, wanted: &Wanted<'_>, _: &[u8]) -> Result<SecretMark, Refused> {
+        match wanted.key {
+            "db" => Ok(SecretMark(Hash([self.0; 16]))),
+            "changed" => Err(Refused::Tampered(Error::invalid("it was changed"))),
+            _ => Err(Refused::Unreadable(Error::invalid("no key opens it"))),
         }
     }
 }

@@ -12,6 +12,8 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variables {
     pub(super) values: BTreeMap<String, (Box<str>, ScalarKind)>,
+    /// The same as they are written, with lists: what templates see.
+    pub(super) tree: serde_json::Map<String, serde_json::Value>,
     /// A file of variables could not be read: names that are missing are its fault.
     pub(super) incomplete: bool,
 }
@@ -20,7 +22,7 @@ pub(super) struct Variables {
 pub(super) fn read(vars: &Vars, files: &dyn Files, problems: &mut Vec<Problem>) -> Variables {
     let mut all = Variables::default();
     match vars {
-        Vars::Inline(node) => all.add("", node),
+        Vars::Inline(node) => all.add_all(node),
         Vars::Files(paths) => {
             for path in paths {
                 if let Err(problem) = all.add_file(path, files) {
@@ -41,9 +43,16 @@ impl Variables {
                 let message = format!("expected variables as `name: value`, found {}", node.describe());
                 return Err(Box::new(Problem::error(message).at(&file, node.span)));
             }
-            self.add("", &node);
+            self.add_all(&node);
         }
         Ok(())
+    }
+
+    fn add_all(&mut self, node: &Node) {
+        self.add("", node);
+        if let serde_json::Value::Object(more) = tree(node) {
+            over(&mut self.tree, more);
+        }
     }
 
     fn add(&mut self, prefix: &str, node: &Node) {
@@ -58,6 +67,45 @@ impl Variables {
                 // A list cannot stand in a scalar; naming it is an unknown variable.
                 NodeValue::Seq(_) | NodeValue::Null => {}
             }
+        }
+    }
+}
+
+/// A template sees no longer value: it could join many of them.
+const LONGEST: usize = 64 << 10;
+
+/// Puts `more` over `all`, mapping by mapping.
+fn over(
+    all: &mut serde_json::Map<String, serde_json::Value>,
+    more: serde_json::Map<String, serde_json::Value>,
+) {
+    for (name, value) in more {
+        match (all.get_mut(&name), value) {
+            (Some(serde_json::Value::Object(old)), serde_json::Value::Object(new)) => over(old, new),
+            (_, value) => drop(all.insert(name, value)),
+        }
+    }
+}
+
+fn tree(node: &Node) -> serde_json::Value {
+    match &node.value {
+        NodeValue::Null => serde_json::Value::Null,
+        NodeValue::Scalar(text, ScalarKind::Bool) => (&**text == "true").into(),
+        NodeValue::Scalar(text, ScalarKind::Int) => {
+            text.parse::<i64>().map_or_else(|_| (&**text).into(), Into::into)
+        }
+        NodeValue::Scalar(text, _) => (&**text).into(),
+        NodeValue::Seq(nodes) => nodes
+            .iter()
+            .map(tree)
+            .filter(|value| value.as_str().is_none_or(|text| text.len() <= LONGEST))
+            .collect(),
+        NodeValue::Map(entries) => {
+            let is_long = |node: &Node| node.as_str().is_some_and(|text| text.len() > LONGEST);
+            let named = |(key, value): &(Node, Node)| {
+                key.as_str().filter(|_| !is_long(value)).map(|key| (key.to_owned(), tree(value)))
+            };
+            serde_json::Value::Object(entries.iter().filter_map(named).collect())
         }
     }
 }

@@ -141,7 +141,9 @@ impl Session {
         let seal = Seal::load(&config.state_dir)?;
         // Without a state there is nothing marks could be compared with.
         let key = seal.as_ref().map_or([0; 32], Seal::mark_key);
-        let secrets = Arc::new(HostSecrets::new(key, environment.clone(), config.secrets.clone()));
+        let secrets = Arc::new(
+            HostSecrets::new(key, environment.clone(), config.secrets.clone()).with_sops(&config.sops),
+        );
         let cx = Cx {
             clock: clock.clone(),
             secrets: secrets.clone(),

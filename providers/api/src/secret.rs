@@ -50,6 +50,8 @@ pub enum SecretRef {
     Env(Arc<str>),
     /// A systemd credential (`$CREDENTIALS_DIRECTORY/NAME`).
     Credential(Arc<str>),
+    /// What a command of the host prints: program and arguments.
+    Exec(Arc<[Arc<str>]>),
 }
 
 /// A keyed hash that stands for a secret in specs, plans and the database.

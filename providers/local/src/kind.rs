@@ -59,7 +59,12 @@ pub struct FileSpec {
     #[schemars(extend("x-reconciled-verbatim" = true))]
     pub content: Option<At<TextOr<SecretName>>>,
     /// Path of a file of the repository, from its root, whose content it gets.
+    #[schemars(extend("x-reconciled-text-of" = "content"))]
     pub from: Option<At<String>>,
+    /// The text is a template of minijinja: `{{ vars.x }}`, `{{ host.name }}`, `{{ ref('ADDRESS:path') }}`. What is not
+    /// defined is an error. Default: false.
+    #[serde(default, rename = "template")]
+    pub _template: bool,
     /// Makes it a symbolic link that leads there.
     pub symlink: Option<At<String>>,
     /// Name or number of the user it belongs to. Default: the user that reconciled runs as.

@@ -22,6 +22,10 @@ pub struct DeploymentSpec {
     /// The template unit, exactly as written: `/etc/systemd/system/NAME@.service`. `%i` is the number of the instance.
     #[schemars(extend("x-reconciled-verbatim" = true))]
     pub content: At<String>,
+    /// The text is a template of minijinja: `{{ vars.x }}`, `{{ host.name }}`, `{{ ref('ADDRESS:path') }}`. What is not
+    /// defined is an error. Default: false.
+    #[serde(default, rename = "template")]
+    pub _template: bool,
     /// How many instances run. Default: 1.
     pub replicas: Option<At<u32>>,
     /// Number of the first instance; the others follow. With `8001`, `%i` is a port. Default: 1.

@@ -25,6 +25,10 @@ pub struct UnitSpec {
     #[serde(default)]
     #[schemars(extend("x-reconciled-verbatim" = true))]
     pub drop_ins: BTreeMap<String, At<String>>,
+    /// Unit file and drop-ins are templates of minijinja: `{{ vars.x }}`, `{{ host.name }}`, `{{ ref('ADDRESS:path') }}`. What is not
+    /// defined is an error. Default: false.
+    #[serde(default, rename = "template")]
+    pub _template: bool,
     /// Whether it is started at boot.
     pub enabled: Option<At<bool>>,
     /// Whether nobody may start it.

@@ -1,0 +1,128 @@
+//! Secrets that a command of the host prints: `{exec: [pass, show, dns/token]}`.
+
+use reconciled_provider::{Error, Secret};
+use std::{
+    collections::HashMap,
+    io::Read,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    time::{Duration, Instant},
+};
+use zeroize::Zeroizing;
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long what it printed counts: one pass asks for the same secret many times.
+const FRESH: Duration = Duration::from_secs(30);
+/// No secret is longer.
+const LONGEST: u64 = 1 << 20;
+
+/// What commands printed lately.
+#[derive(Default)]
+pub(super) struct Printed(Mutex<HashMap<Arc<[Arc<str>]>, (Instant, Secret)>>);
+
+impl Printed {
+    /// What the command prints, without its last newline.
+    ///
+    /// Errors: it cannot be started, fails, is too slow, or prints nothing. What it wrote is not part of the error.
+    pub(super) fn of(&self, argv: &Arc<[Arc<str>]>) -> Result<Secret, Error> {
+        // Held while it runs: several that ask at once start one command.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, secret)) = known.get(argv).filter(|(since, _)| since.elapsed() < FRESH) {
+            return Ok(secret.clone());
+        }
+        known.remove(argv);
+        let secret = run(argv)?;
+        known.insert(argv.clone(), (Instant::now(), secret.clone()));
+        Ok(secret)
+    }
+}
+
+fn run(argv: &[Arc<str>]) -> Result<Secret, Error> {
+    let program = argv.first().map_or("", |program| &**program);
+    let failed = |what: String| {
+        Error::unavailable(format!("read the secret that `{program}` prints: {what}"))
+            .hint("run the command by hand as the user of the service")
+    };
+    let mut child = Command::new(program)
+        .args(argv[1..].iter().map(|argument| &**argument))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(format!("it cannot be started: {error}")))?;
+    let stdout = child.stdout.take();
+    let (sender, receiver) = mpsc::channel();
+    // A thread of its own reads, and is left alone when what the command started keeps the pipe open.
+    std::thread::spawn(move || {
+        let mut bytes = Zeroizing::new(Vec::new());
+        let read = stdout.map(|stdout| stdout.take(LONGEST + 1).read_to_end(&mut bytes));
+        // Nobody waits any more where the command was too slow.
+        let _ = sender.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
+    });
+    let too_slow = || failed(format!("it took longer than {} s", PATIENCE.as_secs()));
+    let status = wait(&mut child).ok_or_else(too_slow)?;
+    if !status.success() {
+        return Err(failed(format!("it ended with {status}")));
+    }
+    let mut bytes = match receiver.recv_timeout(PATIENCE) {
+        Ok(bytes) => bytes.ok_or_else(|| failed("its output cannot be read".into()))?,
+        Err(_) => return Err(too_slow()),
+    };
+    if bytes.len() as u64 > LONGEST {
+        return Err(failed("it printed more than 1 MiB".into()));
+    }
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    if bytes.is_empty() {
+        return Err(failed("it printed nothing".into()));
+    }
+    Ok(Secret::new(std::mem::take(&mut *bytes)))
+}
+
+/// How it ended; none when it had to be killed.
+fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
+            Ok(None) | Err(_) => {
+                // It may have ended by itself meanwhile.
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(words: &[&str]) -> Arc<[Arc<str>]> {
+        words.iter().map(|word| Arc::from(*word)).collect()
+    }
+
+    #[test]
+    fn what_a_command_prints_is_read_once_and_failures_hold_no_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count").display().to_string();
+        let printed = Printed::default();
+        let command = argv(&["sh", "-c", "echo x >> \"$0\"; echo hunter2", &count]);
+        assert_eq!(printed.of(&command).unwrap().reveal(), b"hunter2");
+        assert_eq!(printed.of(&command).unwrap().reveal(), b"hunter2");
+        assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
+        for (words, told) in [
+            (&["sh", "-c", "echo hunter2; echo hunter2 >&2; exit 3"][..], "exit status: 3"),
+            (&["true"], "printed nothing"),
+            (&["/nonexistent/program"], "cannot be started"),
+        ] {
+            let error = printed.of(&argv(words)).unwrap_err();
+            let text = format!("{} {:?}", error.chain(), error.hint);
+            assert!(text.contains(told) && !text.contains("hunter2"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Which entry, host and source a manifest and its resources belong to.
+
+use super::*;
+
+#[test]
+fn a_part_goes_to_the_scope_declared_in_any_file_and_to_every_entry_that_has_it() {
+    let mut setup = Setup::new(&[
+        (
+            "a.yaml",
+            "apiVersion: test/v1\nkind: Part\nmetadata: {name: p}\nspec: {zone: z, records: [{name: y, ttl: 2}]}\n",
+        ),
+        ("z.yaml", &thing("z", "{providers: [one, two]}")),
+    ]);
+    setup.entries = vec![entry("one"), entry("two"), entry("three")];
+    assert_eq!(good(&setup), "one/z y = 2 \ntwo/z y = 2 ");
+}
+
+#[test]
+fn a_manifest_nobody_takes_is_a_problem() {
+    let part =
+        "apiVersion: test/v1\nkind: Part\nmetadata: {name: p}\nspec: {zone: nowhere, records: [{name: y}]}\n";
+    assert_snapshot!(problems(part), @r#"
+    error: no provider takes Part/p
+      --> a.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+    hint: what it contributes to is declared nowhere in the sources of this host
+    "#);
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "{}"))]);
+    setup.entries.push(entry("two"));
+    assert_snapshot!(shown(&setup.once()), @r#"
+    error: no provider takes Thing/a
+      --> a.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+    hint: write `provider:` in its spec, one of: one, two
+    "#);
+}
+
+#[test]
+fn resources_declared_twice_name_both_places_and_neither_is_applied() {
+    let part =
+        "apiVersion: test/v1\nkind: Part\nmetadata: {name: p}\nspec:\n  zone: a\n  records:\n  - {name: x}\n";
+    let loaded = Setup::new(&[("a.yaml", &thing("a", "{records: [{name: x}]}")), ("b.yaml", part)]).once();
+    assert_snapshot!(shown(&loaded), @r#"
+    error: Part/p#x in one/a is declared twice
+      --> b.yaml:7
+    7 |   - {name: x}
+      --> a.yaml:4 first declared here
+    hint: remove one, or write `merge: true` on all to unite their values
+    "#);
+    assert_eq!(resources(&loaded), "");
+    let twice = Setup::new(&[("a.yaml", &thing("a", "{}")), ("b.yaml", &thing("a", "{}"))]).once();
+    assert_snapshot!(shown(&twice), @r#"
+    error: Thing/a is declared twice
+      --> b.yaml:1:1
+    1 | apiVersion: test/v1
+      | ^
+      --> a.yaml:1:1 first declared here
+    hint: rename one, or let one in a later path say `reconciled/merge: "true"`
+    "#);
+}
+
+#[test]
+fn a_file_copied_whole_shows_a_few_duplicates_and_counts_the_rest() {
+    let records: String = (0..50).map(|i| format!("{{name: h{i}}},")).collect();
+    let text = |name: &str| thing(name, &format!("{{zone: z, records: [{records}]}}"));
+    let loaded = Setup::new(&[("a.yaml", &text("a")), ("b.yaml", &text("b"))]).once();
+    assert_eq!(loaded.problems.len(), 11);
+    assert!(shown(&loaded).contains("41 more resources of Thing/b are declared by Thing/a too"));
+}
+
+#[test]
+fn what_follows_from_a_file_that_cannot_be_read_is_not_reported_again() {
+    let part = "apiVersion: test/v1\nkind: Part\nmetadata: {name: p, annotations: {reconciled/depends-on: Thing/gone}}\nspec: {zone: gone}\n";
+    let loaded = Setup::new(&[("a.yaml", "kind: ["), ("b.yaml", part)]).once();
+    assert_eq!(loaded.problems.len(), 1);
+    assert_eq!(loaded.desired.sources["infra"].broken.len(), 2);
+}
+
+#[test]
+fn resources_that_all_say_merge_are_united() {
+    let text = thing("a", "{records: [{name: x, ttl: 1, merge: true}, {name: x, ttl: 2, merge: true}]}");
+    assert_eq!(good(&Setup::new(&[("a.yaml", &text)])), "one/a x = 1 \none/a x = 2 ");
+}
+
+#[test]
+fn of_two_sources_the_first_keeps_a_resource_and_the_other_is_told() {
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "{records: [{name: x, ttl: 1}]}"))]);
+    let other = [("z.yaml", thing("b", "{zone: a, records: [{name: x, ttl: 2}]}"))];
+    let other: Vec<_> = other.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    setup.sources.push(("apps", folder(&other), SourceRules::default()));
+    let loaded = setup.once();
+    assert_eq!(resources(&loaded), "one/a x = 1 ");
+    assert_eq!(loaded.problems.len(), 2);
+    assert!(loaded.problems.iter().all(|reported| &*reported.source == "apps"));
+    assert!(loaded.desired.sources["infra"].prunes && !loaded.desired.sources["apps"].prunes);
+}
+
+#[test]
+fn what_two_sources_declare_belongs_to_the_one_it_is_tracked_for() {
+    let spec = "{records: [{name: x, value: \"1\"}]}";
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", spec))]);
+    setup.sources.push(("apps", folder(&[("b.yaml", &thing("a", spec))]), SourceRules::default()));
+    let contested: Vec<_> = setup.once().contested.into_iter().collect();
+    let zone = contested.iter().find(|(_, id)| &*id.0 == "x").unwrap().clone();
+    setup.owners = contested.iter().map(|key| (key.clone(), "apps".into())).collect();
+    let loaded = setup.once();
+    assert!(loaded.problems.iter().all(|reported| &*reported.source == "infra"));
+    let owner = &loaded.desired.in_scope(&zone.0)[0];
+    assert_eq!(loaded.desired.manifest(owner.origin).key.source(), "apps");
+    assert_snapshot!(shown(&loaded), @r#"
+    error: Thing/a#scope in one/a belongs to source `apps`, which declares it too
+      --> a.yaml:1
+    1 | apiVersion: test/v1
+      --> b.yaml:1 of source `apps` keeps it
+    hint: remove one; `apps` tracks it, and owns it as long as it declares it
+    error: Thing/a#x in one/a belongs to source `apps`, which declares it too
+      --> a.yaml:4
+    4 | spec: {records: [{name: x, value: "1"}]}
+      --> b.yaml:4 of source `apps` keeps it
+    hint: remove one; `apps` tracks it, and owns it as long as it declares it
+    "#);
+    // A source that tracks it and no longer declares it has let go.
+    setup.owners = contested.into_iter().map(|key| (key, "gone".into())).collect();
+    assert!(setup.once().problems.iter().all(|reported| &*reported.source == "apps"));
+}
+
+#[test]
+fn a_host_that_is_not_selected_wants_nothing_of_the_manifest() {
+    let text = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/hosts: \"role=db\"}}\nspec: {nonsense: 1}\n";
+    let loaded = Setup::new(&[("a.yaml", text)]).once();
+    assert_eq!((shown(&loaded), loaded.desired.manifests.len()), (String::new(), 0));
+    let state = &loaded.desired.sources["infra"];
+    assert_eq!((state.unselected.len(), state.prunes), (1, true));
+}
+
+#[test]
+fn a_provider_of_another_host_is_unassigned_and_a_misspelt_one_is_an_error() {
+    let check = |text: &str, labels: bool, expect: &str| {
+        let mut setup = Setup::new(&[("a.yaml", text)]);
+        setup.entries = vec![entry("pdns")];
+        if !labels {
+            setup.host.labels.clear();
+        }
+        let loaded = setup.once();
+        let state = &loaded.desired.sources["infra"];
+        match expect {
+            "unassigned" => {
+                assert_eq!((shown(&loaded), state.unassigned.len(), state.prunes), (String::new(), 1, true))
+            }
+            _ => assert!(shown(&loaded).contains(expect), "{}", shown(&loaded)),
+        }
+    };
+    check(&thing("a", "{provider: route53}"), true, "unassigned");
+    check(&thing("a", "{provider: route53}"), false, "configured: pdns");
+    check(&thing("a", "{provider: pdsn}"), true, "did you mean `pdns`?");
+    let other = "apiVersion: other/v1\nkind: Other\nmetadata: {name: a}\n";
+    check(other, true, "unassigned");
+    check(other, false, "no configured provider knows kind Other");
+    check(
+        "apiVersion: other/v1\nkind: Other\nmetadata: {name: a, annotations: {reconciled/provider: pdns}}\n",
+        true,
+        "does not know kind Other",
+    );
+}
+
+#[test]
+fn a_later_path_extends_a_manifest_if_it_says_so() {
+    let base = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  records:\n  - {name: x, ttl: 1}\n  - {name: y, ttl: 2}\n";
+    let over = "# prod\napiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/merge: \"true\"}}\nspec:\n  records:\n  - {name: y, ttl: 3}\n  - {name: z, ttl: 4}\n";
+    let mut setup = Setup::new(&[("common/a.yaml", base), ("env/prod/a.yaml", over)]);
+    setup.rules().paths = vec!["common".into(), "env/${host.labels.env}".into()];
+    assert_eq!(good(&setup), "one/a x = 1 \none/a y = 3 \none/a z = 4 ");
+    let loaded = setup.once();
+    let meta = &loaded.desired.manifests[0];
+    assert_eq!((&*meta.file, meta.line), ("env/prod/a.yaml", 2));
+    assert!(loaded.desired.scopes.values().flatten().all(|r| !loaded.desired.policies.get(r.policy).merge));
+    let mut bad = Setup::new(&[
+        ("common/a.yaml", &base.replace("ttl: 1", "tll: 1")),
+        ("env/prod/a.yaml", &over.replace("ttl: 4", "tll: 4")),
+    ]);
+    bad.rules().paths = setup.rules().paths.clone();
+    assert_snapshot!(shown(&bad.once()), @r#"
+    error: unknown field `tll`
+      --> common/a.yaml:6:15
+    6 |   - {name: x, tll: 1}
+      |               ^
+    hint: did you mean `ttl`?
+    error: unknown field `tll`
+      --> env/prod/a.yaml:8:15
+    8 |   - {name: z, tll: 4}
+      |               ^
+    hint: did you mean `ttl`?
+    "#);
+    let mut plain = Setup::new(&[("common/a.yaml", base), ("env/prod/a.yaml", base)]);
+    plain.rules().paths = bad.rules().paths.clone();
+    assert!(shown(&plain.once()).contains("Thing/a is declared twice"));
+}
+
+#[test]
+fn a_source_touches_only_what_its_rules_let_through() {
+    let rule = AllowRule {
+        provider: "one".into(),
+        scopes: Some(vec!["*.example".into()]),
+        kinds: Some(vec!["test/*".into()]),
+        deny: vec!["*/*#ns".parse().unwrap()],
+    };
+    let mut setup = Setup::new(&[
+        ("a.yaml", &thing("a.example", "{records: [{name: x, ttl: 1}]}")),
+        ("b.yaml", &thing("b.example", "{records: [{name: ns}]}")),
+        ("c.yaml", &thing("c.test", "{records: [{name: x}]}")),
+    ]);
+    setup.rules().allow = Allow::Rules(vec![rule]);
+    let loaded = setup.once();
+    assert_snapshot!(shown(&loaded), @r#"
+    error: source `infra` may not manage Thing/b.example#ns
+      --> b.yaml:4
+    4 | spec: {records: [{name: ns}]}
+    hint: the host denies it under `allow` of the source; ask its operator
+    error: source `infra` may not manage test/Thing in one/c.test
+      --> c.yaml:1
+    1 | apiVersion: test/v1
+    hint: the host allows this under `allow` of the source; ask its operator
+    "#);
+    assert_eq!(resources(&loaded), "one/a.example x = 1 ");
+}

@@ -1,0 +1,317 @@
+//! Files encrypted by sops (getsops.io): values that stand in the repository, and only this host can read.
+//!
+//! # Guarantees
+//! - Nothing of a file is used before all of it is verified: each value against its place, and the whole against the
+//!   MAC that sops wrote.
+//! - No error has a value in it, and none is kept longer than its [`Secret`].
+//!
+//! # Not here
+//! Keys other than age's X25519, groups of keys that have to act together, formats other than YAML and JSON. What
+//! cannot be understood is refused, never passed by.
+
+mod age;
+mod comment;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use age::Identity;
+use reconciled_provider::{
+    Error, Node, Secret, SourceFile,
+    problem::did_you_mean,
+    yaml::{Limits, NodeValue, ScalarKind, parse},
+};
+use ring::digest::{Context, SHA512};
+use value::Sealed;
+use zeroize::Zeroizing;
+
+/// Why a file gives nothing.
+#[derive(Debug)]
+pub enum Refused {
+    /// It is not as sops wrote it: nothing else that came with it deserves trust either.
+    Tampered(Error),
+    /// No key here opens it, or what was asked for is not in it.
+    Unreadable(Error),
+}
+
+impl Refused {
+    /// What to tell.
+    pub fn into_error(self) -> Error {
+        match self {
+            Refused::Tampered(error) | Refused::Unreadable(error) => error,
+        }
+    }
+}
+
+fn unreadable(message: String, hint: impl Into<String>) -> Refused {
+    Refused::Unreadable(Error::invalid(message).hint(hint))
+}
+
+/// Private keys of age. They cannot be printed.
+#[derive(Default)]
+pub struct Identities(Vec<Identity>);
+
+impl Identities {
+    /// Takes over the keys in the text of a key file as `age-keygen` writes it.
+    ///
+    /// Errors: a line is no key; the text is not part of the error.
+    pub fn add(&mut self, text: &str) -> Result<(), Error> {
+        let found = Identity::read(text).filter(|found| !found.is_empty()).ok_or_else(|| {
+            Error::invalid("it holds no key of age: a line that begins with AGE-SECRET-KEY-1")
+                .hint("make one with `age-keygen`")
+        })?;
+        self.0.extend(found);
+        Ok(())
+    }
+
+    /// What others have to encrypt for.
+    pub fn recipients(&self) -> Vec<String> {
+        self.0.iter().map(Identity::recipient).collect()
+    }
+}
+
+/// A file as sops wrote it, still encrypted.
+pub struct File {
+    path: String,
+    documents: Vec<Node>,
+    comments: Vec<comment::Comment>,
+}
+
+/// A value and what leads to it.
+struct Leaf<'a> {
+    /// Keys and positions in lists, joined by dots.
+    name: String,
+    /// The keys alone, each with a colon behind it: what sops binds the value to.
+    context: String,
+    text: &'a str,
+    kind: &'a ScalarKind,
+    line: u32,
+}
+
+/// The values of a verified file.
+pub struct Opened(Vec<(String, Secret)>);
+
+impl Opened {
+    /// The value that `key` names.
+    pub fn get(&self, key: &str) -> Option<&Secret> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, secret)| secret)
+    }
+}
+
+impl File {
+    /// Reads the file at `path`.
+    ///
+    /// Errors: it is no YAML or JSON, or sops did not write it.
+    pub fn read(path: &str, content: &[u8]) -> Result<File, Refused> {
+        let text = std::str::from_utf8(content).map_err(|_| {
+            unreadable(format!("`{path}` is not UTF-8 text"), "sops has to write YAML or JSON")
+        })?;
+        let file = SourceFile::new(path.to_owned(), text.to_owned());
+        let documents = parse(&file, Limits::default()).map_err(|problem| {
+            unreadable(format!("`{path}`: {}", problem.message), "sops has to write it")
+        })?;
+        if !documents
+            .iter()
+            .any(|document| document.get("sops").is_some_and(|sops| sops.get("mac").is_some()))
+        {
+            let text = format!("`{path}` is not encrypted: it has no section `sops`");
+            return Err(unreadable(
+                text,
+                format!("sops encrypt --in-place {path}, and never push the clear text"),
+            ));
+        }
+        let comments = comment::all(&file.text);
+        Ok(File { path: path.to_owned(), documents, comments })
+    }
+
+    /// Says whether there is an encrypted value at `key`, which needs no key of age.
+    ///
+    /// Errors: there is none.
+    pub fn check(&self, key: &str) -> Result<(), Refused> {
+        let leaves = self.leaves();
+        let is_meant = |leaf: &&Leaf<'_>| leaf.name == key && !leaf.text.ends_with(",type:comment]");
+        let found: Vec<&Leaf<'_>> = leaves.iter().filter(is_meant).collect();
+        match found[..] {
+            [leaf] if Sealed::parse(leaf.text).is_some() => Ok(()),
+            [_] => {
+                let text = format!("`{key}` in `{}` is not encrypted", self.path);
+                Err(unreadable(text, "encrypt it with sops, or write its value where it is needed"))
+            }
+            [] => Err(self.missing(key, &leaves)),
+            [_, _, ..] => {
+                let text = format!("`{key}` means more than one value in `{}`", self.path);
+                Err(unreadable(text, "rename one of the keys"))
+            }
+        }
+    }
+
+    fn missing(&self, key: &str, leaves: &[Leaf<'_>]) -> Refused {
+        let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
+        let above = format!("{key}.");
+        let text = format!("there is no value `{key}` in `{}`", self.path);
+        let near = did_you_mean(key, names.iter().map(String::as_str));
+        let hint = match (names.iter().find(|name| name.starts_with(&above)), near) {
+            (Some(below), _) => format!("`{key}` is not one value: write `{below}`"),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => "write the keys that lead to it, joined by dots: database.password".to_owned(),
+        };
+        unreadable(text, hint)
+    }
+
+    /// Decrypts and verifies the whole file.
+    ///
+    /// Errors: [`Refused`].
+    pub fn open(&self, identities: &Identities) -> Result<Opened, Refused> {
+        let metadata = self.documents.iter().find_map(|document| document.get("sops"));
+        let metadata = metadata.ok_or_else(|| self.tampered("its section `sops` is gone"))?;
+        let key = self.key(metadata, identities)?;
+        let text = |name: &str| metadata.get(name).and_then(Node::as_str);
+        let (Some(mac), Some(modified)) = (text("mac"), text("lastmodified")) else {
+            return Err(self.tampered("its section `sops` has no `mac` or no `lastmodified`"));
+        };
+        let mac = Sealed::parse(mac).and_then(|mac| mac.open(&key, modified));
+        let mac = mac.ok_or_else(|| self.tampered("its MAC does not belong to its key and date"))?;
+        let is_partial = text("mac_only_encrypted") == Some("true");
+        let mut digest = Context::new(&SHA512);
+        let mut opened = Vec::new();
+        let leaves = self.leaves();
+        let mut comments = self.comments.iter().peekable();
+        for (index, leaf) in leaves.iter().enumerate() {
+            while let Some(comment) = comments.next_if(|comment| comment.line < leaf.line) {
+                self.comment(comment, index, &leaves, &key, is_partial, &mut digest)?;
+            }
+            match Sealed::parse(leaf.text) {
+                Some(sealed) => {
+                    let clear = sealed.open(&key, &leaf.context);
+                    let clear = clear.ok_or_else(|| {
+                        self.tampered(&format!("the value of `{}` was changed or moved", leaf.name))
+                    })?;
+                    digest.update(&*clear);
+                    opened.push((leaf.name.clone(), Secret::new(clear.to_vec())));
+                }
+                None if is_partial => {}
+                None => digest.update(comment::canonical(leaf.text, leaf.kind).as_bytes()),
+            }
+        }
+        for comment in comments {
+            self.comment(comment, leaves.len(), &leaves, &key, is_partial, &mut digest)?;
+        }
+        let expected: String = digest.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        if expected.as_bytes() != &**mac {
+            return Err(self.tampered("its content does not fit its MAC"));
+        }
+        Ok(Opened(opened))
+    }
+
+    fn comment(
+        &self,
+        comment: &comment::Comment,
+        next: usize,
+        leaves: &[Leaf<'_>],
+        key: &[u8; 32],
+        is_partial: bool,
+        digest: &mut Context,
+    ) -> Result<(), Refused> {
+        if !comment.text.starts_with("ENC[") {
+            if !is_partial {
+                digest.update(comment.text.as_bytes());
+            }
+            return Ok(());
+        }
+        // A comment belongs to the mapping it stands in, which is one of those around its neighbours.
+        let neighbours = [next.checked_sub(1), Some(next)].into_iter().flatten();
+        let around = neighbours.filter_map(|index| leaves.get(index)).flat_map(|leaf| {
+            let keys: Vec<&str> = leaf.context.split_inclusive(':').collect();
+            (0..keys.len()).map(|end| keys[..end].concat()).collect::<Vec<_>>()
+        });
+        for place in around {
+            let context = if place.is_empty() { ":" } else { &place };
+            let clear = Sealed::parse(&comment.text).and_then(|sealed| sealed.open(key, context));
+            if let Some(clear) = clear {
+                digest.update(&*clear);
+                return Ok(());
+            }
+        }
+        Err(self.tampered(&format!("the comment in line {} was changed or moved", comment.line)))
+    }
+
+    fn tampered(&self, what: &str) -> Refused {
+        let text = format!("`{}` was changed after sops wrote it: {what}", self.path);
+        Refused::Tampered(Error::invalid(text).hint(format!(
+            "edit it with `sops edit {}`, and not by hand; after a merge by git, restore one side and edit again",
+            self.path
+        )))
+    }
+
+    /// The key of the file, opened by one of ours.
+    fn key(&self, metadata: &Node, identities: &Identities) -> Result<Zeroizing<[u8; 32]>, Refused> {
+        let path = &self.path;
+        if metadata.get("shamir_threshold").or(metadata.get("key_groups")).is_some_and(|node| !node.is_null())
+        {
+            let text = format!("`{path}` needs several keys at once (key groups), which is not supported");
+            return Err(unreadable(text, "encrypt it for one group of recipients"));
+        }
+        let recipients = metadata.get("age").map_or(&[][..], Node::elements);
+        let wrapped = recipients.iter().filter_map(|recipient| recipient.get("enc")?.as_str());
+        let key = wrapped.into_iter().find_map(|wrapped| age::decrypt(wrapped, &identities.0));
+        if let Some(key) = key {
+            let key = <[u8; 32]>::try_from(&**key).map(Zeroizing::new);
+            return key.map_err(|_| self.tampered("its key has a wrong length"));
+        }
+        let of: Vec<&str> =
+            recipients.iter().filter_map(|recipient| recipient.get("recipient")?.as_str()).collect();
+        let have = identities.recipients();
+        Err(match (&of[..], &have[..]) {
+            ([], _) => unreadable(
+                format!("`{path}` is encrypted for no key of age"),
+                "sops updatekeys, with a rule that names recipients under `age`",
+            ),
+            (_, []) => unreadable(
+                format!("`{path}` is encrypted for {}, and this host has no key of age", of.join(", ")),
+                "write sops: {age: {file: /etc/reconciled/age.key}} in the host configuration",
+            ),
+            (_, have) => unreadable(
+                format!(
+                    "`{path}` is encrypted for {}, and the key of this host is {}",
+                    of.join(", "),
+                    have.join(", ")
+                ),
+                format!("add it to `age` in .sops.yaml and run: sops updatekeys {path}"),
+            ),
+        })
+    }
+
+    fn leaves(&self) -> Vec<Leaf<'_>> {
+        let mut all = Vec::new();
+        for document in &self.documents {
+            for (key, node) in document.entries().iter().filter(|(key, _)| key.as_str() != Some("sops")) {
+                let key = key.as_str().unwrap_or_default();
+                below(node, key.to_owned(), format!("{key}:"), &mut all);
+            }
+        }
+        all
+    }
+}
+
+fn below<'a>(node: &'a Node, name: String, context: String, all: &mut Vec<Leaf<'a>>) {
+    match &node.value {
+        NodeValue::Null => {}
+        NodeValue::Scalar(text, kind) => all.push(Leaf { name, context, text, kind, line: node.span.line }),
+        NodeValue::Seq(nodes) => {
+            let mut index = 0;
+            for node in nodes {
+                below(node, format!("{name}.{index}"), context.clone(), all);
+                // Between items sops writes a comment as an item.
+                let is_comment = node.as_str().is_some_and(|text| text.ends_with(",type:comment]"));
+                index += usize::from(!is_comment);
+            }
+        }
+        NodeValue::Map(entries) => {
+            for (key, node) in entries {
+                let key = key.as_str().unwrap_or_default();
+                below(node, format!("{name}.{key}"), format!("{context}{key}:"), all);
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Opening, closing, copies of the state, and what may be wrong with its files.
+
+use super::*;
+
+#[tokio::test]
+async fn sealed_bytes_are_nowhere_on_the_disk_in_clear() {
+    let (dir, db) = new().await;
+    let intents = vec![intent(1, rich_row("open")), intent(2, rich_row("closed"))];
+    db.commit(vec![start(intents, vec![]), Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    db.commit(vec![Write::End(vec![ending(2, "done")])]).await.unwrap();
+    db.reader().backup(&dir.path().join("backup")).await.unwrap();
+    let contains = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    let mut seen_address = false;
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        seen_address |= contains(&bytes, b"Zone/example.com#a");
+        // Also as hexadecimal, which is how the journal writes bytes.
+        for canary in [&b"canary"[..], b"63616e617279"] {
+            assert!(!contains(&bytes, canary));
+        }
+    }
+    assert!(seen_address, "the search finds what is there");
+}
+
+#[tokio::test]
+async fn the_key_is_demanded_while_something_is_sealed_and_only_then() {
+    let (dir, db) = new().await;
+    let key_file = dir.path().join(KEY_FILE);
+    let mark = db.seal().mark(b"x");
+    db.close().await;
+    fs::remove_file(&key_file).unwrap();
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_ne!(db.seal().mark(b"x"), mark);
+    db.commit(vec![start(vec![intent(1, rich_row("a"))], vec![])]).await.unwrap();
+    db.close().await;
+    let kept = fs::read(&key_file).unwrap();
+    fs::remove_file(&key_file).unwrap();
+    let error = Db::open_writer(dir.path(), existing()).await.unwrap_err();
+    assert!(matches!(error, StoreError::SealKeyMissing(_)), "{error:?}");
+    let reader = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap();
+    assert!(reader.scope(&zone()).await.unwrap_err().message.contains("sealing key"));
+    assert_eq!(reader.status().await.unwrap().open, 1, "what needs no key can be read");
+    fs::write(&key_file, [7; 32]).unwrap();
+    let error = Db::open_writer(dir.path(), existing()).await.unwrap_err();
+    assert!(matches!(error, StoreError::SealKeyWrong(_)), "{error:?}");
+    fs::write(&key_file, kept).unwrap();
+    assert!(Db::open_writer(dir.path(), existing()).await.is_ok());
+}
+
+#[tokio::test]
+async fn files_are_for_their_owner_only() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("state");
+    let db = Db::open_writer(&dir, create()).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.reader().backup(&dir.join("backup")).await.unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    for entry in fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_second_writer_is_told_who_the_first_one_is() {
+    let (dir, db) = new().await;
+    let error = Db::open_writer(dir.path(), create()).await.unwrap_err();
+    let StoreError::Locked { pid, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(*pid, Some(std::process::id()));
+    assert!(error.hint().unwrap().contains("let that process finish"));
+    db.close().await;
+    assert!(Db::open_writer(dir.path(), existing()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_writer_that_is_dropped_lets_go_of_the_lock() {
+    let (dir, db) = new().await;
+    let tasks = db.tasks.clone();
+    drop(db);
+    tasks.wait().await;
+    assert!(Db::open_writer(dir.path(), existing()).await.is_ok());
+}
+
+#[tokio::test]
+async fn after_close_commits_fail_and_the_wal_is_folded_in() {
+    let (dir, db) = new().await;
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.close().await;
+    assert_eq!(db.commit(vec![Write::Release("x".into())]).await.unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(db.scope(&zone()).await.unwrap_err().kind, ErrorKind::Unavailable);
+    assert!(!dir.path().join("state.db-wal").exists());
+}
+
+#[tokio::test]
+async fn a_reader_creates_nothing_and_reads_beside_a_writer() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("state");
+    let clock: Arc<dyn Clock> = Arc::new(At(NOW));
+    let error = Reader::open(&dir, clock.clone()).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotThere(_)), "{error:?}");
+    assert!(matches!(Db::open_writer(&dir, existing()).await.unwrap_err(), StoreError::NotThere(_)));
+    assert!(!dir.exists());
+    let db = Db::open_writer(&dir, create()).await.unwrap();
+    let reader = Reader::open(&dir, clock).await.unwrap();
+    db.commit(vec![Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    assert_eq!(*reader.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
+    let refused = reader.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::PermissionDenied);
+    let mut conn = reader.conn().await.unwrap();
+    assert!(sqlx::query("DELETE FROM inventory").execute(&mut *conn).await.is_err());
+}
+
+#[tokio::test]
+async fn an_empty_state_can_be_read_where_there_is_none() {
+    let reader = Reader::empty(Arc::new(At(NOW))).await.unwrap();
+    assert_eq!(reader.scope(&zone()).await.unwrap(), ScopeMemory::default());
+    assert_eq!(reader.status().await.unwrap(), Status::default());
+    assert_eq!(reader.epoch(), 0);
+}
+
+#[tokio::test]
+async fn the_schema_number_is_that_of_the_newest_migration() {
+    let (_dir, db) = new().await;
+    let mut conn = db.reader().conn().await.unwrap();
+    let schema: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *conn).await.unwrap();
+    assert_eq!(schema, open::newest_schema());
+}
+
+#[tokio::test]
+async fn newer_and_foreign_databases_are_left_alone() {
+    let (dir, db) = new().await;
+    db.close().await;
+    tamper(&dir, "PRAGMA user_version = 99").await;
+    let file = dir.path().join(DATABASE);
+    let before = fs::read(&file).unwrap();
+    let error = Db::open_writer(dir.path(), create()).await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, .. }), "{error:?}");
+    let error = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, .. }), "{error:?}");
+    assert_eq!(fs::read(&file).unwrap(), before);
+    tamper(&dir, "PRAGMA application_id = 7").await;
+    let error = Db::open_writer(dir.path(), create()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_older_database_is_copied_before_it_is_migrated_and_refused_for_reading() {
+    let (dir, db) = new().await;
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.close().await;
+    tamper(&dir, "PRAGMA user_version = 0").await;
+    let error = Reader::open(dir.path(), Arc::new(At(NOW))).await.unwrap_err();
+    assert!(matches!(error, StoreError::OlderSchema { found: 0, .. }), "{error:?}");
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
+    let copy = open::read_pool(&dir.path().join("state.db.schema-0")).await.unwrap();
+    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM inventory").fetch_one(&copy).await.unwrap();
+    assert_eq!(rows, 1);
+}
+
+#[tokio::test]
+async fn damage_is_found_at_the_start_and_told_with_a_way_out() {
+    let (dir, db) = new().await;
+    let rows = (0..2000).map(|n| row(&format!("h{n:04}/A"))).collect();
+    db.commit(vec![Write::Rows(rows)]).await.unwrap();
+    db.close().await;
+    let file = dir.path().join(DATABASE);
+    let good = fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    let middle = (bad.len() / 2) & !4095;
+    bad[middle..middle + 4096].fill(0x5a);
+    for bytes in [&bad[..], b"this is no database, it is a text that is longer than a hundred bytes, which is what the header of a database has"] {
+        fs::write(&file, bytes).unwrap();
+        let error = Db::open_writer(dir.path(), existing()).await.unwrap_err();
+        assert!(error.is_damage(), "{error:?}");
+        assert!(error.hint().unwrap().contains("reconciled restore"));
+        assert!(error.to_string().contains("state.db"), "{error}");
+    }
+    let aside = init(dir.path(), Init::Recover, Arc::new(At(NOW))).await.unwrap().unwrap();
+    assert!(aside.exists());
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert!(db.reader().is_recovering().await.unwrap());
+    db.recovered().await.unwrap();
+    assert!(!db.reader().is_recovering().await.unwrap());
+}
+
+#[tokio::test]
+async fn init_makes_a_state_once() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, clock) = (parent.path().join("a/b"), Arc::new(At(NOW)));
+    assert_eq!(init(&dir, Init::New, clock.clone()).await.unwrap(), None);
+    let error = init(&dir, Init::New, clock.clone()).await.unwrap_err();
+    assert!(matches!(error, StoreError::AlreadyThere(_)), "{error:?}");
+    let db = Db::open_writer(&dir, existing()).await.unwrap();
+    assert!(!db.reader().is_recovering().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_is_a_clear_error() {
+    // Not even root can create files here.
+    let error = Db::open_writer(Path::new("/proc/self/reconciled"), create()).await.unwrap_err();
+    assert!(matches!(error, StoreError::File { .. }), "{error:?}");
+    assert!(error.to_string().contains("/proc/self/reconciled"), "{error}");
+    assert!(error.hint().is_some());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = Db::open_writer(file.path(), create()).await.unwrap_err();
+    assert!(matches!(error, StoreError::File { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_full_disk_leaves_nothing_half_written_and_ends_when_there_is_space() {
+    let (dir, db) = new().await;
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    let (epoch, seal) = (db.epoch(), db.seal().clone());
+    db.close().await;
+    let file = dir.path().join(DATABASE);
+    let mut conn = open::connect(&file).await.unwrap();
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut conn).await.unwrap();
+    let limit = format!("PRAGMA max_page_count = {}", pages + 8);
+    sqlx::query(AssertSqlSafe(limit)).execute(&mut conn).await.unwrap();
+    let db = Db::begin(conn, seal, epoch, &file, &existing(), None).await.unwrap();
+    let many = || Write::Rows((0..2000).map(|n| row(&format!("h{n:04}/A"))).collect());
+    let too_much = || vec![Write::Release("x".into()), start(vec![intent(1, row("x"))], vec![]), many()];
+    let error = db.commit(too_much()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("no space left") && error.message.contains("state.db"), "{error}");
+    assert!(error.hint.is_some());
+    let memory = db.scope(&zone()).await.unwrap();
+    assert_eq!((&**memory.rows, memory.open.len()), (&[row("a")][..], 0));
+    let small = || db.commit(vec![Write::Rows(vec![row("b")])]);
+    let (first, full, last) = futures_util::join!(small(), db.commit(too_much()), small());
+    assert!(first.is_ok() && full.is_err() && last.is_ok(), "a small commit in the same group goes through");
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
+    db.close().await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    db.commit(too_much()).await.unwrap();
+    assert_eq!(db.scope(&zone()).await.unwrap().rows.len(), 2002);
+}
+
+#[tokio::test]
+async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    db.commit(vec![Write::Rows(vec![rich_row("a")])]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    db.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
+    let locked = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
+    assert!(matches!(locked, StoreError::Locked { .. }), "{locked:?}");
+    db.close().await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    let epoch = db.epoch();
+    db.close().await;
+    let restored = restore(dir.path(), &file, &At(NOW)).await.unwrap();
+    assert_eq!(restored.tracked, 1);
+    assert!(restored.epoch > epoch);
+    assert!(restored.replaced.unwrap().exists());
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [rich_row("a")]);
+    assert!(db.epoch() > restored.epoch);
+    let events = db.reader().events(&EventFilter::default(), 0, 10).await.unwrap();
+    assert_eq!(events.iter().map(|e| e.kind.as_str()).collect::<Vec<_>>(), ["restored"]);
+    assert_eq!(db.reader().verify_events().await.unwrap().broken, None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_restored_replaces_nothing() {
+    let (dir, db) = new().await;
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.close().await;
+    let file = dir.path().join("backup.db");
+    let missing = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
+    assert!(matches!(missing, StoreError::File { .. }), "{missing:?}");
+    fs::write(&file, "no database, but long enough for a header, which has a hundred bytes, so that SQLite reads it at all").unwrap();
+    assert!(restore(dir.path(), &file, &At(NOW)).await.unwrap_err().is_damage());
+    fs::write(&file, "").unwrap();
+    let empty = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
+    assert!(matches!(empty, StoreError::Foreign(_)), "{empty:?}");
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
+}
+
+#[tokio::test]
+async fn a_restore_into_a_new_directory_needs_no_database_there() {
+    let (dir, db) = new().await;
+    let file = dir.path().join("backup.db");
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    db.reader().backup(&file).await.unwrap();
+    let other = dir.path().join("other");
+    assert_eq!(restore(&other, &file, &At(NOW)).await.unwrap().replaced, None);
+    let db = Db::open_writer(&other, existing()).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
+}

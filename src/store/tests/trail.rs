@@ -1,0 +1,182 @@
+//! What was done and how it stands, as people read it.
+
+use super::*;
+
+#[tokio::test]
+async fn the_event_chain_shows_what_was_changed_or_removed() {
+    let check = async |sql: &str| {
+        let (dir, db) = new().await;
+        for n in 0..5 {
+            db.commit(vec![Write::Event(event("adopt", &format!("n{n}")))]).await.unwrap();
+        }
+        let whole = db.reader().verify_events().await.unwrap();
+        assert_eq!(whole, Verification { checked: 5, broken: None });
+        db.close().await;
+        tamper(&dir, &format!("DROP TRIGGER event_is_append_only; {sql}")).await;
+        let db = Db::open_reader(dir.path(), Arc::new(At(NOW))).await.unwrap();
+        db.verify_events().await.unwrap().broken.map(|broken| broken.number)
+    };
+    assert_eq!(check("SELECT 1").await, None);
+    assert_eq!(check("UPDATE event SET actor = 'eve' WHERE number = 3").await, Some(3));
+    assert_eq!(check("UPDATE event SET scope = NULL WHERE number = 1").await, Some(1));
+    assert_eq!(check("DELETE FROM event WHERE number = 2").await, Some(2));
+    assert_eq!(check("DELETE FROM event WHERE number = 5").await, Some(5));
+    assert_eq!(check("DELETE FROM event").await, Some(1));
+    assert_eq!(check("UPDATE event SET number = number + 1 WHERE number = 5").await, Some(5));
+}
+
+#[tokio::test]
+async fn events_cannot_be_changed_by_accident() {
+    let (_dir, db) = new().await;
+    db.commit(vec![Write::Event(event("adopt", "x"))]).await.unwrap();
+    let mut conn = open::connect(&db.reader.file).await.unwrap();
+    assert!(sqlx::query("UPDATE event SET actor = 'eve'").execute(&mut conn).await.is_err());
+}
+
+#[tokio::test]
+async fn history_tells_revisions_actions_and_events_newest_first() {
+    let (_dir, db) = new().await;
+    let later = |event: Event| Event { at: NOW + DAY, ..event };
+    db.commit(vec![
+        in_force("c1", &[("example.com", "1")]),
+        start(vec![intent(1, row("www/A"))], vec![]),
+        Write::Event(event("create", "told by the journal")),
+        Write::Event(later(event("adopt", "taken over"))),
+    ])
+    .await
+    .unwrap();
+    let reader = db.reader();
+    let told = async |filter: HistoryFilter| -> Vec<String> {
+        let entries = reader.history(&filter).await.unwrap();
+        entries
+            .iter()
+            .map(|e| format!("{} {} {}", e.kind, e.actor, e.outcome.as_deref().unwrap_or("-")))
+            .collect()
+    };
+    let all = ["adopt ada -", "revision Ada -", "create engine open"];
+    assert_eq!(told(HistoryFilter::default()).await, all);
+    let of = |text: &str| Some(text.parse::<Pattern>().unwrap());
+    assert_eq!(
+        told(HistoryFilter { address: of("Zone/*#www/A"), ..Default::default() }).await,
+        [all[0], all[2]]
+    );
+    assert_eq!(told(HistoryFilter { address: of("Zone/example.org"), ..Default::default() }).await, [""; 0]);
+    assert_eq!(told(HistoryFilter { actor: Some("Ada".into()), ..Default::default() }).await, [all[1]]);
+    assert_eq!(told(HistoryFilter { since: Some(NOW + DAY), ..Default::default() }).await, [all[0]]);
+    let events = reader.events(&EventFilter::default(), 1, 10).await.unwrap();
+    assert_eq!(events.iter().map(|e| e.number).collect::<Vec<_>>(), [2]);
+    let adopted = EventFilter { kinds: vec!["adopt".into()], ..Default::default() };
+    assert_eq!(reader.events(&adopted, 0, 10).await.unwrap().len(), 1);
+    assert_eq!(reader.last_event().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn status_counts_what_is_tracked_and_names_what_is_in_force() {
+    let (_dir, db) = new().await;
+    db.commit(vec![
+        in_force("c1", &[("example.com", "1")]),
+        Write::Converged(Ok(Converged {
+            source: "infra".into(),
+            commit: "c1".into(),
+            inputs: Hash::of(b""),
+        })),
+        Write::Rows(vec![
+            row("a"),
+            rich_row("b"),
+            Row { state: RowState::Applied, written_at: NOW, ..row("c") },
+        ]),
+        Write::Version(zone(), Some(KnownVersion { version: Version::Absent, foreign: 9 })),
+        Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),
+        Write::Hold(hold("one")),
+    ])
+    .await
+    .unwrap();
+    let status = db.reader().status().await.unwrap();
+    let scope = &status.scopes[0];
+    assert_eq!((scope.tracked, scope.applied, scope.pending, scope.foreign), (3, 1, 1, Some(9)));
+    let source = &status.sources[0];
+    assert_eq!((source.label.as_str(), source.manifests, source.converged), ("c1", 1, true));
+    assert_eq!((status.conditions.len(), status.holds[0].deletes, status.open), (1, 7, 0));
+    let json = serde_json::to_value(&status).unwrap();
+    assert_eq!(json["conditions"][0]["nextTry"], "2023-11-15T22:13:20Z");
+    let rows = db.reader().rows(Some(&"Zone/*#b".parse().unwrap())).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].depends_on, ["infra/dns/Zone//a", "infra/dns/Zone//b"]);
+    assert_eq!(db.reader().rows(None).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn the_views_for_people_can_all_be_read() {
+    let (_dir, db) = new().await;
+    db.commit(vec![
+        in_force("c1", &[("a", "1")]),
+        Write::Rows(vec![row("a")]),
+        start(vec![intent(1, row("a"))], vec![]),
+        Write::End(vec![ending(1, "done")]),
+        Write::Conditions(zone(), vec![condition("Conflict", "differs", NOW)]),
+        Write::Hold(hold("one")),
+        Write::Approve(approval(NOW)),
+        Write::Suspend(suspension("one", None)),
+        Write::Pin(pin("one", None)),
+        Write::Drifted(vec![drift("a", None)]),
+        Write::Ailments(zone(), vec![ailment("a", HealthState::Degraded)]),
+        Write::Event(event("adopt", "x")),
+    ])
+    .await
+    .unwrap();
+    let mut conn = db.reader().conn().await.unwrap();
+    let views: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'view'")
+        .fetch_all(&mut *conn)
+        .await
+        .unwrap();
+    assert_eq!(views.len(), 11);
+    for view in views {
+        let rows =
+            sqlx::query(AssertSqlSafe(format!("SELECT * FROM {view}"))).fetch_all(&mut *conn).await.unwrap();
+        assert_eq!(rows.len(), 1, "{view}");
+    }
+    let outcome: String =
+        sqlx::query_scalar("SELECT outcome FROM actions").fetch_one(&mut *conn).await.unwrap();
+    assert_eq!(outcome, "done");
+}
+
+#[tokio::test]
+async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
+    let (_dir, db) = new().await;
+    let at = |second: u64| NOW + Duration::from_secs(second);
+    for second in 0..6 {
+        let event = Event { at: at(second), ..event("adopt", "x") };
+        db.commit(vec![Write::Event(event)]).await.unwrap();
+    }
+    let lines = |events: &[Exported]| {
+        events.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect::<String>()
+    };
+    let all = db.reader().exported(0, 100).await.unwrap();
+    assert_eq!(all.len(), 6);
+    let verified = |text: &str| export::verify(text.as_bytes()).unwrap();
+    assert_eq!(verified(&lines(&all)), Verification { checked: 6, broken: None });
+
+    assert_eq!(db.trim_events(at(3)).await.unwrap(), 3);
+    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 3, broken: None });
+    assert_eq!(db.trim_events(at(100)).await.unwrap(), 2, "the last one stays");
+    assert_eq!(db.trim_events(at(100)).await.unwrap(), 0);
+    db.commit(vec![Write::Event(event("adopt", "y"))]).await.unwrap();
+    assert_eq!(db.reader().verify_events().await.unwrap(), Verification { checked: 2, broken: None });
+    assert!(db.reader().continues(&all[5]).await.unwrap());
+    assert!(db.reader().continues(&all[1]).await.unwrap(), "what follows it is gone, not another");
+    let other = Exported { message: "another".into(), ..all[5].clone() };
+    assert!(!db.reader().continues(&other).await.unwrap());
+
+    // An export is checked from its first line on, whatever that is.
+    let later = db.reader().exported(all[5].number - 1, 100).await.unwrap();
+    assert_eq!(verified(&lines(&later)), Verification { checked: 2, broken: None });
+    let broken = |change: &dyn Fn(&mut Vec<Exported>)| {
+        let mut changed = all.clone();
+        change(&mut changed);
+        verified(&lines(&changed)).broken.map(|broken| broken.number)
+    };
+    assert_eq!(broken(&|all| all[0].actor = "mallory".into()), Some(1));
+    assert_eq!(broken(&|all| all[3].at += 1), Some(4));
+    assert_eq!(broken(&|all| drop(all.remove(2))), Some(4));
+    assert!(export::verify("{}\n".as_bytes()).is_err());
+}
