@@ -18,7 +18,8 @@ pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
     }
     let is_machine = |entry: &&ProviderEntry| {
         let root = entry.rest.get("root").map_or(Some("/"), Node::as_str);
-        &*entry.type_name == "host" && root == Some("/")
+        // Where a helper has the rights, this process may write nothing.
+        &*entry.type_name == "host" && root == Some("/") && entry.rest.get("helper").is_none()
     };
     let host = entries.iter().find(is_machine)?;
     let mut keys = vec![(word(host, "paths"), host.rest.get("paths")?.clone())];
@@ -95,6 +96,8 @@ mod tests {
             "- {name: host, type: host, paths: [/etc]}\n- {name: ca, type: certificates, paths: [/etc/ssl]}";
         assert_eq!(names(&config(own)), ["host", "ca"]);
         assert_eq!(names(&config("- {name: box, type: host, root: /srv/box, paths: [/etc]}")), ["box"]);
+        let helped = "- {name: host, type: host, helper: /run/reconciled-hostd.sock, paths: [/etc]}";
+        assert_eq!(names(&config(helped)), ["host"]);
         assert_eq!(names(&config("- {name: zones, type: zonefile, directory: /z}")), ["zones"]);
     }
 }
