@@ -9,5 +9,6 @@ mod deployments;
 mod desk;
 mod faults;
 mod files;
+mod helper;
 mod manifests;
 mod units;
