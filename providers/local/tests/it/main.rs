@@ -11,4 +11,5 @@ mod faults;
 mod files;
 mod helper;
 mod manifests;
+mod unit_laws;
 mod units;
