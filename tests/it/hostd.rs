@@ -40,11 +40,11 @@ impl Machine {
     fn text(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_default()
     }
-    /// What the helper says to a question of this user.
+    /// What the helper says first to a question of this user.
     fn ask_as(&self, user: &str, question: &str) -> String {
         let script = "import socket,struct,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect('/run/reconciled-hostd.sock')\n\
-            q=sys.argv[1].encode()\ns.sendall(struct.pack('>I',len(q))+q)\ns.shutdown(socket.SHUT_WR)\n\
-            print(s.makefile('rb').read())\n";
+            q=sys.argv[1].encode()\ns.sendall(struct.pack('>I',len(q))+q)\n\
+            n=struct.unpack('>I',s.recv(4,socket.MSG_WAITALL))[0]\nprint(s.recv(n,socket.MSG_WAITALL))\n";
         let words = [
             "setpriv",
             &format!("--reuid={user}"),
