@@ -29,6 +29,9 @@ pub const NAMES: &[&str] = &[
     "apply.after",
 ];
 
+/// Failpoints around what is written down in the middle of an action, as each step of a rolling update is.
+pub const STEPS: &[&str] = &["progress.before", "progress.after"];
+
 /// Failpoints on the way of a certificate, in the order it meets them.
 pub const CERTIFICATES: &[&str] = &[
     "authority.before",
@@ -76,7 +79,8 @@ pub fn hit(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
-    debug_assert!(NAMES.contains(&name) || CERTIFICATES.contains(&name), "failpoint {name} is missing");
+    let is_known = [NAMES, STEPS, CERTIFICATES].iter().any(|names| names.contains(&name));
+    debug_assert!(is_known, "failpoint {name} is missing");
     let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
     let due =
         armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err();

@@ -1,9 +1,12 @@
 //! Provider type → constructor: nothing else but its parts names provider crates.
 
 mod certificates;
+mod host;
 mod marks;
 mod terraform;
 mod verify;
+
+pub use host::serve_host;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
@@ -123,7 +126,7 @@ pub fn foreign_manifests(found: &Found) -> Vec<Bytes> {
 /// Errors: every problem of the entry at its place in the host configuration.
 pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     if &*entry.type_name == reconciled_local::INFO.type_name {
-        return host(entry, config);
+        return host::build(entry, config);
     }
     if &*entry.type_name == reconciled_certificates::INFO.type_name {
         return certificates::build(entry, config);
@@ -139,24 +142,6 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
         }
     };
     dns(&entry, &config.instance, Options { ownership, verify })
-}
-
-fn host(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
-    let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest);
-    let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
-    let originals = || config.state_dir.join("originals").join(&*entry.name);
-    let config = reconciled_local::Config {
-        timeout: entry.timeout,
-        commands: Some(config.commands.clone()),
-        reserved: [config.state_dir.as_path(), Path::new(&*entry.file.path)]
-            .into_iter()
-            .filter(|path| path.is_absolute())
-            .map(|path| path.to_string_lossy().into_owned())
-            .collect(),
-        originals: Some(decoded.originals.clone().unwrap_or_else(originals)),
-        ..decoded
-    };
-    reconciled_local::open(&entry.name, config).map_err(|error| at_entry(entry, &error))
 }
 
 fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dyn Provider>, Vec<Problem>> {
@@ -435,8 +420,30 @@ mod tests {
             );
         }
         assert_eq!(problems("type: host, paths: [/etc, /srv], root: /, originals: /var/lib/x"), "");
+        assert_eq!(problems("type: host, helper: /run/reconciled-hostd.sock"), "");
         assert_eq!(problems("type: webhook"), "");
         assert_eq!(problems("type: webhook, url: 'http://127.0.0.1:1', txt: plain, maxChanges: 5"), "");
+    }
+
+    #[test]
+    fn two_entries_of_a_machine_with_paths_in_common_are_refused() {
+        let two = |paths: &str| {
+            let text = format!(
+                "providers:\n  - {{name: a, type: host, paths: [/etc]}}\n  - {{name: b, type: host, paths: [{paths}]}}\n"
+            );
+            let (config, _) =
+                config::parse(SourceFile::new("config.yaml", text).into(), &Environment::of([]));
+            let config = config.unwrap();
+            assert!(build(&config.providers[0], &config).is_ok());
+            let built = build(&config.providers[1], &config).err().unwrap_or_default();
+            built.iter().map(Problem::to_string).collect::<String>()
+        };
+        assert_eq!(two("/srv"), "");
+        let shown = two("/srv, /etc/nginx");
+        assert!(
+            shown.contains("`a` and `b` would both manage /etc/nginx") && shown.contains("config.yaml:3:"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -486,7 +493,8 @@ mod tests {
         refuse("type: webhook, txt: bare", "bare");
         refuse("type: webhook, url: 'http://me:pw@x'", "belong in a secret");
         refuse("type: webhok", "did you mean `webhook`");
-        refuse("type: host", "field `paths` is missing");
+        refuse("type: host", "empty or missing");
+        refuse("type: host, helper: /run/h.sock, bus: system", "which the helper decides");
         refuse("type: host, paths: [/etc/../root]", "has `.` or `..` in it");
         refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
         refuse(

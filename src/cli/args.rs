@@ -64,6 +64,9 @@ pub enum Command {
     History(HistoryArgs),
     /// What Git runs when somebody pushes; `init` installs it
     Hook(super::hook::HookArgs),
+    /// Do for the daemon what it has no rights for; systemd starts it
+    #[command(hide = true)]
+    Hostd,
     /// Write manifests of what a provider holds already
     Import(super::import::ImportArgs),
     /// Make a repository to push to: it shows the plan, and pushing deploys
@@ -109,6 +112,7 @@ impl Args {
             Command::Import(_) => "it asks the providers of this host's configuration",
             Command::Run(_) => "it is the daemon",
             Command::Restore(_) | Command::State(_) => "it works where no daemon has the state",
+            Command::Hostd => "it is the helper of this host's daemon",
             Command::Hook(_) | Command::Init(_) => "it works in a repository of the daemon's own host",
             Command::Token(_) => "what it makes goes into the configuration of the daemon's host",
             Command::Completions(_)

@@ -17,6 +17,7 @@ mod forget;
 mod history;
 mod hook;
 mod host;
+mod hostd;
 mod import;
 mod init;
 mod list;
@@ -92,6 +93,7 @@ async fn dispatch(
         Command::Forget(forget) => forget::run(args, forget, environment, out).await,
         Command::History(history) => history::run(args, history, environment, out).await,
         Command::Hook(hook) => hook::run(hook, environment, out).await,
+        Command::Hostd => hostd::run(args).await,
         Command::Import(import) => import::run(args, import, environment, out).await,
         Command::Init(init) => init::run(args, init, environment, out).await,
         Command::Man(man) => man::run(man, out),

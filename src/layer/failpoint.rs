@@ -61,7 +61,10 @@ impl Journal for Between<'_> {
         Ok(())
     }
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
-        self.0.progress(action, tracked).await
+        hit("progress.before");
+        self.0.progress(action, tracked).await?;
+        hit("progress.after");
+        Ok(())
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
         hit("call.after");

@@ -1,6 +1,8 @@
 //! Deployments and cron jobs through the real program, under the systemd that the unit's tests boot.
 
-use crate::unit::Machine;
+use crate::{running::wait_for, unit::Machine};
+use reconciled::failpoint::{NAMES, STEPS, VARIABLE};
+use std::{collections::BTreeSet, os::unix::process::ExitStatusExt};
 
 fn web(seconds: u32) -> String {
     format!(
@@ -55,4 +57,64 @@ fn a_deployment_is_made_rolled_healed_and_taken_away_and_a_cron_job_with_it() {
     run(&["apply", "--yes"]);
     assert_eq!(instances(), "");
     assert!(!machine.run(&["systemctl", "list-timers", "--all", "--no-legend"]).contains("tidy.timer"));
+}
+
+/// Instances that take a moment to start, so that two steps at once could be seen.
+fn slow(seconds: u32) -> String {
+    let content = "    [Service]\n    ExecStartPre=/bin/sleep 0.2\n    ExecStart=/bin/sleep";
+    format!(
+        "apiVersion: systemd/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  replicas: 3\n  \
+         minReadySeconds: 0\n  content: |\n{content} {seconds}\n"
+    )
+}
+
+#[test]
+fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_once() {
+    let Some(machine) = Machine::bare() else { return };
+    let guard = "guard: {maxDeletes: 1000, maxUpdates: 1000, maxUpdatePercent: 100}";
+    machine.write(
+        "/srv/desk/c.yaml",
+        &format!(
+            "stateDir: /srv/desk/state\nsources: [{{name: infra, url: /srv/desk/repo.git}}]\n\
+             providers: [{{name: host, type: host, bus: system, paths: [/etc], {guard}}}]\n"
+        ),
+    );
+    let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
+    let run = |words: &[&str]| machine.run(&[&program[..], words].concat());
+    let mut seconds = 1000;
+    machine.env.push("web.yaml", &slow(seconds));
+    run(&["apply", "--yes"]);
+    // Writes down whenever fewer than `replicas - maxUnavailable` are active.
+    let watch = "while :; do n=$(systemctl list-units 'web@*' --state=active --no-legend | wc -l); \
+                 [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; : >/run/watching; done";
+    machine.run(&["systemd-run", "--quiet", "sh", "-c", watch]);
+    wait_for("somebody watches", || machine.path("/run/watching").exists());
+
+    let mut died = BTreeSet::new();
+    for name in NAMES.iter().chain(STEPS) {
+        let is_often = STEPS.contains(name) || name.starts_with("call.");
+        for hit in 1..=if is_often { 2 } else { 1 } {
+            seconds += 1;
+            machine.env.push("web.yaml", &slow(seconds));
+            let armed = format!("{VARIABLE}={name}:{hit}");
+            let output = machine.command(&[&["env", &armed], &program[..], &["apply", "--yes"]].concat());
+            if output.status.signal() == Some(9) || output.status.code() == Some(137) {
+                died.insert(*name);
+            }
+            run(&["apply", "--yes"]);
+            let commands =
+                machine.run(&["systemctl", "show", "--value", "-p", "ExecStart", "web@1", "web@2", "web@3"]);
+            assert_eq!(
+                commands.matches(&format!("/bin/sleep {seconds} ;")).count(),
+                3,
+                "{name}:{hit}: {commands}"
+            );
+            let log = machine.run(&["sh", "-c", "cat /run/low 2>/dev/null || true"]);
+            assert_eq!(log, "", "{name}:{hit}: fewer instances were left than may be");
+        }
+    }
+    for name in ["call.before", "call.after", "progress.before", "progress.after", "store.end.after"] {
+        assert!(died.contains(name), "nobody died at {name}: {died:?}");
+    }
+    assert!(run(&["plan"]).contains("No changes."));
 }

@@ -19,6 +19,7 @@ mod gaps;
 mod git;
 mod health;
 mod host;
+mod hostd;
 mod hostile;
 mod http;
 mod input;

@@ -75,13 +75,15 @@ impl Machine {
         Some(machine)
     }
     /// The same with units and user, as the package brings them.
-    fn with_unit() -> Option<Machine> {
+    pub(crate) fn with_unit() -> Option<Machine> {
         let machine = Machine::bare()?;
         machine.run(&["install", "/dev/null", "/usr/bin/reconciled"]);
         machine.run(&["mount", "--bind", env!("CARGO_BIN_EXE_reconciled"), "/usr/bin/reconciled"]);
         for (from, to) in [
             ("reconciled.service", "/usr/lib/systemd/system/reconciled.service"),
             ("reconciled-host.service", "/usr/lib/systemd/system/reconciled-host.service"),
+            ("reconciled-hostd.service", "/usr/lib/systemd/system/reconciled-hostd.service"),
+            ("reconciled-hostd.socket", "/usr/lib/systemd/system/reconciled-hostd.socket"),
             ("sysusers.conf", "/usr/lib/sysusers.d/reconciled.conf"),
         ] {
             machine.write(to, &fs::read_to_string(root().join("systemd").join(from)).unwrap());
@@ -92,7 +94,7 @@ impl Machine {
     }
 
     /// The place of a file of the machine, seen from here.
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         let pid = fs::read_to_string(self.dir.join("pid")).unwrap();
         PathBuf::from(format!("/proc/{}/root{path}", pid.trim()))
     }
@@ -107,7 +109,7 @@ impl Machine {
         self.run(&["systemctl", "daemon-reload"]);
     }
     /// Writes the configuration with these provider entries.
-    fn config(&self, providers: &str) {
+    pub(crate) fn config(&self, providers: &str) {
         self.config_with("", providers);
     }
     /// The same with a further source.
@@ -146,7 +148,7 @@ impl Machine {
         text(&output.stdout)
     }
     #[track_caller]
-    fn systemctl(&self, verb: &str) -> String {
+    pub(crate) fn systemctl(&self, verb: &str) -> String {
         self.run(&["systemctl", verb, UNIT, "--no-pager"])
     }
     fn property(&self, name: &str) -> String {
@@ -161,7 +163,7 @@ impl Machine {
     fn kill(&self, signal: &str) {
         self.run(&["systemctl", "kill", "-s", signal, "--kill-who=main", UNIT]);
     }
-    fn journal(&self) -> String {
+    pub(crate) fn journal(&self) -> String {
         let output = self.command(&["journalctl", "-u", UNIT, "-o", "cat", "--no-pager"]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -519,7 +521,9 @@ fn scripts_are_as_shellcheck_wants_them() {
 
 #[test]
 fn units_are_well_formed_and_as_closed_as_they_claim() {
-    for (unit, limit) in [("reconciled.service", 2.0), ("reconciled-host.service", 3.0)] {
+    let limits =
+        [("reconciled.service", 2.0), ("reconciled-host.service", 3.0), ("reconciled-hostd.service", 2.0)];
+    for (unit, limit) in limits {
         let file = root().join("systemd").join(unit);
         let output = Command::new("systemd-analyze")
             .args(["security", "--offline=true", "--no-pager"])
@@ -533,9 +537,8 @@ fn units_are_well_formed_and_as_closed_as_they_claim() {
         assert!(score > 0.0 && score <= limit, "{unit}: {score}\n{text}");
     }
     let Some(machine) = Machine::with_unit() else { return };
-    let units =
-        ["reconciled.service", "reconciled-host.service"].map(|u| format!("/usr/lib/systemd/system/{u}"));
-    let output = machine.command(&["systemd-analyze", "verify", "--man=no", &units[0], &units[1]]);
+    let units = limits.map(|(unit, _)| format!("/usr/lib/systemd/system/{unit}"));
+    let output = machine.command(&["systemd-analyze", "verify", "--man=no", &units[0], &units[1], &units[2]]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && !said.contains("reconciled"), "{said}");
 }

@@ -11,7 +11,7 @@ use crate::{
     state::{self, Access, Content, Shape},
 };
 use reconciled_provider::{
-    Action, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, Secret, SecretRef, Tracked,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, Secret, SecretRef, Tracked,
 };
 
 /// Permissions of a file that is made for a block.
@@ -29,14 +29,20 @@ pub(crate) async fn apply(
             return Ok(());
         }
         journal.started(&[action.id]).await?;
-        let outcome = match carry_out(hands, cx, &action.op).await {
-            Ok(outcome) => outcome,
-            Err(Fault::NoEffect(error)) => Outcome::Failed(error),
-            Err(Fault::Unknown(error)) => Outcome::Unknown(error),
-        };
+        let outcome = carry_out(hands, cx, &action.op).await.unwrap_or_else(Outcome::from);
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// Begins a batch whose actions are carried out together; false where there is nothing to begin.
+pub(crate) async fn begin(cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<bool, Error> {
+    if cx.stop.is_set() || batch.actions.is_empty() {
+        return Ok(false);
+    }
+    let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+    journal.started(&ids).await?;
+    Ok(true)
 }
 
 /// Deletions at the end of a batch go from the inside out: a directory has to be empty.
@@ -71,6 +77,12 @@ async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault
     }
     let keep = is_somebody_elses(tracked, now.as_ref());
     match (desired, block) {
+        (None, None) if is_another_kind(tracked, &seen) => {
+            let error = Error::invalid(format!(
+                "delete {path}: it is not what was made here any more, but of another kind"
+            ));
+            return Err(error.hint("remove it by hand, or keep it (`forget`)").into());
+        }
         (None, None) => hands.remove(&Remove { path, expect: seen.stamp(), keep }).await?,
         (None, Some(name)) => hands.put(&without_block(&seen, name, keep)?).await?,
         (Some(desired), _) => hands.put(&put(cx, desired, block, &seen, keep)?).await?,
@@ -99,6 +111,17 @@ fn is_somebody_elses(tracked: Option<&Tracked>, now: Option<&Observed>) -> bool 
     let written = |private| Written::open(private).map(|written: Written| written.mark);
     let now = now.and_then(|now| written(&now.private));
     now.is_some() && now != tracked.and_then(|tracked| written(&tracked.private))
+}
+
+/// True when somebody put a directory in the place of a file of ours, or the other way round: only content has a mark.
+fn is_another_kind(tracked: Option<&Tracked>, seen: &Seen) -> bool {
+    let Some(tracked) = tracked else { return false };
+    let had_content = Written::open(&tracked.private).is_some();
+    match seen.what {
+        What::Directory { .. } => had_content,
+        What::File { .. } | What::Link { .. } => !had_content,
+        _ => false,
+    }
 }
 
 fn shape_of(desired: &Resource) -> Result<Shape, Error> {

@@ -15,8 +15,11 @@ pub struct Config {
     /// Directory that stands for `/`: that of a chroot or a container. Default: `/`.
     #[serde(default = "default_root")]
     pub root: PathBuf,
-    /// Directories below which files may be managed, and nowhere else.
+    /// Directories below which files may be managed, and nowhere else. Needed, unless there is a `helper`.
+    #[serde(default)]
     pub paths: Vec<String>,
+    /// Socket of the helper, which does all that touches the machine, where its own configuration allows it.
+    pub helper: Option<PathBuf>,
     /// The bus of the service manager: `system`, or an address such as `unix:path=/run/dbus/system_bus_socket`. Without it
     /// no units are managed.
     pub bus: Option<String>,
@@ -51,6 +54,7 @@ impl Config {
         Config {
             root: root.into(),
             paths: paths.iter().map(|path| (*path).into()).collect(),
+            helper: None,
             bus: None,
             originals: None,
             reserved: Vec::new(),
@@ -73,9 +77,25 @@ impl Config {
                 "leave it out for the machine itself",
             );
         }
-        if self.paths.is_empty() {
+        if let Some(helper) = &self.helper {
+            if !helper.is_absolute() {
+                return problem("helper of a host entry is no absolute path".into(), "write it from /");
+            }
+            let own = [
+                ("root", self.root.as_os_str() != "/"),
+                ("bus", self.bus.is_some()),
+                ("originals", self.originals.is_some()),
+            ];
+            if let Some((key, _)) = own.into_iter().find(|(_, is_set)| *is_set) {
+                let text = format!("a host entry with a `helper` has `{key}`, which the helper decides");
+                return problem(
+                    text,
+                    "write it in the configuration of the helper: /etc/reconciled/hostd.yaml",
+                );
+            }
+        } else if self.paths.is_empty() {
             return problem(
-                "paths of a host entry is empty, so nothing could be managed".into(),
+                "paths of a host entry is empty or missing, so nothing could be managed".into(),
                 "write the directories below which files may be managed: paths: [/etc, /srv]",
             );
         }
@@ -109,7 +129,40 @@ impl Config {
 
     /// True when files may be managed at `path`: strictly below one of the directories.
     pub(crate) fn allows(&self, path: &FilePath) -> bool {
-        self.paths.iter().any(|allowed| path.below(allowed).is_some()) && !self.is_reserved(path)
+        let is_left_to_helper = self.helper.is_some() && self.paths.is_empty();
+        let is_below = self.paths.iter().any(|allowed| path.below(allowed).is_some());
+        (is_left_to_helper || is_below) && !self.is_reserved(path)
+    }
+
+    /// True where no units can be managed. Whether a helper may is for it to say.
+    pub(crate) fn has_no_units(&self) -> bool {
+        self.commands.is_some() && self.bus.is_none() && self.helper.is_none()
+    }
+
+    /// What both would manage: a path, or the units of one bus. What a helper allows is not known here: all of its machine
+    /// where no `paths` are written.
+    pub fn overlap(&self, other: &Config) -> Option<String> {
+        if self.root != other.root {
+            return None;
+        }
+        let all = [String::new()];
+        let paths = |config: &'_ Config| match &config.paths[..] {
+            [] => all.to_vec(),
+            paths => paths.to_vec(),
+        };
+        let is_in = |a: &str, b: &str| a == b || a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
+        let (ours, theirs) = (paths(self), paths(other));
+        let pairs = ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b)));
+        let shared = pairs.filter_map(|(a, b)| match (is_in(a, b), is_in(b, a)) {
+            (true, _) => Some(a),
+            (_, true) => Some(b),
+            _ => None,
+        });
+        let path = shared.map(|path| if path.is_empty() { "/".to_owned() } else { path.clone() }).next();
+        let has_units = |config: &Config| config.bus.is_some() || config.helper.is_some();
+        let units = || (has_units(self) && has_units(other)).then(|| "units".to_owned());
+        let is_one = self.bus == other.bus && self.helper == other.helper;
+        path.or_else(|| units().filter(|_| is_one))
     }
 
     /// True for what is this program's own: whoever writes there decides what it may do.
@@ -121,6 +174,40 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_with_a_helper_leaves_the_machine_to_it() {
+        let with = |change: fn(&mut Config)| {
+            let mut config = Config::new("/", &[]);
+            config.helper = Some("/run/reconciled-hostd.sock".into());
+            change(&mut config);
+            config.validate().map(|()| config).map_err(|error| error.message)
+        };
+        let config = with(|_| {}).unwrap();
+        assert!(config.allows(&FilePath::parse("/etc/x").unwrap()));
+        let narrow = with(|config| config.paths = vec!["/srv".into()]).unwrap();
+        assert!(!narrow.allows(&FilePath::parse("/etc/x").unwrap()));
+        assert!(with(|config| config.bus = Some("system".into())).unwrap_err().contains("`bus`"));
+        assert!(with(|config| config.root = "/chroot".into()).unwrap_err().contains("`root`"));
+        assert!(with(|config| config.originals = Some("/x".into())).unwrap_err().contains("`originals`"));
+        assert!(with(|config| config.helper = Some("hostd.sock".into())).is_err());
+    }
+
+    #[test]
+    fn two_entries_of_one_machine_have_nothing_in_common() {
+        let both = |root: &str, a: &[&str], b: &[&str]| Config::new(root, a).overlap(&Config::new("/", b));
+        assert_eq!(both("/", &["/etc/a", "/srv"], &["/etc/b", "/srv2"]), None);
+        assert_eq!(both("/", &["/etc/a"], &["/etc"]).as_deref(), Some("/etc/a"));
+        assert_eq!(both("/", &["/etc"], &["/srv", "/etc/a/b"]).as_deref(), Some("/etc/a/b"));
+        assert_eq!(both("/chroot", &["/etc"], &["/etc"]), None);
+        let mut units = [Config::new("/", &["/a"]), Config::new("/", &["/b"])];
+        units.iter_mut().for_each(|config| config.bus = Some("system".into()));
+        assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"));
+        units.iter_mut().for_each(|config| (config.bus, config.paths) = (None, Vec::new()));
+        units.iter_mut().for_each(|config| config.helper = Some("/run/h.sock".into()));
+        assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("/"));
+        assert_eq!(units[0].overlap(&Config::new("/", &["/etc"])).as_deref(), Some("/etc"));
+    }
 
     #[test]
     fn an_entry_says_where_it_may_write_and_means_it() {

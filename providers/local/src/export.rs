@@ -1,8 +1,10 @@
 //! What was found, as manifests: the inverse of normalizing.
 
 use crate::{
+    cron::CRON,
     kind::{API_VERSION, DIRECTORY, FILE},
     state::{self, Access, Content, Shape, mode_text},
+    systemd::{self, SYSTEMD, Unit},
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed};
@@ -14,7 +16,29 @@ use std::collections::BTreeSet;
 /// Content that not every user of the host may read is left out, with its file: a repository is read by more people.
 pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     let mut names = BTreeSet::new();
-    found.resources.iter().filter_map(|observed| document(entry, observed, &mut names)).collect()
+    let is_of_units = [SYSTEMD, CRON].contains(&&*found.scope.name);
+    let one = |observed: &Observed| match is_of_units {
+        true => unit(entry, observed),
+        false => document(entry, observed, &mut names),
+    };
+    found.resources.iter().filter_map(one).collect()
+}
+
+/// A unit as a manifest of its own.
+fn unit(entry: &str, observed: &Observed) -> Option<Bytes> {
+    let unit = Unit::decode(&observed.bytes)?;
+    let mut spec = json!({ "provider": entry, "onChange": unit.on_change });
+    let fields = spec.as_object_mut()?;
+    let mut add = |key: &str, value: Option<Value>| fields.extend(value.map(|value| (key.to_owned(), value)));
+    add("content", unit.content.map(Value::from));
+    add("dropIns", (!unit.drop_ins.is_empty()).then(|| json!(unit.drop_ins)));
+    add("enabled", unit.enabled.map(Value::from));
+    add("masked", unit.masked.map(Value::from));
+    add("state", unit.state.map(|state| json!(state)));
+    let head = json!({ "apiVersion": systemd::API_VERSION, "kind": systemd::UNIT, "metadata": { "name": &*observed.id.0 } });
+    // JSON is YAML.
+    let head: String = head.as_object()?.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+    Some(format!("{head}spec: {spec}\n").into())
 }
 
 fn document(entry: &str, observed: &Observed, names: &mut BTreeSet<String>) -> Option<Bytes> {

@@ -2,7 +2,7 @@
 //! `LoadBalancer`, kept as declared on the machine the daemon runs on.
 //!
 //! What is observed and what is declared meet in [`state`] as canonical bytes; everything that touches the machine
-//! goes through [`hands`], in small steps with a precondition, so that another process may have the rights for it.
+//! goes through [`hands`], in small steps with a precondition, so that another process, [`hostd`], may have the rights for it.
 //! No content that came from a secret, or that only some users of the machine may read, is ever shown.
 //!
 //! Code map: [`kind`] are the specs, [`path`] what may be named, [`normalize`](mod@normalize) manifests to resources,
@@ -18,6 +18,7 @@ pub mod cron;
 pub mod deployment;
 pub mod export;
 pub mod hands;
+pub mod hostd;
 pub mod kind;
 pub mod normalize;
 mod observe;

@@ -217,8 +217,6 @@ impl Form<'_> {
                 (Shape::File(file), Some(content.reveal().to_vec()))
             }
             What::Link { target } => {
-                // A line of the canonical bytes has no line break in it.
-                let target: Arc<str> = target.replace('\n', "\\n").into();
                 (Shape::Link { target: target.clone() }, Some(target.as_bytes().to_vec()))
             }
             What::Directory { meta } => {
@@ -228,7 +226,7 @@ impl Form<'_> {
                 };
                 (Shape::Directory(Directory { access: access(meta, desired), purge: false }), None)
             }
-            What::Other(word) => (Shape::Other { word: (*word).into() }, None),
+            What::Other(word) => (Shape::Other { word: word.clone() }, None),
             What::Refused(refusal) => (Shape::Refused(refusal.clone()), None),
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! What a path leads to is found out in [`crate::hands`], where links are refused; here it is only text.
 
+use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 /// Longest name of a file (`NAME_MAX`), and longest path (`PATH_MAX` with its NUL).
@@ -11,8 +12,16 @@ const LONGEST_PATH: usize = 4_095;
 /// An absolute path without `.`, `..`, doubled or final slashes, control characters and `#`.
 ///
 /// `#` separates a block from its file in ids: `/etc/hosts#lab`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct FilePath(Arc<str>);
+
+impl TryFrom<String> for FilePath {
+    type Error = String;
+    fn try_from(text: String) -> Result<FilePath, String> {
+        FilePath::parse(&text).map_err(|why| format!("`{}` {why}", text.escape_debug()))
+    }
+}
 
 impl FilePath {
     /// Reads a path.

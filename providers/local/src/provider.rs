@@ -7,7 +7,7 @@ use crate::{
     cron::{self, CRON},
     deployment::{self, DEPLOYMENTS},
     export::export,
-    hands::{Bus, Change, Hands, Here, Manager},
+    hands::{Afar, Bus, Change, Hands, Here, Manager},
     kind,
     normalize::{self, FILES},
     observe::{self, Target},
@@ -54,11 +54,15 @@ pub const INFO: ProviderInfo = ProviderInfo {
     normalizer: 1,
 };
 
-/// Prepares an entry called `entry` that works in this process. Touches nothing.
+/// Prepares an entry called `entry` that works in this process, or through the helper it names. Touches nothing.
 ///
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let config = Arc::new(config);
+    if let Some(socket) = &config.helper {
+        let afar = Arc::new(Afar::new(socket));
+        return with_hands(entry, config.clone(), afar.clone(), Some(afar));
+    }
     // Unit files are below a directory of their own, which `paths` need not name.
     let mut reach = Config::clone(&config);
     let manager = config.bus_address().map(|address| {

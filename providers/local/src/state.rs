@@ -9,6 +9,7 @@
 
 use bytes::Bytes;
 use reconciled_provider::{ErrorKind, Hash, ResourceId};
+use serde::{Deserialize, Serialize};
 use std::{fmt::Write, sync::Arc};
 
 /// Separates the name of a block from the path of its file in an id.
@@ -69,7 +70,8 @@ pub struct Block {
 }
 
 /// Owner, group and permissions. No name: those of the process that keeps it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Access {
     /// Name or number of the user.
     pub owner: Option<Arc<str>>,
@@ -108,9 +110,10 @@ pub enum Content {
 }
 
 /// Why something could not be looked at.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// What follows from it.
+    #[serde(with = "crate::hands::wire::kind")]
     pub kind: ErrorKind,
     /// What was being done, to what, and why it was not.
     pub message: String,
@@ -131,7 +134,7 @@ pub fn parts(id: &ResourceId) -> (&str, Option<&str>) {
     }
 }
 
-const KINDS: [ErrorKind; 7] = [
+pub(crate) const KINDS: [ErrorKind; 7] = [
     ErrorKind::Invalid,
     ErrorKind::Unsupported,
     ErrorKind::PermissionDenied,

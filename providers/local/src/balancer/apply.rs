@@ -16,11 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Carries out one action.
 pub(crate) async fn apply(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Outcome {
-    match act(hands, manager, action).await {
-        Ok(outcome) => outcome,
-        Err(Fault::NoEffect(error)) => Outcome::Failed(error),
-        Err(Fault::Unknown(error)) => Outcome::Unknown(error),
-    }
+    act(hands, manager, action).await.unwrap_or_else(Outcome::from)
 }
 
 async fn act(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<Outcome, Fault> {

@@ -62,7 +62,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let mut refuse = |span: Span, message: String, hint: &str| {
         problems.push(manifest.error(span, message).hint(hint));
     };
-    if config.commands.is_some() && config.bus.is_none() {
+    if config.has_no_units() {
         let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
         refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
     }

@@ -47,6 +47,8 @@ pub struct CronJobSpec {
 /// What happens when it is time and the run before still goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 pub enum Concurrency {
+    /// Another run begins beside it.
+    Allow,
     /// There is no further run before the next time.
     #[default]
     Forbid,

@@ -23,7 +23,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let mut refuse = |span: Span, message: String, hint: &str| {
         problems.push(manifest.error(span, message).hint(hint));
     };
-    if config.commands.is_some() && config.bus.is_none() {
+    if config.has_no_units() {
         let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
         refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
     }
@@ -106,13 +106,19 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
     if let Some(at) = &spec.active_deadline_seconds {
         setting("TimeoutStartSec", at.span, at.value.to_string(), "seconds");
     }
+    let is_beside = spec.concurrency_policy == Concurrency::Allow;
+    if is_beside {
+        // Each run is a unit of its own, which nobody would ever take away.
+        service = service.replacen("[Service]\n", "CollectMode=inactive-or-failed\n[Service]\n", 1);
+    }
     let job = |content: String| Unit {
         content: Some(content),
         // A run that is on its way goes on as it began.
         on_change: OnChange::None,
         ..Unit::default()
     };
-    let mut units = vec![(format!("{name}.service"), job(service))];
+    let work = if is_beside { format!("{name}@.service") } else { format!("{name}.service") };
+    let mut units = vec![(work, job(service))];
     let mut timer =
         format!("[Unit]\nDescription=Times of job {name}: {}\n[Timer]\n", spec.schedule.value.trim());
     timer.extend(times.iter().map(|time| format!("OnCalendar={time}{zone}\n")));
@@ -120,10 +126,16 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
     if spec.missed_runs == MissedRuns::Run {
         timer += "Persistent=true\n";
     }
-    if spec.concurrency_policy == Concurrency::Replace {
+    let start = match spec.concurrency_policy {
+        Concurrency::Forbid => None,
+        Concurrency::Replace => Some(format!("restart --no-block {name}.service")),
+        // The run of the unit that starts it is its name.
+        Concurrency::Allow => Some(format!("start --no-block {name}@${{INVOCATION_ID}}.service")),
+    };
+    if let Some(start) = start {
         timer += &format!("Unit={name}-start.service\n");
         let start = format!(
-            "[Unit]\nDescription=Start of job {name}\n[Service]\nType=oneshot\nExecStart=systemctl restart --no-block {name}.service\n"
+            "[Unit]\nDescription=Start of job {name}\n[Service]\nType=oneshot\nExecStart=systemctl {start}\n"
         );
         units.push((format!("{name}-start.service"), job(start)));
     }

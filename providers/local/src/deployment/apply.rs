@@ -15,12 +15,13 @@ use super::{
     rollout::{self, Member},
 };
 use crate::{
+    apply::begin,
     balancer,
     hands::{Check, Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{Action, Batch, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -42,11 +43,9 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
-    if cx.stop.is_set() || batch.actions.is_empty() {
+    if !begin(cx, batch, journal).await? {
         return Ok(());
     }
-    let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
-    journal.started(&ids).await?;
     let (instances, templates): (Vec<&Action>, Vec<&Action>) =
         batch.actions.iter().partition(|action| is_about_one(&action.op));
     let is_gone = |action: &&Action| matches!(action.op, Op::Delete { .. });
@@ -79,18 +78,11 @@ pub(crate) async fn apply(
     for action in gone {
         let outcome = match take_away(hands, manager, action).await {
             Ok(()) => Outcome::Gone,
-            Err(fault) => failed(fault),
+            Err(fault) => fault.into(),
         };
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
-}
-
-fn failed(fault: Fault) -> Outcome {
-    match fault {
-        Fault::NoEffect(error) => Outcome::Failed(error),
-        Fault::Unknown(error) => Outcome::Unknown(error),
-    }
 }
 
 /// Takes away a template, and what a rolling update left.
@@ -182,7 +174,7 @@ impl<'a> Turn<'a> {
         }
         let end = match end? {
             Ok(end) => end,
-            Err(fault) => return Ok(failed(fault)),
+            Err(fault) => return Ok(fault.into()),
         };
         Ok(match (end, self.memory.refusal(&self.declared)) {
             (End::Wait(recheck_after), _) => {

@@ -99,8 +99,7 @@ pub(super) async fn apply(
             work.end = work.run(manager).await.err();
         }
         let outcome = match (work.end, work.action.op.desired()) {
-            (Some(Fault::NoEffect(error)), _) => Outcome::Failed(error),
-            (Some(Fault::Unknown(error)), _) => Outcome::Unknown(error),
+            (Some(fault), _) => fault.into(),
             (None, Some(desired)) => {
                 Outcome::Done(Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default()))
             }

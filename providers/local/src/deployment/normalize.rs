@@ -77,7 +77,7 @@ impl Reader<'_> {
 
     fn check_entry(&mut self, inputs: &dyn Inputs) {
         let (name, span) = (&*self.manifest.name, self.manifest.span);
-        if self.config.commands.is_some() && self.config.bus.is_none() {
+        if self.config.has_no_units() {
             let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
             self.refuse(span, message, "in the host configuration, write bus: system for this entry");
         }

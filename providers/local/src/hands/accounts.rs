@@ -10,33 +10,33 @@ use std::{fs::File, io::Read, path::Path, sync::Arc};
 
 /// The names of one machine.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
+pub(crate) struct Accounts {
     users: Vec<(Arc<str>, u32)>,
     groups: Vec<(Arc<str>, u32)>,
 }
 
 impl Accounts {
     /// Reads the lists below `root`. What is not there has no names.
-    pub(super) fn read(root: &Path) -> Accounts {
+    pub(crate) fn read(root: &Path) -> Accounts {
         let list = |name: &str| open(root, name).map(|file| parse(&content(file))).unwrap_or_default();
         Accounts { users: list("etc/passwd"), groups: list("etc/group") }
     }
 
     /// The user with this number.
-    pub(super) fn user(&self, id: u32) -> Account {
+    pub(crate) fn user(&self, id: u32) -> Account {
         named(&self.users, id, rustix::process::geteuid().as_raw())
     }
     /// The group with this number.
-    pub(super) fn group(&self, id: u32) -> Account {
+    pub(crate) fn group(&self, id: u32) -> Account {
         named(&self.groups, id, rustix::process::getegid().as_raw())
     }
 
     /// The number of a declared user; none where the process's own is meant.
-    pub(super) fn user_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
+    pub(crate) fn user_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
         number(&self.users, declared, "user", "useradd")
     }
     /// The number of a declared group; none where the process's own is meant.
-    pub(super) fn group_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
+    pub(crate) fn group_id(&self, declared: Option<&str>) -> Result<Option<u32>, Error> {
         number(&self.groups, declared, "group", "groupadd")
     }
 }
@@ -70,8 +70,8 @@ fn parse(text: &str) -> Vec<(Arc<str>, u32)> {
 }
 
 fn named(list: &[(Arc<str>, u32)], id: u32, own: u32) -> Account {
-    let name = list.iter().find(|(_, known)| *known == id).map(|(name, _)| name.clone());
-    Account { id, name, is_own: id == own }
+    let names = list.iter().filter(|(_, known)| *known == id).map(|(name, _)| name.clone());
+    Account { id, names: names.collect(), is_own: id == own }
 }
 
 fn number(
@@ -105,6 +105,10 @@ mod tests {
         assert_eq!(id(Some("4711")).unwrap(), Some(4711));
         assert!(id(Some("nobody-here")).unwrap_err().message.contains("no user `nobody-here`"));
         assert!(id(Some("4294967295")).is_err());
+        let twice = parse("root:x:0:\ntoor:x:0:\n");
+        let root = named(&twice, 0, 7);
+        assert!(root.is(Some("root")) && root.is(Some("toor")) && !root.is(Some("web")));
+        assert_eq!(&*root.named(), "root");
         let web = named(&list, 33, 0);
         assert!(web.is(Some("web")) && web.is(Some("33")) && !web.is(None) && !web.is(Some("root")));
         assert_eq!((&*web.named(), &*named(&list, 7, 0).named()), ("web", "7"));

@@ -91,6 +91,17 @@ pub(super) fn is_open_to_all(root: &Path, path: &str) -> bool {
     }
 }
 
+/// True when nobody but root and our own user can change what is called how in `directory` and on the way to it.
+pub(super) fn is_closed(directory: &Path) -> bool {
+    directory.ancestors().all(|at| {
+        let Ok(stat) = rustix::fs::stat(at) else { return false };
+        let own = rustix::process::geteuid().as_raw();
+        // In a directory such as /tmp nobody may take away what belongs to somebody else; but a draft may belong to anybody.
+        let is_sticky = stat.st_mode & 0o1000 != 0 && at != directory;
+        (stat.st_uid == 0 || stat.st_uid == own) && (stat.st_mode & 0o022 == 0 || is_sticky)
+    })
+}
+
 /// Why the kernel would not do it, in words.
 pub(super) fn refusal(doing: &str, path: &FilePath, errno: Errno) -> Refusal {
     let message = |why: &str| format!("{doing} {path}: {why}");

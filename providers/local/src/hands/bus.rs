@@ -7,14 +7,14 @@
 use super::Fault;
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
-use futures_util::stream;
+use futures_util::{future::try_join_all, stream};
 use reconciled_provider::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     future::poll_fn,
     num::NonZeroUsize,
-    path::Path,
     pin::Pin,
     process::Stdio,
     sync::{Arc, PoisonError},
@@ -40,13 +40,15 @@ const CALL: Duration = Duration::from_secs(25);
 const RELOAD: Duration = Duration::from_secs(180);
 /// Signals that may wait to be taken. While that many wait for one listener, its connection brings nothing to anybody.
 const QUEUED: usize = 1_024;
+/// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between.
+const AT_ONCE: usize = 32;
 /// How long a bus that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
 /// Longest time a job is waited for; systemd's own limit for a start is 90 s.
 const JOB: Duration = Duration::from_secs(120);
 
 /// How a unit stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitState {
     /// `loaded`, `not-found`, `bad-setting`, `error`, `masked`.
     pub load: String,
@@ -62,9 +64,9 @@ pub struct UnitState {
     pub needs_reload: bool,
     /// Changes with every start; empty when it never ran.
     pub invocation: String,
-    /// How the last run of a service ended: `success`, `exit-code`, `timeout` and others.
+    /// How the last run of a service that failed ended: `exit-code`, `timeout` and others.
     pub result: String,
-    /// The exit status of a service's last main process.
+    /// The exit status of its last main process.
     pub status: i32,
 }
 
@@ -76,7 +78,7 @@ impl UnitState {
 }
 
 /// What is to be done to a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {
     /// Start it.
     Start,
@@ -89,7 +91,7 @@ pub enum Job {
 }
 
 /// What is to be done to the links that enable and mask units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// Have it started at boot, as its `[Install]` says.
     Enable,
@@ -200,7 +202,7 @@ impl Bus {
     }
 
     /// One call. A broken connection is thrown away, so that the next call makes a new one.
-    async fn call<B: serde::Serialize + zbus::DynamicType + Sync>(
+    async fn call<B: Serialize + zbus::DynamicType + Sync>(
         &self,
         (path, interface, method): (&str, &str, &str),
         body: &B,
@@ -224,7 +226,7 @@ impl Bus {
         }
     }
 
-    async fn manager<B: serde::Serialize + zbus::DynamicType + Sync>(
+    async fn manager<B: Serialize + zbus::DynamicType + Sync>(
         &self,
         method: &str,
         body: &B,
@@ -273,7 +275,8 @@ impl Bus {
         {
             state.load_error = why;
         }
-        if name.ends_with(".service") {
+        // How a run ended counts where it failed alone, and asking costs more than all else together.
+        if name.ends_with(".service") && state.active == "failed" {
             let service =
                 self.properties(path.as_str(), SERVICE).await.map_err(|trouble| trouble.error(&doing()))?;
             let result = service.get("Result").and_then(|value| String::try_from(&**value).ok());
@@ -328,8 +331,8 @@ fn late(method: &str) -> Error {
 impl Manager for Bus {
     async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
         let mut states = Vec::with_capacity(names.len());
-        for name in names {
-            states.push(self.unit(name).await?);
+        for some in names.chunks(AT_ONCE) {
+            states.extend(try_join_all(some.iter().map(|name| self.unit(name))).await?);
         }
         Ok(states)
     }
@@ -428,10 +431,7 @@ impl Manager for Bus {
         if !self.0.is_here {
             return Ok(());
         }
-        let folder = tempfile::tempdir();
-        let folder = folder
-            .map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
-        verify(folder.path(), name, content).await
+        verify(name, content).await
     }
 }
 
@@ -465,7 +465,11 @@ fn unescape(part: &str) -> Option<String> {
 }
 
 /// Runs `systemd-analyze verify`. It asks for the unit by its name, so the draft has it, in a folder of its own.
-async fn verify(folder: &Path, name: &str, content: &str) -> Result<(), Error> {
+pub(super) async fn verify(name: &str, content: &str) -> Result<(), Error> {
+    let folder = tempfile::tempdir();
+    let folder =
+        folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
+    let folder = folder.path();
     let file = folder.join(name);
     let written = std::fs::write(&file, content);
     written

@@ -55,7 +55,7 @@ pub(crate) fn is_address(text: &str) -> bool {
 /// Asks once.
 ///
 /// Errors: what was asked and what came back.
-pub(super) async fn run(
+pub(crate) async fn run(
     check: &Check,
     asked: Asked<'_>,
     commands: Option<&Commands>,

@@ -4,7 +4,8 @@ use crate::path::FilePath;
 use reconciled_provider::Error;
 use rustix::process::{Pid, Signal};
 use std::{
-    path::Path,
+    fs::File,
+    path::PathBuf,
     process::{Output, Stdio},
     time::Duration,
 };
@@ -24,14 +25,25 @@ pub(super) struct Command<'a> {
     pub(super) is_public: bool,
 }
 
-/// Runs the command on `draft`, the new content of `path`.
+/// How a command gets at what it is asked about.
+pub(super) enum Shown {
+    /// By this name.
+    At(PathBuf),
+    /// As its standard input, under the name that this has for it.
+    Open(File),
+}
+
+/// Runs the command on the draft that is `shown`, the new content of `path`.
 ///
 /// Errors: `Invalid` when the command says no, `Unavailable` when it cannot be run or does not end in time.
-pub(super) async fn accepts(command: &Command<'_>, draft: &Path, path: &FilePath) -> Result<(), Error> {
-    let shown_path = draft.to_string_lossy();
-    let words: Vec<String> = command.argv.iter().map(|word| word.replace("{file}", &shown_path)).collect();
+pub(super) async fn accepts(command: &Command<'_>, shown: Shown, path: &FilePath) -> Result<(), Error> {
+    let (draft, input) = match shown {
+        Shown::At(path) => (path.to_string_lossy().into_owned(), Stdio::null()),
+        Shown::Open(file) => ("/proc/self/fd/0".to_owned(), file.into()),
+    };
+    let words: Vec<String> = command.argv.iter().map(|word| word.replace("{file}", &draft)).collect();
     let name = command.name;
-    let output = run(name, &words, command.limit, &format!("the new {path}")).await?;
+    let output = run(name, &words, input, command.limit, &format!("the new {path}")).await?;
     if output.status.success() {
         return Ok(());
     }
@@ -54,7 +66,7 @@ pub(super) async fn accepts_unit(
     limit: Duration,
     unit: &str,
 ) -> Result<(), Error> {
-    let output = run(name, words, limit, unit).await?;
+    let output = run(name, words, Stdio::null(), limit, unit).await?;
     if output.status.success() {
         return Ok(());
     }
@@ -64,7 +76,7 @@ pub(super) async fn accepts_unit(
 }
 
 /// Runs `words`, whatever they end with.
-async fn run(name: &str, words: &[String], limit: Duration, on: &str) -> Result<Output, Error> {
+async fn run(name: &str, words: &[String], input: Stdio, limit: Duration, on: &str) -> Result<Output, Error> {
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::invalid(format!("command `{name}` of the host configuration is empty")));
     };
@@ -72,7 +84,7 @@ async fn run(name: &str, words: &[String], limit: Duration, on: &str) -> Result<
         .args(arguments)
         .env_clear()
         .env("PATH", PATH)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // A group of its own, so that what it starts can be ended with it.

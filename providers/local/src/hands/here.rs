@@ -4,7 +4,7 @@ use super::{
     Change, Fault, Hands, LARGEST, MOST_ENTRIES, Make, Meta, Put, Remove, Seen, Watched, What,
     accounts::Accounts,
     beneath::{self, refusal},
-    command::{self, Command},
+    command::{self, Command, Shown},
     originals,
     replace::{self, DRAFT, Draft},
     watch::Watches,
@@ -28,6 +28,11 @@ impl Here {
     /// Hands that go where `config` allows.
     pub fn new(config: Arc<Config>) -> Here {
         Here(config, Arc::default())
+    }
+
+    /// Directories in which changes cannot be watched, such as where the kernel's limit is reached; each is in the log.
+    pub fn unwatched(&self) -> Vec<String> {
+        self.1.unwatched()
     }
 
     /// Runs `work`, which waits for the disk, where waiting hurts nobody.
@@ -88,12 +93,22 @@ impl Here {
         }
     }
 
+    /// How a command gets at the draft: by a name beside the file, so that names in it are found, where nobody else can
+    /// put another file under that name.
+    fn shown(&self, path: &FilePath, draft: &Draft) -> Result<Shown, Refusal> {
+        let directory = self.0.root.join(path.parent().trim_start_matches('/'));
+        match beneath::is_closed(&directory) {
+            true => Ok(Shown::At(directory.join(&draft.name))),
+            false => draft.read().map(Shown::Open).map_err(|errno| refusal("read the new", path, errno)),
+        }
+    }
+
     fn commit(&self, put: &Put, draft: Draft) -> Result<(), Fault> {
         // The race that is left is between this look and the rename.
         let (now, parent) = self.expected(&put.path, put.expect)?;
         let which = |directory: &OwnedFd| rustix::fs::fstat(directory).map(|stat| (stat.st_dev, stat.st_ino));
-        if which(&parent).ok() != which(&draft.parent).ok() {
-            // The directory was moved away while the command ran, and another one is in its place.
+        if which(&parent).ok() != which(&draft.parent).ok() || !draft.has_its_name() {
+            // While the command ran the directory was moved away and another one put in its place, or the draft was.
             return Err(Fault::NoEffect(replace::moved(&put.path)));
         }
         if put.keep {
@@ -135,7 +150,7 @@ fn in_the_way(seen: &Seen) -> Error {
     let word = match &seen.what {
         What::Directory { .. } => "a directory",
         What::Link { .. } => "a symbolic link",
-        What::Other(word) => word,
+        What::Other(word) => &**word,
         _ => "a file",
     };
     Error::invalid(format!("{} is {word}", seen.path)).hint("remove it by hand, or declare it as what it is")
@@ -183,9 +198,8 @@ impl Hands for Here {
                 return Err(unknown_command(name, commands.map(|(known, _)| &**known)).into());
             };
             let command = Command { name, argv, limit: self.0.timeout, is_public: *is_public };
-            let beside = format!("{}/{}", put.path.parent(), draft.name);
-            let file = self.0.root.join(beside.trim_start_matches('/'));
-            command::accepts(&command, &file, &put.path).await?;
+            let shown = self.shown(&put.path, &draft).map_err(Error::from)?;
+            command::accepts(&command, shown, &put.path).await?;
         }
         let request = put.clone();
         self.blocking(move |me| me.commit(&request, draft)).await?
@@ -201,11 +215,12 @@ impl Hands for Here {
     }
 
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
-        self.blocking(move |me| me.1.set(&me.0.root, &me.0.paths, scope, watched)).await
+        self.1.set(&self.0, scope, watched).await;
+        Ok(())
     }
 
     fn changes(&self) -> BoxStream<'static, Vec<Change>> {
-        self.1.changes(&self.0.root, &self.0.paths)
+        self.1.changes(&self.0)
     }
 }
 
@@ -368,13 +383,16 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
         }
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(parent, path.name(), Vec::new())?;
-            // Where a link leads may be read by whoever gets there.
-            (What::Link { target: target.to_string_lossy().into() }, 0o444)
+            // Where a link leads may be read by whoever gets there. No manifest could name what is no text.
+            match target.to_str().ok().filter(|target| !target.contains(|c: char| c.is_control())) {
+                Some(target) => (What::Link { target: target.into() }, 0o444),
+                None => (What::Other("a symbolic link to what is no text".into()), 0),
+            }
         }
         FileType::Directory => (What::Directory { meta: meta(&stat) }, mode(&stat)),
-        FileType::Socket => (What::Other("a socket"), 0),
-        FileType::Fifo => (What::Other("a pipe"), 0),
-        FileType::BlockDevice | FileType::CharacterDevice => (What::Other("a device"), 0),
-        FileType::Unknown => (What::Other("of no known type"), 0),
+        FileType::Socket => (What::Other("a socket".into()), 0),
+        FileType::Fifo => (What::Other("a pipe".into()), 0),
+        FileType::BlockDevice | FileType::CharacterDevice => (What::Other("a device".into()), 0),
+        FileType::Unknown => (What::Other("of no known type".into()), 0),
     })
 }

@@ -5,9 +5,11 @@
 //! no symbolic link is followed below them. *Assumptions*: the caller decides; a request carries no policy.
 //!
 //! [`Here`] does it in this process. The requests hold no state and no open file, so that another process, which has the
-//! rights that this one should not have, can carry them out.
+//! rights that this one should not have, can carry them out: [`Afar`] sends them there in the words of [`wire`], and
+//! [`crate::hostd`] is that process.
 
 mod accounts;
+mod afar;
 mod beneath;
 mod bus;
 mod check;
@@ -16,7 +18,10 @@ mod here;
 mod originals;
 mod replace;
 mod watch;
+pub mod wire;
 
+pub(crate) use accounts::Accounts;
+pub use afar::Afar;
 pub use bus::{Bus, Job, Link, Manager, UnitState};
 pub use check::{Asked, Check};
 pub(crate) use check::{is_address, url};
@@ -27,7 +32,8 @@ use crate::path::FilePath;
 use crate::state::Refusal;
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
-use reconciled_provider::{Error, Hash, Secret};
+use reconciled_provider::{Error, Hash, Outcome, Secret};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// Largest file that is read.
@@ -37,12 +43,12 @@ pub const LARGEST: u64 = 16 * 1024 * 1024;
 pub const MOST_ENTRIES: usize = 10_000;
 
 /// Someone who files belong to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The number.
     pub id: u32,
-    /// The name, if the machine's own list has one.
-    pub name: Option<Arc<str>>,
+    /// Its names in the machine's own list, the first one first: one number may have several.
+    pub names: Vec<Arc<str>>,
     /// True for the one that the hands run as: what is declared without a name.
     pub is_own: bool,
 }
@@ -52,17 +58,17 @@ impl Account {
     pub fn is(&self, declared: Option<&str>) -> bool {
         match declared {
             None => self.is_own,
-            Some(text) => self.name.as_deref() == Some(text) || text.parse() == Ok(self.id),
+            Some(text) => self.names.iter().any(|name| &**name == text) || text.parse() == Ok(self.id),
         }
     }
     /// The name, or the number where it has none.
     pub fn named(&self) -> Arc<str> {
-        self.name.clone().unwrap_or_else(|| self.id.to_string().into())
+        self.names.first().cloned().unwrap_or_else(|| self.id.to_string().into())
     }
 }
 
 /// Owner, group and permissions of what is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     /// The user.
     pub owner: Account,
@@ -72,8 +78,8 @@ pub struct Meta {
     pub mode: u32,
 }
 
-/// What is at a path.
-#[derive(Clone, Debug)]
+/// What is at a path. Written out for the socket of the helper alone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum What {
     /// Nothing.
     Absent,
@@ -82,6 +88,7 @@ pub enum What {
         /// Who may do what with it.
         meta: Meta,
         /// What is in it; may be somebody's secret.
+        #[serde(with = "wire::in_clear")]
         content: Secret,
     },
     /// A symbolic link.
@@ -95,14 +102,14 @@ pub enum What {
         meta: Meta,
     },
     /// Anything else, in a word.
-    Other(&'static str),
+    Other(Arc<str>),
     /// It could not be looked at, or must not be.
     Refused(Refusal),
 }
 
-/// Names one state of a path: equal stamps, equal state. Only for preconditions: it never leaves memory, because the
-/// hash of a short secret gives it away.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Names one state of a path: equal stamps, equal state. Only for preconditions: it goes nowhere but to who carries the
+/// request out, because the hash of a short secret gives it away.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp(Hash);
 
 impl fmt::Debug for Stamp {
@@ -112,7 +119,7 @@ impl fmt::Debug for Stamp {
 }
 
 /// A path and what was found there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
     /// The path.
     pub path: FilePath,
@@ -140,14 +147,16 @@ impl Seen {
     }
 }
 
-/// What shall be at a path.
-#[derive(Clone, Debug)]
+/// What shall be at a path. Written out for the socket of the helper alone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Make {
     /// A regular file.
     File {
         /// Who may do what with it.
         access: crate::state::Access,
         /// What is in it.
+        #[serde(with = "wire::in_clear")]
         content: Secret,
         /// The command that must accept it.
         validate: Option<Arc<str>>,
@@ -167,7 +176,8 @@ pub enum Make {
 }
 
 /// Makes something, where `expect` is found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Put {
     /// Where.
     pub path: FilePath,
@@ -180,7 +190,8 @@ pub struct Put {
 }
 
 /// Deletes something, where `expect` is found. A directory must be empty.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Remove {
     /// Where.
     pub path: FilePath,
@@ -205,8 +216,18 @@ impl From<Error> for Fault {
     }
 }
 
+impl From<Fault> for Outcome {
+    fn from(fault: Fault) -> Outcome {
+        match fault {
+            Fault::NoEffect(error) => Outcome::Failed(error),
+            Fault::Unknown(error) => Outcome::Unknown(error),
+        }
+    }
+}
+
 /// What changes are told of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Watched {
     /// These paths, each whatever is there.
     pub paths: BTreeSet<FilePath>,
@@ -215,7 +236,7 @@ pub struct Watched {
 }
 
 /// Something changed: where to look again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// At this path.
     At(FilePath),

@@ -9,7 +9,7 @@ use super::{Fault, Make, Put, Seen, What, accounts::Accounts, beneath::refusal};
 use crate::{path::FilePath, state::Access};
 use reconciled_provider::{Error, Hash};
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, AsRawFd, OwnedFd},
     fs::{AtFlags, Dir, Gid, Mode, OFlags, RenameFlags, Uid},
     io::Errno,
 };
@@ -33,6 +33,28 @@ pub(super) struct Draft {
     /// Its name there.
     pub(super) name: String,
     is_directory: bool,
+    /// What was written, if it is a file.
+    file: Option<File>,
+}
+
+impl Draft {
+    /// What was written, to be read from its beginning, whatever is called by its name by now.
+    pub(super) fn read(&self) -> Result<File, Errno> {
+        let Some(file) = &self.file else { return Err(Errno::BADF) };
+        // A descriptor of its own, which cannot write.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+    }
+
+    /// True unless somebody put something else in the place of the file.
+    pub(super) fn has_its_name(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        let named = rustix::fs::statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        match (named, rustix::fs::fstat(file)) {
+            (Ok(named), Ok(own)) => (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino),
+            _ => false,
+        }
+    }
 }
 
 impl Drop for Draft {
@@ -89,9 +111,11 @@ pub(super) fn draft(put: &Put, parent: OwnedFd, accounts: &Accounts) -> Result<D
             let private = Mode::RUSR | Mode::WUSR;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(&parent, &name, flags, private).map_err(failed)?;
-            let draft = Draft { parent, name, is_directory: false };
             let mut file = File::from(file);
             let io = |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            // From here on the draft is cleared away when something goes wrong.
+            let mut draft = Draft { parent, name, is_directory: false, file: None };
+            draft.file = Some(file.try_clone().map_err(io)?);
             file.write_all(content.reveal()).map_err(io)?;
             set_access(&file, path, owners, access.mode)?;
             file.sync_all().map_err(io)?;
@@ -99,12 +123,12 @@ pub(super) fn draft(put: &Put, parent: OwnedFd, accounts: &Accounts) -> Result<D
         }
         Make::Link { target } => {
             rustix::fs::symlinkat(&**target, &parent, &name).map_err(failed)?;
-            Ok(Draft { parent, name, is_directory: false })
+            Ok(Draft { parent, name, is_directory: false, file: None })
         }
         Make::Directory { access } => {
             let owners = owners(accounts, access)?;
             rustix::fs::mkdirat(&parent, &name, Mode::RWXU).map_err(failed)?;
-            let draft = Draft { parent, name, is_directory: true };
+            let draft = Draft { parent, name, is_directory: true, file: None };
             let open = super::beneath::directory(&draft.parent, &draft.name).map_err(failed)?;
             set_access(&open, path, owners, access.mode)?;
             Ok(draft)

@@ -3,23 +3,28 @@
 //! On directories, never on files: what is saved atomically is another file afterwards, and a watch on the old one says
 //! nothing any more. An event says only where to look; what is there is read again. Events that are lost (a full queue, a
 //! directory that came to be later) are made up for by the next look at everything.
+//!
+//! Invariant: no lock is held while a directory is opened, since one of a network that is away never answers. One thread
+//! sets watches, and who wants others meanwhile leaves the wish to it.
 
 use super::{Change, Watched, beneath, replace::DRAFT};
-use crate::path::FilePath;
+use crate::{Config, path::FilePath};
 use futures_core::stream::{BoxStream, Stream};
 use rustix::{
     fd::{AsRawFd, OwnedFd},
     fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    io::Errno,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::ErrorKind,
-    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 use tokio::net::unix::pipe::Receiver;
+use tracing::warn;
 
 /// What is told of a directory. A name that comes to be is also told of when it is a link, which nobody closes.
 const EVENTS: WatchFlags = WatchFlags::CREATE
@@ -32,9 +37,16 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
 
+/// How long is waited until watches are set.
+const SOON: Duration = Duration::from_secs(5);
+
 /// The watches of one process; nothing is watched before somebody listens.
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<State>);
+pub(super) struct Watches {
+    state: Mutex<State>,
+    /// The number of the last wish that is fulfilled.
+    done: tokio::sync::watch::Sender<u64>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -42,25 +54,64 @@ struct State {
     /// Directories by the number of their watch, as they were called when it was set.
     directories: BTreeMap<i32, String>,
     wanted: BTreeMap<&'static str, Watched>,
+    /// Counts the wishes.
+    asked: u64,
+    /// A thread is at it.
+    is_setting: bool,
+    /// Directories that cannot be watched, and why; each was told once.
+    unwatched: BTreeMap<String, Errno>,
 }
 
 impl Watches {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on these are watched for `scope`, and no others.
-    pub(super) fn set(&self, root: &Path, allowed: &[String], scope: &'static str, wanted: Watched) {
+    pub(super) async fn set(self: &Arc<Watches>, config: &Arc<Config>, scope: &'static str, wanted: Watched) {
         self.state().wanted.insert(scope, wanted);
-        self.renew(root, allowed);
+        let mine = self.renew(config);
+        let mut done = self.done.subscribe();
+        let is_done = done.wait_for(|done| *done >= mine);
+        if tokio::time::timeout(SOON, is_done).await.is_err() {
+            let seconds = SOON.as_secs();
+            warn!(seconds, "a directory does not answer, and what is to be watched waits for it");
+        }
     }
 
-    /// Sets the watches that are wanted.
-    fn renew(&self, root: &Path, allowed: &[String]) {
+    /// Has the watches set that are wanted; the number of the wish.
+    fn renew(self: &Arc<Watches>, config: &Arc<Config>) -> u64 {
         let mut state = self.state();
-        let Some(queue) = state.queue.clone() else { return };
-        let wanted: Vec<Watched> = state.wanted.values().cloned().collect();
-        let mut directories = BTreeMap::new();
+        state.asked += 1;
+        if !std::mem::replace(&mut state.is_setting, true) {
+            let (me, config) = (self.clone(), config.clone());
+            tokio::task::spawn_blocking(move || me.work(&config));
+        }
+        state.asked
+    }
+
+    /// Fulfils wishes until there are none left.
+    fn work(&self, config: &Config) {
+        loop {
+            let (number, queue, wanted) = {
+                let state = self.state();
+                let wanted: Vec<Watched> = state.wanted.values().cloned().collect();
+                (state.asked, state.queue.clone(), wanted)
+            };
+            if let Some(queue) = queue {
+                self.set_all(config, &queue, &wanted);
+            }
+            let mut state = self.state();
+            state.is_setting = state.asked != number;
+            self.done.send_replace(number);
+            if !state.is_setting {
+                return;
+            }
+        }
+    }
+
+    /// Sets watches on the directories of `wanted`, and takes away others.
+    fn set_all(&self, config: &Config, queue: &Arc<OwnedFd>, wanted: &[Watched]) {
         let of_paths =
             wanted.iter().flat_map(|one| &one.paths).map(|path| (path.clone(), path.parent().to_owned()));
         // A directory is opened through a name in it.
@@ -70,32 +121,51 @@ impl Watches {
         for (path, directory) in of_paths.chain(directories_of.filter_map(inside)) {
             opened.entry(directory).or_insert(path);
         }
+        let (mut set, mut unwatched) = (BTreeSet::new(), BTreeMap::new());
         for (directory, path) in opened {
-            let Ok(Some(open)) = beneath::parent(root, allowed, &path) else { continue };
+            // What is no way to a file is told of by the look at the file.
+            let Ok(Some(open)) = beneath::parent(&config.root, &config.paths, &path) else { continue };
             // The very directory that was opened: by its name it could be another one by now.
             let name = format!("/proc/self/fd/{}", open.as_raw_fd());
-            if let Ok(watch) = inotify::add_watch(&*queue, name, EVENTS) {
-                directories.insert(watch, directory);
+            match inotify::add_watch(&**queue, name, EVENTS) {
+                Ok(watch) => {
+                    set.insert(watch);
+                    self.state().directories.insert(watch, directory);
+                }
+                Err(errno) => drop(unwatched.insert(directory, errno)),
             }
         }
-        for gone in state.directories.keys().filter(|watch| !directories.contains_key(watch)) {
-            let _ = inotify::remove_watch(&*queue, *gone);
+        let mut state = self.state();
+        for gone in state.directories.keys().filter(|watch| !set.contains(watch)) {
+            let _ = inotify::remove_watch(&**queue, *gone);
         }
-        state.directories = directories;
+        state.directories.retain(|watch, _| set.contains(watch));
+        for (directory, errno) in
+            unwatched.iter().filter(|(at, errno)| state.unwatched.get(*at) != Some(errno))
+        {
+            tell(directory, *errno);
+        }
+        state.unwatched = unwatched;
+    }
+
+    /// Directories that cannot be watched.
+    pub(super) fn unwatched(&self) -> Vec<String> {
+        self.state().unwatched.keys().cloned().collect()
     }
 
     /// What changes from now on; ended at once where the kernel gives no queue.
-    pub(super) fn changes(
-        self: &Arc<Watches>,
-        root: &Path,
-        allowed: &[String],
-    ) -> BoxStream<'static, Vec<Change>> {
-        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+    pub(super) fn changes(self: &Arc<Watches>, config: &Arc<Config>) -> BoxStream<'static, Vec<Change>> {
+        let opened = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        let opened = opened.inspect_err(|errno| tell("everything", *errno)).ok();
         let own = opened.as_ref().and_then(|queue| queue.try_clone().ok()).map(Arc::new);
         // A reader of any descriptor that has readiness, in spite of its name.
         let reader = opened.and_then(|queue| Receiver::from_owned_fd_unchecked(queue).ok());
-        self.state().queue = own.filter(|_| reader.is_some());
-        self.renew(root, allowed);
+        {
+            let mut state = self.state();
+            state.queue = own.filter(|_| reader.is_some());
+            state.directories.clear();
+        }
+        self.renew(config);
         Box::pin(Changes { reader, watches: self.clone() })
     }
 
@@ -117,6 +187,16 @@ impl Watches {
         };
         state.wanted.values().any(is_wanted).then_some(Change::At(path))
     }
+}
+
+/// Says what is not told at once from now on.
+fn tell(directory: &str, errno: Errno) {
+    let hint = match errno {
+        Errno::NOSPC => "raise fs.inotify.max_user_watches",
+        Errno::MFILE => "raise fs.inotify.max_user_instances",
+        _ => "changes there are found by the look at the clock",
+    };
+    warn!(directory, error = %errno, hint, "changes cannot be watched");
 }
 
 /// One event, as `inotify(7)` has it: four numbers, and a name filled up with zeros.

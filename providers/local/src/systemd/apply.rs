@@ -8,12 +8,13 @@ use super::{
     unit::{OnChange, RunState, Unit},
 };
 use crate::{
+    apply::begin,
     hands::{Fault, Hands, Job, Link, Make, Manager, Put, Remove, Seen, What},
     path::FilePath,
     state::Access,
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
+    Action, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
 };
 
 /// Carries out a batch.
@@ -24,11 +25,9 @@ pub(crate) async fn apply(
     batch: &Batch,
     journal: &dyn Journal,
 ) -> Result<(), Error> {
-    if cx.stop.is_set() || batch.actions.is_empty() {
+    if !begin(cx, batch, journal).await? {
         return Ok(());
     }
-    let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
-    journal.started(&ids).await?;
     let mut works: Vec<Work<'_>> = Vec::new();
     for action in &batch.actions {
         let mut work = Work::of(action);
@@ -53,8 +52,7 @@ pub(crate) async fn apply(
             work.end = work.run(manager).await.err();
         }
         let outcome = match work.end.take() {
-            Some(Fault::NoEffect(error)) => Outcome::Failed(error),
-            Some(Fault::Unknown(error)) => Outcome::Unknown(error),
+            Some(fault) => fault.into(),
             None => match work.ended(hands, manager).await {
                 Ok(outcome) => outcome,
                 Err(error) => Outcome::Unknown(error),

@@ -1,10 +1,35 @@
 //! Unit files as systemd means them: which change needs the unit to run anew.
 //!
 //! Two files mean the same when they have the same settings, whatever their comments, their order of sections, and what is
-//! only for people (`Description=`) or for enabling (`[Install]`).
+//! only for people (`Description=`) or for enabling (`[Install]`). Limits of a cgroup count as little: systemd gives those
+//! to what runs whenever it reads its files.
 
 use reconciled_provider::Hash;
 use std::collections::BTreeMap;
+
+/// Settings of `systemd.resource-control(5)` that take effect while a unit runs.
+const LIMITS: &[&str] = &[
+    "AllowedCPUs",
+    "AllowedMemoryNodes",
+    "CPUQuota",
+    "CPUQuotaPeriodSec",
+    "CPUWeight",
+    "IODeviceLatencyTargetSec",
+    "IODeviceWeight",
+    "IOReadBandwidthMax",
+    "IOReadIOPSMax",
+    "IOWeight",
+    "IOWriteBandwidthMax",
+    "IOWriteIOPSMax",
+    "MemoryHigh",
+    "MemoryLow",
+    "MemoryMax",
+    "MemoryMin",
+    "MemorySwapMax",
+    "StartupCPUWeight",
+    "StartupIOWeight",
+    "TasksMax",
+];
 
 /// A hash of what fragment and drop-ins, in this order, make a running unit be.
 pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String {
@@ -19,7 +44,13 @@ pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String 
             let Some((key, value)) = line.split_once('=') else { continue };
             let (key, value) = (key.trim(), value.trim());
             let is_for_people = section == "Unit" && matches!(key, "Description" | "Documentation");
-            if section == "Install" || section.starts_with("X-") || key.starts_with("X-") || is_for_people {
+            let is_limit = matches!(&*section, "Service" | "Slice") && LIMITS.contains(&key);
+            if is_limit
+                || section == "Install"
+                || section.starts_with("X-")
+                || key.starts_with("X-")
+                || is_for_people
+            {
                 continue;
             }
             let values = settings.entry((section.clone(), key.to_owned())).or_default();
@@ -76,6 +107,8 @@ mod tests {
         assert!(is_same(UNIT, "[Service]\nEnvironment=A=1\nExecStart = /bin/a  -x\n"));
         assert!(!is_same(UNIT, &UNIT.replace("/bin/a", "/bin/b")));
         assert!(!is_same(UNIT, &format!("{UNIT}Environment=B=2\n")));
+        assert!(is_same(UNIT, &format!("{UNIT}MemoryMax=1G\nTasksMax=5\n")));
+        assert!(!is_same(UNIT, &format!("{UNIT}LimitNOFILE=5\n")), "that is of the process");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         problems.push(manifest.error(span, message).hint(hint));
     };
     let name = &*manifest.name;
-    if config.commands.is_some() && config.bus.is_none() {
+    if config.has_no_units() {
         let message = format!("provider `{}` manages no units: it has no `bus`", inputs.entry());
         refuse(manifest.span, message, "in the host configuration, write bus: system for this entry");
     }

@@ -204,9 +204,10 @@ pub(crate) fn observed(
                 refused: refusal(id, unit, look),
             }
         }
-        // No longer declared: files of ours are what is left to go.
+        // No longer declared: files of ours are what is left to go. A row without a memory is about the file.
         None => {
-            let ours = memory.filter(|memory| memory.has_files())?;
+            let unknown = Memory { fragment: true, ..Memory::default() };
+            let ours = memory.or(Some(&unknown)).filter(|memory| memory.has_files())?;
             let content = text(&look.fragment).filter(|_| ours.fragment);
             let drop_ins: BTreeMap<_, _> =
                 look.drop_ins.iter().filter_map(|(name, seen)| Some((name.clone(), text(seen)?))).collect();

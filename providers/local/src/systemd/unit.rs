@@ -98,6 +98,14 @@ impl Unit {
     fn fields(&self) -> Vec<(Arc<str>, String)> {
         let mut out: Vec<(Arc<str>, String)> = Vec::new();
         out.extend(self.content.iter().map(|text| ("content".into(), text.clone())));
+        // A plan shows a long text by its first line, and these are what a timer is about.
+        let times = self
+            .content
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.strip_prefix("OnCalendar="));
+        let times: Vec<&str> = times.collect();
+        out.extend((!times.is_empty()).then(|| ("times".into(), times.join("; "))));
         out.extend(self.drop_ins.iter().map(|(name, text)| (format!("dropIns.{name}").into(), text.clone())));
         out.extend(self.enabled.map(|is| ("enabled".into(), is.to_string())));
         out.extend(self.masked.map(|is| ("masked".into(), is.to_string())));

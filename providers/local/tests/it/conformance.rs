@@ -1,13 +1,19 @@
 //! The conformance suite on a scratch directory.
 
+use crate::helper::Helper;
 use async_trait::async_trait;
 use reconciled_local::{Config, open};
 use reconciled_provider::*;
 use reconciled_testkit::conformance::{Sample, Subject, run};
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
-/// Each scope is a machine: a directory with an `etc`.
-struct Machines(tempfile::TempDir);
+/// Each scope is a machine: a directory with an `etc`, managed by this process or by a helper.
+struct Machines(tempfile::TempDir, Option<Mutex<Vec<Helper>>>);
 
 impl Machines {
     fn root(&self, scope: &Scope) -> PathBuf {
@@ -32,6 +38,17 @@ impl Subject for Machines {
     async fn connect(&self, scope: &Scope, _: &str) -> Arc<dyn Provider> {
         let refusal = self.refusal();
         let once = format!("test -s \"$1\" && (test ! -e {0} || (rm {0}; exit 1))", refusal.display());
+        if let Some(helpers) = &self.1 {
+            let (dir, once) =
+                (self.0.path().join(format!("{}.helper", scope.provider)), once.replace('"', "\\\""));
+            fs::create_dir_all(&dir).unwrap();
+            let keys = format!("paths: [/etc]\ncommands: {{once: [sh, -c, \"{once}\", sh, \"{{file}}\"]}}\n");
+            let helper = Helper::start(&dir, &self.root(scope), &keys);
+            let mut config = Config::new("/", &[]);
+            config.helper = Some(helper.socket.clone());
+            helpers.lock().unwrap().push(helper);
+            return open(&scope.provider, config).unwrap();
+        }
         let argv = ["sh", "-c", &once, "sh", "{file}"].map(String::from).into();
         let mut config = Config::new(self.root(scope), &["/etc"]);
         config.commands = Some([("once".into(), argv)].into());
@@ -93,9 +110,8 @@ impl Subject for Machines {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn files_of_a_host_keep_every_law_that_concerns_them() {
-    let machines = Machines(tempfile::tempdir().unwrap());
+async fn check(helpers: Option<Mutex<Vec<Helper>>>) {
+    let machines = Machines(tempfile::tempdir().unwrap(), helpers);
     // What is not open to everyone is reported by its mark.
     fs::set_permissions(machines.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
     run(&machines).await.assert_holds_but_skips(&[
@@ -108,4 +124,14 @@ async fn files_of_a_host_keep_every_law_that_concerns_them() {
         "a_stale_base_writes_nothing",
         "a_scope_that_came_to_be_meanwhile_is_not_overwritten",
     ]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_host_keep_every_law_that_concerns_them() {
+    check(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_so_they_do_where_a_helper_has_the_rights() {
+    check(Some(Mutex::default())).await;
 }

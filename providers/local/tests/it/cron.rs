@@ -43,6 +43,19 @@ async fn a_job_runs_what_is_declared_at_the_times_that_are_declared() {
         !["0".into(), first.clone()].contains(&machine.pid("tidy.service"))
     });
 
+    // Each run is another unit, and gone when it is over.
+    let beside = spec(", concurrencyPolicy: Allow").replace("echo", "test -e /run/end || sleep 1d; echo");
+    desk.pass(&[&beside]).await;
+    assert_eq!(desk.pass(&[&beside]).await.done, [""; 0]);
+    let runs =
+        || machine.run(&["systemctl", "list-units", "tidy@*", "--no-legend", "--plain"]).lines().count();
+    for count in [1, 2] {
+        machine.run(&["systemctl", "start", "tidy-start.service"]);
+        crate::units::wait_for("one more runs", || runs() == count);
+    }
+    machine.run(&["systemctl", "kill", "tidy@*"]);
+    crate::units::wait_for("they are gone, although they failed", || runs() == 0);
+
     let suspended = spec(", suspend: true");
     desk.pass(&[&suspended]).await;
     assert_eq!(machine.property("tidy.timer", "ActiveState"), "inactive");

@@ -235,3 +235,69 @@ async fn what_is_discovered_can_be_declared_as_it_is() {
     let error = desk.provider.discover(&desk.cx, "/root").await.unwrap_err();
     assert!(error.message.contains("not below any"), "{error}");
 }
+
+#[tokio::test]
+async fn an_owner_may_be_declared_by_any_name_of_his_number() {
+    let desk = Desk::new();
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    desk.write("/etc/passwd", &format!("one:x:{user}:0::/:\nother:x:{user}:0::/:\n"));
+    desk.write("/etc/group", &format!("ones:x:{group}:\nothers:x:{group}:\n"));
+    let spec = "{path: /srv/x, content: a, owner: other, group: others}";
+    assert_eq!(desk.pass(&[spec]).await.done, ["create /srv/x: done"]);
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+    assert_eq!(desk.pass(&["{path: /srv/x, content: a, owner: one, group: ones}"]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_link_to_what_is_no_text_is_nobodys_declared_link() {
+    let desk = Desk::new();
+    for target in [&b"a\xff"[..], b"a\nb"] {
+        let target = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target);
+        std::os::unix::fs::symlink(target, desk.path("/etc/l")).unwrap();
+        for lookalike in ["{path: /etc/l, symlink: \"a\u{fffd}\"}", "{path: /etc/l, symlink: 'a\\nb'}"] {
+            let pass = desk.pass(&[lookalike]).await;
+            assert!(pass.done[0].contains("a symbolic link to what is no text"), "{pass:?}");
+        }
+        assert_eq!(fs::read_link(desk.path("/etc/l")).unwrap().as_os_str(), target);
+        fs::remove_file(desk.path("/etc/l")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_became_of_another_kind_is_not_taken_away() {
+    let desk = Desk::new();
+    let directory = "Directory d {path: /etc/d}";
+    desk.pass(&[MOTD, directory]).await;
+    fs::remove_file(desk.path("/etc/motd")).unwrap();
+    fs::create_dir(desk.path("/etc/motd")).unwrap();
+    fs::remove_dir(desk.path("/etc/d")).unwrap();
+    desk.write("/etc/d", "somebody's\n");
+    let pass = desk.pass(&[]).await;
+    assert_eq!(pass.done.len(), 2);
+    assert!(
+        pass.done.iter().all(|done| done.contains("failed: invalid") && done.contains("another kind")),
+        "{pass:?}"
+    );
+    assert!(desk.path("/etc/motd").is_dir() && desk.read("/etc/d") == "somebody's\n");
+}
+
+#[tokio::test]
+async fn a_command_is_shown_the_draft_also_where_others_can_put_a_file_under_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let seen = dir.path().join("seen");
+    // Somebody who may write in the directory, at the worst moment.
+    let swap = format!(
+        "for f in \"$2\"/.reconciled-*; do rm \"$f\"; echo evil > \"$f\"; done; cat \"$1\" > {}",
+        seen.display()
+    );
+    let desk = Desk::with(|config| {
+        let etc = config.root.join("etc").display().to_string();
+        let argv = ["sh", "-c", &swap, "sh", "{file}", &etc].map(String::from).into();
+        config.commands = Some([("swap".into(), argv)].into());
+    });
+    desk.chmod("/etc", 0o777);
+    let pass = desk.pass(&["{path: /etc/x, content: good, validate: swap}"]).await;
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "good");
+    assert_eq!(pass.done, ["create /etc/x: failed: conflict: /etc/x changed since it was looked at"]);
+    assert!(!desk.path("/etc/x").exists());
+}

@@ -9,5 +9,7 @@ mod deployments;
 mod desk;
 mod faults;
 mod files;
+mod helper;
 mod manifests;
+mod unit_laws;
 mod units;

@@ -121,6 +121,18 @@ async fn a_unit_is_written_enabled_and_started_and_taken_away_again() {
         (machine.pid("a.service"), machine.property("a.service", "Description")),
         (pid.clone(), "other".into())
     );
+    // So do limits, which take effect at once.
+    let limited = described.replace("[Install]", "MemoryMax=64M\\nTasksMax=7\\n[Install]");
+    assert_eq!(desk.pass(&[&limited, &b]).await.done, ["update a.service: done"]);
+    assert_eq!(machine.pid("a.service"), pid);
+    let cgroup = machine.property("a.service", "ControlGroup");
+    let limits = ["memory.limit_in_bytes", "memory.max", "pids.max"].map(|file| {
+        let find =
+            format!("cat /sys/fs/cgroup{{,/memory,/pids,/unified}}{cgroup}/{file} 2>/dev/null || true");
+        machine.run(&["bash", "-c", &find]).trim().to_owned()
+    });
+    assert!(limits.contains(&"67108864".into()) && limits.contains(&"7".into()), "{limits:?}");
+    assert_eq!(desk.pass(&[&limited, &b]).await.done, [""; 0]);
     // What it would notice restarts it, and nothing else.
     let other = machine.pid("b.service");
     let changed = a.replace("sleep 1d", "sleep 3d");

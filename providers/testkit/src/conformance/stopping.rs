@@ -9,7 +9,7 @@ use reconciled_provider::{ActionId, ResourceId};
 use std::collections::BTreeSet;
 
 pub(super) async fn nothing_begins_after_a_wish_to_stop(play: &Play<'_>) -> Check {
-    let (process, initial) = play.start_with(Sample::Initial).await?;
+    let (process, _) = play.start_with(Sample::Initial).await?;
     let mixed = play.desired(&process, Sample::Mixed).await?;
     let (before, batch) = process.survey(&mixed).await?;
     process.cx.stop.set();
@@ -20,7 +20,8 @@ pub(super) async fn nothing_begins_after_a_wish_to_stop(play: &Play<'_>) -> Chec
         applied.seen.started
     );
     let process = process.restart(super::INSTANCE).await;
-    let after = process.observe(&initial).await?;
+    // Asked for the same: what cannot list says of a resource what is declared of it.
+    let after = process.observe(&mixed).await?;
     ensure!(before.resources == after.resources, "after the wish to stop, the remote changed");
     exactly(&process.converge(&mixed).await?, &mixed, &[])
 }

@@ -1,0 +1,314 @@
+//! The hands of another process, which has the rights for it: the helper behind a socket.
+//!
+//! Guarantees: a request whose answer was lost may have been carried out, and is reported so; one that could not be sent
+//! was not. Nothing is kept between requests, so a helper that is started anew is not missed. *Caveat*: what needs no
+//! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
+
+use super::{
+    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Seen, UnitState, Watched, bus,
+    check,
+    wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
+};
+use crate::path::FilePath;
+use async_trait::async_trait;
+use futures_core::stream::BoxStream;
+use futures_util::stream;
+use reconciled_provider::Error;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+};
+
+/// Longest time an answer may take: a job and a reload have limits of their own, which are shorter.
+const LIMIT: Duration = Duration::from_secs(240);
+/// How long a helper that is away is left alone.
+const AWAY: Duration = Duration::from_secs(2);
+/// How long is waited for changes to be told of something else.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Hands and service manager behind the socket of the helper.
+#[derive(Clone, Debug)]
+pub struct Afar(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    socket: PathBuf,
+    files: Wish<Watched>,
+    units: Wish<BTreeSet<String>>,
+}
+
+/// What changes shall be told of, by scope, and what they are told of.
+#[derive(Debug)]
+struct Wish<T> {
+    by_scope: Mutex<BTreeMap<&'static str, T>>,
+    /// Counts the wishes.
+    asked: watch::Sender<u64>,
+    /// The one that is fulfilled; none while nobody listens.
+    heard: watch::Sender<Option<u64>>,
+}
+
+impl<T> Default for Wish<T> {
+    fn default() -> Wish<T> {
+        Wish { by_scope: Mutex::default(), asked: watch::Sender::new(0), heard: watch::Sender::new(None) }
+    }
+}
+
+impl<T: Clone + PartialEq> Wish<T> {
+    /// Puts down a wish; the number of it where it is a new one.
+    fn set(&self, scope: &'static str, what: T) -> Option<u64> {
+        let mut by_scope = self.by_scope.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_scope.get(scope) == Some(&what) {
+            return None;
+        }
+        by_scope.insert(scope, what);
+        self.asked.send_modify(|number| *number += 1);
+        Some(*self.asked.borrow())
+    }
+    /// All that is wished for, and the number of the last wish.
+    fn all(&self) -> (u64, Vec<T>) {
+        let by_scope = self.by_scope.lock().unwrap_or_else(PoisonError::into_inner);
+        (*self.asked.borrow(), by_scope.values().cloned().collect())
+    }
+    /// Waits until a wish is fulfilled, if somebody is there to do it.
+    async fn heard(&self, number: u64) {
+        let mut heard = self.heard.subscribe();
+        let is_so = heard.wait_for(|heard| heard.is_none_or(|heard| heard >= number));
+        // What is not told in time is found by the next look.
+        let _ = tokio::time::timeout(SOON, is_so).await;
+    }
+}
+
+type Connection = (Frames<OwnedReadHalf>, OwnedWriteHalf);
+
+impl Afar {
+    /// The helper at `socket`; nothing is asked before it is needed.
+    pub fn new(socket: &Path) -> Afar {
+        Afar(Arc::new(Kept { socket: socket.into(), files: Wish::default(), units: Wish::default() }))
+    }
+
+    fn lost(&self, error: io::Error) -> Error {
+        let text = format!("ask the helper at {}", self.0.socket.display());
+        Error::unavailable(text)
+            .hint("systemctl status reconciled-hostd.socket; journalctl -u reconciled-hostd")
+            .caused_by(error)
+    }
+
+    async fn connect(&self) -> Result<Connection, Error> {
+        let (read, write) =
+            UnixStream::connect(&self.0.socket).await.map_err(|error| self.lost(error))?.into_split();
+        Ok((Frames::of(read), write))
+    }
+
+    /// Asks one thing; what was said until it was done.
+    async fn ask(&self, ask: Ask) -> Result<Vec<Answer>, Fault> {
+        let (mut answers, mut to) = self.connect().await?;
+        let asking = async {
+            // Who is refused is told so, even where not all of the question was taken.
+            let sent = send(&mut to, &Question { version: VERSION, ask }).await;
+            let mut said = Vec::new();
+            loop {
+                match answers.words().await {
+                    Ok(Some(Answer::Done)) => return Ok(said),
+                    Ok(Some(Answer::Failed(why))) => return Err(Fault::NoEffect(why.into())),
+                    Ok(Some(Answer::Unknown(why))) => return Err(Fault::Unknown(why.into())),
+                    Ok(Some(answer)) => said.push(answer),
+                    Ok(None) => {
+                        let error = sent.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+                        return Err(Fault::Unknown(self.lost(error)));
+                    }
+                    Err(error) => return Err(Fault::Unknown(self.lost(error))),
+                }
+            }
+        };
+        let late = |_| Fault::Unknown(self.lost(io::ErrorKind::TimedOut.into()));
+        tokio::time::timeout(LIMIT, asking).await.map_err(late)?
+    }
+
+    /// Asks something that changes nothing.
+    async fn read(&self, ask: Ask) -> Result<Vec<Answer>, Error> {
+        self.ask(ask).await.map_err(|(Fault::NoEffect(error) | Fault::Unknown(error))| error)
+    }
+
+    async fn change(&self, ask: Ask) -> Result<(), Fault> {
+        self.ask(ask).await.map(drop)
+    }
+
+    /// What the helper tells of what is wished for, begun with `unknown`: what happened while nobody listened.
+    fn listen<T, U>(
+        &self,
+        wish: fn(&Kept) -> &Wish<T>,
+        ask: fn(u64, Vec<T>) -> Ask,
+        told: fn(Answer) -> Option<U>,
+        unknown: U,
+    ) -> BoxStream<'static, U>
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+        U: Clone + Send + Sync + 'static,
+    {
+        let asked = wish(&self.0).asked.subscribe();
+        let begin = (self.clone(), asked, None::<Connection>, unknown);
+        Box::pin(stream::unfold(begin, move |(afar, mut asked, mut open, unknown)| async move {
+            let wish = wish(&afar.0);
+            let all = |asked: &mut watch::Receiver<u64>| {
+                asked.mark_unchanged();
+                let (number, all) = wish.all();
+                Question { version: VERSION, ask: ask(number, all) }
+            };
+            loop {
+                let Some((answers, to)) = &mut open else {
+                    open = afar.connect().await.ok();
+                    let is_sent = match &mut open {
+                        Some((_, to)) => send(to, &all(&mut asked)).await.is_ok(),
+                        None => false,
+                    };
+                    if !is_sent {
+                        open = None;
+                        tokio::time::sleep(AWAY).await;
+                    }
+                    continue;
+                };
+                let was_new = wish.heard.borrow().is_none();
+                let next = tokio::select! {
+                    answer = answers.words() => answer,
+                    _ = asked.changed() => {
+                        if send(to, &all(&mut asked)).await.is_err() {
+                            open = None;
+                        }
+                        continue;
+                    }
+                };
+                match next {
+                    Ok(Some(Answer::Listening(number))) => {
+                        wish.heard.send_replace(Some(number));
+                        if was_new {
+                            return Some((unknown.clone(), (afar.clone(), asked, open, unknown)));
+                        }
+                    }
+                    Ok(Some(answer)) => {
+                        if let Some(told) = told(answer) {
+                            return Some((told, (afar.clone(), asked, open, unknown)));
+                        }
+                    }
+                    Ok(None) | Err(_) => {
+                        wish.heard.send_replace(None);
+                        open = None;
+                        tokio::time::sleep(AWAY).await;
+                    }
+                }
+            }
+        }))
+    }
+}
+
+fn seen(answers: Vec<Answer>) -> Vec<Seen> {
+    let one = |answer| if let Answer::Seen(seen) = answer { Some(seen) } else { None };
+    answers.into_iter().filter_map(one).collect()
+}
+
+#[async_trait]
+impl Hands for Afar {
+    async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error> {
+        self.read(Ask::Look(paths.to_vec())).await.map(seen)
+    }
+
+    async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
+        self.read(Ask::List(directory.clone())).await.map(seen)
+    }
+
+    async fn list_all(&self) -> Result<Vec<Seen>, Error> {
+        self.read(Ask::ListAll).await.map(seen)
+    }
+
+    async fn put(&self, put: &Put) -> Result<(), Fault> {
+        self.change(Ask::Put(put.clone())).await
+    }
+
+    async fn remove(&self, remove: &Remove) -> Result<(), Fault> {
+        self.change(Ask::Remove(remove.clone())).await
+    }
+
+    async fn check(&self, check: &Check, asked: Asked<'_>) -> Result<(), Error> {
+        match check {
+            // The helper has no network.
+            Check::Http(_) | Check::Tcp(_) => check::run(check, asked, None, SOON).await,
+            Check::Command(_) => {
+                let (check, unit) = (check.clone(), asked.unit.to_owned());
+                self.read(Ask::Check(OneCheck { check, unit, instance: asked.instance })).await.map(drop)
+            }
+        }
+    }
+
+    async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
+        if let Some(number) = self.0.files.set(scope, watched) {
+            self.0.files.heard(number).await;
+        }
+        Ok(())
+    }
+
+    fn changes(&self) -> BoxStream<'static, Vec<Change>> {
+        let ask = |number, all: Vec<Watched>| {
+            let mut whole = Watched::default();
+            for one in all {
+                whole.paths.extend(one.paths);
+                whole.directories.extend(one.directories);
+            }
+            Ask::ListenFiles(number, whole)
+        };
+        let told = |answer| if let Answer::Files(changes) = answer { Some(changes) } else { None };
+        self.listen(|kept| &kept.files, ask, told, vec![Change::Anywhere])
+    }
+}
+
+#[async_trait]
+impl Manager for Afar {
+    async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
+        let said = self.read(Ask::Units(names.to_vec())).await?;
+        let states = said.into_iter().find_map(|answer| match answer {
+            Answer::Units(states) if states.len() == names.len() => Some(states),
+            _ => None,
+        });
+        states.ok_or_else(|| Error::unexpected("the helper did not say how the units stand"))
+    }
+
+    async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
+        self.change(Ask::Link(name.to_owned(), link)).await
+    }
+
+    async fn reload(&self) -> Result<(), Fault> {
+        self.change(Ask::Reload).await
+    }
+
+    async fn job(&self, name: &str, job: Job) -> Result<(), Fault> {
+        self.change(Ask::Job(name.to_owned(), job)).await
+    }
+
+    async fn reset_failed(&self, name: &str) -> Result<(), Fault> {
+        self.change(Ask::ResetFailed(name.to_owned())).await
+    }
+
+    fn watch(&self, scope: &'static str, names: BTreeSet<String>) {
+        self.0.units.set(scope, names);
+    }
+
+    fn changes(&self) -> BoxStream<'static, Option<String>> {
+        let ask = |number, all: Vec<BTreeSet<String>>| {
+            Ask::ListenUnits(number, all.into_iter().flatten().collect())
+        };
+        let told = |answer| if let Answer::Unit(unit) = answer { Some(unit) } else { None };
+        self.listen(|kept| &kept.units, ask, told, None)
+    }
+
+    async fn verify(&self, name: &str, content: &str) -> Result<(), Error> {
+        bus::verify(name, content).await
+    }
+}

@@ -1,0 +1,342 @@
+//! The helper: a small process with the rights that the daemon should not have.
+//!
+//! Guarantees: it does what [`crate::hands::wire`] can ask for, where its own configuration allows it, for the users that
+//! this names; what it refuses, it refuses with a reason and before anything is changed. It keeps nothing between
+//! requests: whatever is asked names what it expects to find, so that it may be killed at any moment. It has no network,
+//! reads no repository, and decides nothing.
+
+mod config;
+
+pub use config::Allowed;
+
+use crate::{
+    hands::{
+        Asked, Bus, Change, Check, Fault, Hands, Here, Make, Manager, Seen, UnitState, What,
+        wire::{self, Answer, Ask, Frames, send},
+    },
+    path::FilePath,
+    state::Refusal,
+};
+use futures_util::StreamExt;
+use reconciled_provider::Error;
+use std::{io, sync::Arc, time::Duration};
+use tokio::{
+    net::{
+        UnixListener, UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::RwLock,
+    task::JoinSet,
+    time::timeout,
+};
+use tracing::{info, warn};
+
+/// Connections at one time; more wait.
+const MOST: usize = 32;
+/// How long a question may take to come, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Paths that are looked at before the answers go out: each may be of the largest size.
+const AT_ONCE: usize = 16;
+
+/// Answers whoever connects to `listener`; ends when nobody was there for `idle`: the socket starts it again.
+///
+/// Errors: those of the listener.
+pub async fn serve(listener: UnixListener, allowed: Allowed, idle: Duration) -> io::Result<()> {
+    let helper = Arc::new(Helper::of(allowed));
+    let mut connections = JoinSet::new();
+    loop {
+        let is_full = connections.len() >= MOST;
+        let is_empty = connections.is_empty();
+        tokio::select! {
+            accepted = listener.accept(), if !is_full => {
+                let (stream, _) = accepted?;
+                let helper = helper.clone();
+                connections.spawn(async move { helper.attend(stream).await });
+            }
+            _ = connections.join_next(), if !is_empty => {}
+            _ = tokio::time::sleep(idle), if is_empty => return Ok(()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Helper {
+    allowed: Allowed,
+    here: Here,
+    manager: Option<Bus>,
+    /// Who looks at files waits for what is being written: a request whose caller died is over before the next one sees
+    /// how it stands.
+    files: RwLock<()>,
+}
+
+type Reader = Frames<OwnedReadHalf>;
+
+impl Helper {
+    fn of(allowed: Allowed) -> Helper {
+        let here = Here::new(allowed.config.clone());
+        let manager = allowed.config.bus_address().map(|address| Bus::new(&address, false));
+        Helper { allowed, here, manager, files: RwLock::default() }
+    }
+
+    /// One connection. Whatever goes wrong with it is the caller's matter.
+    async fn attend(&self, stream: UnixStream) {
+        let Ok(peer) = stream.peer_cred() else { return };
+        let (read, mut to) = stream.into_split();
+        let mut from = Frames::of(read);
+        let ask = match self.allowed.caller(peer.uid(), peer.gid()) {
+            Ok(()) => question(&mut from).await,
+            Err(error) => Err(Some(error)),
+        };
+        let end = match ask {
+            Ok(ask) => match self.answer(ask, &mut from, &mut to).await {
+                Ok(end) => end,
+                // Nobody is there to be told.
+                Err(_) => return,
+            },
+            Err(Some(error)) => Err(error.into()),
+            Err(None) => return,
+        };
+        if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) = &end {
+            let why = error.chain();
+            warn!(uid = peer.uid(), pid = peer.pid(), error = %why, "request failed or refused");
+        }
+        let _ = timeout(PATIENCE, send(&mut to, &Answer::from(end))).await;
+    }
+
+    /// Answers everything but how it ended, which is returned. The outer error is that of the connection.
+    async fn answer(
+        &self,
+        ask: Ask,
+        from: &mut Reader,
+        to: &mut OwnedWriteHalf,
+    ) -> io::Result<Result<(), Fault>> {
+        Ok(match ask {
+            Ask::Look(paths) => {
+                for paths in paths.chunks(AT_ONCE) {
+                    let seen = match self.look(paths).await {
+                        Ok(seen) => seen,
+                        Err(error) => return Ok(Err(error.into())),
+                    };
+                    tell(to, seen).await?;
+                }
+                Ok(())
+            }
+            Ask::List(directory) => match self.list(&directory).await {
+                Ok(seen) => tell(to, seen).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
+            Ask::ListAll => match self.here.list_all().await {
+                Ok(seen) => tell(to, self.allowed_of(seen)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
+            Ask::Units(names) => match self.units(&names).await {
+                Ok(states) => say(to, &Answer::Units(states)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
+            Ask::ListenFiles(number, watched) => return self.tell_files(number, watched, from, to).await,
+            Ask::ListenUnits(number, names) => return self.tell_units(number, names, from, to).await,
+            one => self.change(one).await,
+        })
+    }
+
+    /// Whatever changes something; and checks, which run commands.
+    async fn change(&self, ask: Ask) -> Result<(), Fault> {
+        match ask {
+            Ask::Put(put) => {
+                self.allowed.path(&put.path)?;
+                is_harmless(&put.make)?;
+                let _alone = self.files.write().await;
+                self.here.put(&put).await?;
+                info!(path = %put.path, "written");
+            }
+            Ask::Remove(remove) => {
+                self.allowed.path(&remove.path)?;
+                let _alone = self.files.write().await;
+                self.here.remove(&remove).await?;
+                info!(path = %remove.path, "removed");
+            }
+            Ask::Check(one) => {
+                let Check::Command(_) = one.check else {
+                    return Err(Error::unsupported(
+                        "the helper has no network: it asks no URLs and addresses",
+                    )
+                    .into());
+                };
+                self.allowed.unit(&one.unit)?;
+                let asked = Asked { unit: &one.unit, instance: one.instance };
+                self.here.check(&one.check, asked).await?;
+            }
+            Ask::Link(unit, link) => {
+                self.manager(&unit)?.link(&unit, link).await?;
+                info!(unit, ?link, "linked");
+            }
+            Ask::Job(unit, job) => {
+                self.manager(&unit)?.job(&unit, job).await?;
+                info!(unit, ?job, "job done");
+            }
+            Ask::ResetFailed(unit) => self.manager(&unit)?.reset_failed(&unit).await?,
+            Ask::Reload => {
+                self.allowed.units()?;
+                self.bus()?.reload().await?;
+            }
+            _ => return Err(Error::unexpected("this changes nothing").into()),
+        }
+        Ok(())
+    }
+
+    fn bus(&self) -> Result<&Bus, Error> {
+        self.allowed.units()?;
+        self.manager.as_ref().ok_or_else(|| Error::unexpected("the helper has units and no bus"))
+    }
+
+    /// The manager, for a unit that is allowed.
+    fn manager(&self, unit: &str) -> Result<&Bus, Error> {
+        self.allowed.unit(unit)?;
+        self.bus()
+    }
+
+    /// Paths that are not allowed are refused each for itself: one declared path that is wrong is no matter of others.
+    async fn look(&self, paths: &[FilePath]) -> Result<Vec<Seen>, Error> {
+        let is_allowed = |path: &&FilePath| self.allowed.path(path).is_ok();
+        let some: Vec<FilePath> = paths.iter().filter(is_allowed).cloned().collect();
+        let _quiet = self.files.read().await;
+        let mut seen = self.here.look(&some).await?.into_iter();
+        let one = |path: &FilePath| match self.allowed.path(path) {
+            Ok(()) => seen.next(),
+            Err(Error { kind, message, hint, .. }) => {
+                let what = What::Refused(Refusal { kind, message, hint });
+                Some(Seen { path: path.clone(), what, is_public: false })
+            }
+        };
+        Ok(paths.iter().filter_map(one).collect())
+    }
+
+    async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
+        self.allowed.path(directory)?;
+        let _quiet = self.files.read().await;
+        Ok(self.allowed_of(self.here.list(directory).await?))
+    }
+
+    fn allowed_of(&self, seen: Vec<Seen>) -> Vec<Seen> {
+        seen.into_iter().filter(|seen| self.allowed.path(&seen.path).is_ok()).collect()
+    }
+
+    /// Of units that are not allowed nothing is known.
+    async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
+        let is_allowed = |name: &&String| self.allowed.unit(name).is_ok();
+        let some: Vec<String> = names.iter().filter(is_allowed).cloned().collect();
+        let mut states = self.bus()?.units(&some).await?.into_iter();
+        let one = |name: &String| match self.allowed.unit(name) {
+            Ok(()) => states.next(),
+            Err(_) => Some(UnitState::default()),
+        };
+        Ok(names.iter().filter_map(one).collect())
+    }
+
+    /// Tells of files until the caller goes. Each listener has watches of its own.
+    async fn tell_files(
+        &self,
+        mut number: u64,
+        mut watched: crate::hands::Watched,
+        from: &mut Reader,
+        to: &mut OwnedWriteHalf,
+    ) -> io::Result<Result<(), Fault>> {
+        let hands = Here::new(self.allowed.config.clone());
+        let mut changes = hands.changes();
+        loop {
+            watched.paths.retain(|path| self.allowed.path(path).is_ok());
+            watched.directories.retain(|path| self.allowed.path(path).is_ok());
+            if let Err(error) = hands.watch("", std::mem::take(&mut watched)).await {
+                return Ok(Err(error.into()));
+            }
+            say(to, &Answer::Listening(number)).await?;
+            let frame = loop {
+                tokio::select! {
+                    frame = from.next() => break frame?,
+                    told = changes.next() => match told {
+                        Some(told) => say(to, &Answer::Files(self.of_allowed(told))).await?,
+                        None => return Ok(Err(Error::unavailable("the kernel tells of no changes").into())),
+                    },
+                }
+            };
+            (number, watched) = match frame.map(|frame| wire::question(&frame)) {
+                None => return Ok(Ok(())),
+                Some(Ok(Ask::ListenFiles(number, watched))) => (number, watched),
+                Some(Ok(_)) => return Ok(Err(Error::invalid("who listens asks nothing else").into())),
+                Some(Err(error)) => return Ok(Err(error.into())),
+            };
+        }
+    }
+
+    fn of_allowed(&self, changes: Vec<Change>) -> Vec<Change> {
+        let is_allowed = |change: &Change| match change {
+            Change::At(path) => self.allowed.path(path).is_ok(),
+            Change::Anywhere => true,
+        };
+        changes.into_iter().filter(is_allowed).collect()
+    }
+
+    /// The same of units.
+    async fn tell_units(
+        &self,
+        mut number: u64,
+        mut names: std::collections::BTreeSet<String>,
+        from: &mut Reader,
+        to: &mut OwnedWriteHalf,
+    ) -> io::Result<Result<(), Fault>> {
+        let Some(address) = self.allowed.config.bus_address() else {
+            return Ok(self.allowed.units().map_err(Fault::from));
+        };
+        let bus = Bus::new(&address, false);
+        let mut changes = bus.changes();
+        loop {
+            names.retain(|name| self.allowed.unit(name).is_ok());
+            bus.watch("", std::mem::take(&mut names));
+            say(to, &Answer::Listening(number)).await?;
+            let frame = loop {
+                tokio::select! {
+                    frame = from.next() => break frame?,
+                    Some(told) = changes.next() => say(to, &Answer::Unit(told)).await?,
+                }
+            };
+            (number, names) = match frame.map(|frame| wire::question(&frame)) {
+                None => return Ok(Ok(())),
+                Some(Ok(Ask::ListenUnits(number, names))) => (number, names),
+                Some(Ok(_)) => return Ok(Err(Error::invalid("who listens asks nothing else").into())),
+                Some(Err(error)) => return Ok(Err(error.into())),
+            };
+        }
+    }
+}
+
+/// Refuses a file that gives the rights of its owner to who runs it: the daemon could become root by it.
+fn is_harmless(make: &Make) -> Result<(), Error> {
+    match make {
+        Make::File { access, .. } if access.mode & 0o6000 != 0 => Err(Error::permission_denied(format!(
+            "the helper makes no file set-user-id or set-group-id (mode {:04o})",
+            access.mode
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The question of a new connection; why it is none, or nothing where nobody asks.
+async fn question(from: &mut Reader) -> Result<Ask, Option<Error>> {
+    match timeout(PATIENCE, from.next()).await {
+        Ok(Ok(Some(frame))) => wire::question(&frame).map_err(Some),
+        Ok(Ok(None)) => Err(None),
+        Ok(Err(error)) => Err(Some(Error::invalid("read a question").caused_by(error))),
+        Err(_) => Err(Some(Error::invalid(format!("no question came within {} s", PATIENCE.as_secs())))),
+    }
+}
+
+async fn tell(to: &mut OwnedWriteHalf, all: Vec<Seen>) -> io::Result<()> {
+    for seen in all {
+        say(to, &Answer::Seen(seen)).await?;
+    }
+    Ok(())
+}
+
+async fn say(to: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
+    timeout(PATIENCE, send(to, answer)).await?
+}

@@ -1,0 +1,288 @@
+//! The helper behind a socket: what it is asked by a daemon, and by somebody who forges requests.
+
+use crate::desk::Desk;
+use futures_util::StreamExt;
+use reconciled_local::{
+    hands::{
+        Afar, Change, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Watched, What,
+        wire::{Answer, Ask, Frames, LONGEST, Question, VERSION, send},
+    },
+    hostd::{Allowed, serve},
+    path::FilePath,
+    state::Access,
+};
+use reconciled_provider::{ErrorKind, Secret};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
+    sync::oneshot,
+};
+
+/// A helper in a thread of its own, at work until it is ended or dropped with its test.
+pub(crate) struct Helper {
+    pub(crate) socket: PathBuf,
+    end: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Helper {
+    /// Starts one for the machine at `root`, with further `keys` in its configuration in `dir`.
+    pub(crate) fn start(dir: &Path, root: &Path, keys: &str) -> Helper {
+        let config = dir.canonicalize().unwrap().join("hostd.yaml");
+        let text =
+            format!("root: {}\noriginals: {}\n{keys}", root.display(), dir.join("originals").display());
+        fs::write(&config, text).unwrap();
+        fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+        let allowed = Allowed::read(&config).unwrap();
+        let socket = dir.join("hostd.sock");
+        let _ = fs::remove_file(&socket);
+        let (end, ended) = oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let at = socket.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = UnixListener::bind(at).unwrap();
+                ready.send(()).unwrap();
+                tokio::select! {
+                    served = serve(listener, allowed, Duration::from_secs(600)) => served.unwrap(),
+                    _ = ended => {}
+                }
+            });
+        });
+        is_ready.recv().unwrap();
+        Helper { socket, end: Some((end, thread)) }
+    }
+    fn of(desk: &Desk, keys: &str) -> Helper {
+        Helper::start(desk.dir.path(), &desk.path("/"), keys)
+    }
+    /// As if it was killed: nothing that it was at is ended.
+    fn kill(mut self) {
+        let (end, thread) = self.end.take().unwrap();
+        drop(end);
+        thread.join().unwrap();
+    }
+    /// What comes back for these octets, until the helper has said enough.
+    async fn raw(&self, octets: &[u8]) -> Vec<Answer> {
+        let mut stream = UnixStream::connect(&self.socket).await.unwrap();
+        // It may have said no before all of it was sent.
+        let _ = stream.write_all(octets).await;
+        let _ = stream.shutdown().await;
+        let (mut frames, mut all) = (Frames::of(stream), Vec::new());
+        while let Ok(Some(answer)) = frames.words().await {
+            all.push(answer);
+        }
+        all
+    }
+    async fn asked(&self, question: &Value) -> Vec<Answer> {
+        let mut octets = Vec::new();
+        send(&mut octets, question).await.unwrap();
+        self.raw(&octets).await
+    }
+    /// The reason why a question is refused.
+    async fn refuses(&self, question: &Value) -> String {
+        match &self.asked(question).await[..] {
+            [Answer::Failed(why)] => reconciled_provider::Error::from(why.clone()).message,
+            answers => panic!("{question} is answered: {answers:?}"),
+        }
+    }
+}
+
+fn path(text: &str) -> FilePath {
+    FilePath::parse(text).unwrap()
+}
+
+fn file(content: &str) -> Make {
+    let access = Access { owner: None, group: None, mode: 0o644 };
+    Make::File { access, content: Secret::new(content.into()), validate: None, is_public: true }
+}
+
+const WEB: &str = "paths: [/etc, /srv]\nunits: ['web@*.service']\nbus: unix:path=/nonexistent\n";
+
+#[tokio::test]
+async fn a_forged_request_is_refused_with_a_reason_and_changes_nothing() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, WEB);
+    desk.write("/etc/shadow", "root:*\n");
+    desk.write("/root/key", "canary\n");
+    let afar = Afar::new(&helper.socket);
+    let mut stamps = afar.look(&[path("/etc/absent"), path("/etc/shadow")]).await.unwrap().into_iter();
+    let (absent, shadow) = (stamps.next().unwrap().stamp(), stamps.next().unwrap().stamp());
+
+    let put = |path: Value, make: Value| json!({"version": VERSION, "ask": {"Put": {"path": path, "expect": absent, "make": make, "keep": false}}});
+    let made = serde_json::to_value(file("x")).unwrap();
+    for (at, part) in [
+        ("/root/x", "not below any of the directories"),
+        ("/etc", "not below any of the directories"),
+        ("/etc/../root/x", "has `.` or `..` in it"),
+        ("etc/x", "does not begin with a slash"),
+        ("/etc/x\0", "control character"),
+        ("/etc/systemd/system/ssh.service", "none of the helper's units"),
+        ("/etc/systemd/system/ssh.service.d/x.conf", "none of the helper's units"),
+        ("/etc/systemd/system/reconciled-hostd.service.d/x.conf", "reconciled's own"),
+    ] {
+        let why = helper.refuses(&put(json!(at), made.clone())).await;
+        assert!(why.contains(part), "{at}: {why}");
+    }
+    let mode = |mode: u32| json!({"File": {"access": {"owner": null, "group": null, "mode": mode}, "content": "eA==", "validate": null, "is_public": true}});
+    for bits in [0o4755, 0o2755] {
+        let why = helper.refuses(&put(json!("/etc/absent"), mode(bits))).await;
+        assert!(why.contains("no file set-user-id"), "{why}");
+    }
+    let with_command = json!({"File": {"access": {"owner": null, "group": null, "mode": 420}, "content": "eA==", "validate": "sh", "is_public": true}});
+    let why = helper.refuses(&put(json!("/etc/absent"), with_command)).await;
+    assert!(why.contains("has no command `sh`"), "{why}");
+    let ask = |ask: Value| json!({"version": VERSION, "ask": ask});
+    for (question, part) in [
+        (ask(json!({"Job": ["ssh.service", "Stop"]})), "none of the helper's units"),
+        (ask(json!({"Link": ["../../x@.service", "Enable"]})), "none of the helper's units"),
+        (
+            ask(json!({"Check": {"check": {"command": "sh"}, "unit": "web@1.service", "instance": 1}})),
+            "has no command `sh`",
+        ),
+        (
+            ask(
+                json!({"Check": {"check": {"http": "http://169.254.169.254:80/"}, "unit": "web@1.service", "instance": 1}}),
+            ),
+            "no network",
+        ),
+        (ask(json!({"List": "/root"})), "not below any of the directories"),
+        (ask(json!({"Shell": "id"})), "unknown variant `Shell`"),
+        (json!({"version": VERSION, "ask": "Reload", "uid": 0}), "unknown field `uid`"),
+        (json!({"version": 99, "ask": "Reload"}), "version 99"),
+        (json!({"ask": "Reload"}), "missing field `version`"),
+    ] {
+        let why = helper.refuses(&question).await;
+        assert!(why.contains(part), "{question}: {why}");
+    }
+    // What was looked at was swapped for a link to what nobody may touch.
+    fs::remove_file(desk.path("/etc/shadow")).unwrap();
+    symlink("/root/key", desk.path("/etc/shadow")).unwrap();
+    let swapped = Put { path: path("/etc/shadow"), expect: shadow, make: file("root::\n"), keep: false };
+    let Err(Fault::NoEffect(error)) = afar.put(&swapped).await else { panic!("it was written") };
+    assert_eq!(error.kind, ErrorKind::Conflict);
+    symlink("/root", desk.path("/etc/out")).unwrap();
+    let out = afar.look(&[path("/etc/out/key"), path("/root/key")]).await.unwrap();
+    assert!(out.iter().all(|seen| matches!(seen.what, What::Refused(_))), "{out:?}");
+    assert!(
+        !format!("{:?}", helper.asked(&ask(json!({"Look": ["/etc/out/key", "/etc/shadow"]}))).await)
+            .contains("canary")
+    );
+
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4], &[0, 0, 0, 3, b'{', b'}', b' '], &[0xff; 64]] {
+        let answers = helper.raw(garbage).await;
+        assert!(matches!(&answers[..], [Answer::Failed(_)]), "{garbage:?}: {answers:?}");
+    }
+    let mut oversize = u32::try_from(LONGEST + 1).unwrap().to_be_bytes().to_vec();
+    oversize.resize(LONGEST + 5, b' ');
+    let answers = helper.raw(&oversize).await;
+    assert!(format!("{answers:?}").contains("longer than"), "{answers:?}");
+
+    assert_eq!(fs::read_to_string(desk.path("/root/key")).unwrap(), "canary\n");
+    assert_eq!(desk.names("/root"), ["key"]);
+    assert_eq!(desk.names("/etc"), ["out", "shadow"]);
+}
+
+#[tokio::test]
+async fn a_file_is_written_and_removed_through_it_and_a_second_time_nothing_happens() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let afar = Afar::new(&helper.socket);
+    let seen = afar.look(&[path("/etc/a")]).await.unwrap().remove(0);
+    let put = Put { path: seen.path.clone(), expect: seen.stamp(), make: file("one\n"), keep: false };
+    afar.put(&put).await.unwrap();
+    assert_eq!(desk.read("/etc/a"), "one\n");
+    assert!(matches!(afar.put(&put).await, Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Conflict));
+    let seen = afar.look(&[path("/etc/a")]).await.unwrap().remove(0);
+    let large = Put { expect: seen.stamp(), make: file(&"x".repeat(16 << 20)), keep: true, ..put };
+    afar.put(&large).await.unwrap();
+    let seen = afar.look(&[path("/etc/a")]).await.unwrap().remove(0);
+    assert!(matches!(&seen.what, What::File { content, .. } if content.reveal().len() == 16 << 20));
+    assert_eq!(desk.originals(), ["one\n"]);
+    afar.remove(&Remove { path: seen.path.clone(), expect: seen.stamp(), keep: false }).await.unwrap();
+    assert_eq!(desk.names("/etc"), [""; 0]);
+    let listed = afar.list_all().await.unwrap();
+    assert!(listed.is_empty());
+    // It has no units, and says so.
+    let Err(Fault::NoEffect(error)) = afar.job("web@1.service", Job::Start).await else { panic!() };
+    assert_eq!(error.kind, ErrorKind::PermissionDenied);
+    assert!(Manager::link(&afar, "a.service", Link::Enable).await.is_err() && afar.units(&[]).await.is_err());
+}
+
+#[tokio::test]
+async fn changes_are_told_through_it_also_after_it_was_killed() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let afar = Afar::new(&helper.socket);
+    let watch = |name: &str| Watched { paths: [path(name)].into(), directories: [].into() };
+    Hands::watch(&afar, "files", watch("/etc/a")).await.unwrap();
+    let mut changes = Hands::changes(&afar);
+    assert_eq!(changes.next().await.unwrap(), [Change::Anywhere], "what was before is not known");
+    desk.write("/etc/a", "1");
+    assert!(changes.next().await.unwrap().contains(&Change::At(path("/etc/a"))));
+    // The wish is fulfilled when `watch` returns; somebody has to take what is told meanwhile.
+    let told = tokio::join!(Hands::watch(&afar, "files", watch("/etc/b")), async {
+        desk.write("/etc/a", "2");
+        tokio::time::timeout(Duration::from_millis(300), changes.next()).await
+    });
+    told.0.unwrap();
+    desk.write("/etc/b", "1");
+    let at_b = async { while !changes.next().await.unwrap().contains(&Change::At(path("/etc/b"))) {} };
+    tokio::time::timeout(Duration::from_secs(10), at_b).await.unwrap();
+
+    helper.kill();
+    let dead = Put { path: path("/etc/c"), expect: absent_stamp(), make: file("c"), keep: false };
+    assert!(
+        matches!(afar.put(&dead).await, Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Unavailable)
+    );
+    let _again = Helper::of(&desk, "paths: [/etc]\n");
+    let anywhere = async { while changes.next().await.unwrap() != [Change::Anywhere] {} };
+    tokio::time::timeout(Duration::from_secs(10), anywhere).await.unwrap();
+    desk.write("/etc/b", "2");
+    assert!(changes.next().await.unwrap().contains(&Change::At(path("/etc/b"))));
+}
+
+fn absent_stamp() -> reconciled_local::hands::Stamp {
+    reconciled_local::hands::Seen { path: path("/x"), what: What::Absent, is_public: false }.stamp()
+}
+
+#[tokio::test]
+async fn a_helper_that_dies_over_a_request_leaves_it_unknown() {
+    let desk = Desk::new();
+    let socket = desk.dir.path().join("dying.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Takes a request and is gone.
+    let dying = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut frames = Frames::of(stream);
+        let question: Question = frames.words().await.unwrap().unwrap();
+        assert!(matches!(question.ask, Ask::Put(_)));
+    };
+    let put = Put { path: path("/etc/c"), expect: absent_stamp(), make: file("c"), keep: false };
+    let afar = Afar::new(&socket);
+    let (answer, ()) = tokio::join!(afar.put(&put), dying);
+    assert!(matches!(answer, Err(Fault::Unknown(error)) if error.kind == ErrorKind::Unavailable));
+}
+
+#[tokio::test]
+async fn no_more_connections_are_served_than_it_has_room_for() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        idle.push(UnixStream::connect(&helper.socket).await.unwrap());
+    }
+    let afar = Afar::new(&helper.socket);
+    let asked = async { afar.look(&[path("/etc/a")]).await };
+    let early = tokio::time::timeout(Duration::from_millis(200), asked).await;
+    assert!(early.is_err(), "it took them all");
+    idle.clear();
+    assert!(afar.look(&[path("/etc/a")]).await.is_ok());
+}
