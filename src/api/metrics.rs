@@ -16,6 +16,7 @@ pub(super) async fn metrics(daemon: Arc<Daemon>) -> Answer<Response> {
     let session = &instance.session;
     let counts = instance.writing.db.reader().counts().await.map_err(Failure::from)?;
     let standing = instance.scheduler.standing();
+    session.metrics.ends(&session.endings(standing.keys().cloned()).await);
     let text = session.metrics.scrape(&counts, &standing, &session.buckets, session.clock.now());
     Ok(([(header::CONTENT_TYPE, TEXT)], text).into_response())
 }

@@ -14,6 +14,12 @@ pub struct RenewArgs {
     /// What to make anew; `*` and `?` are wild
     #[arg(value_name = "ADDRESS")]
     pub address: String,
+    /// Prove its names in this way this once: dns01, http01 or tlsAlpn01
+    #[arg(long, value_name = "SOLVER")]
+    pub solver: Option<String>,
+    /// Have it from this one of its issuers this once
+    #[arg(long, value_name = "ISSUER")]
+    pub issuer: Option<String>,
 }
 
 /// Runs the verb.
@@ -23,7 +29,11 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let ask = RenewAsk { address: renew.address.clone() };
+    let ask = RenewAsk {
+        address: renew.address.clone(),
+        issuer: renew.issuer.clone(),
+        solver: renew.solver.clone(),
+    };
     if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
         let renewed: Renewed = client.post("/v1/renew", &ask).await?;
         renewed.addresses.iter().for_each(|address| out.data(address));

@@ -3,7 +3,7 @@
 use crate::failpoint::hit;
 use async_trait::async_trait;
 use reconciled_provider::{
-    ActionId, Batch, Cx, Error, Journal, Outcome, Provider, ResourceId, Scope, Tracked,
+    ActionId, Batch, Cx, Error, Journal, Outcome, Provider, Renewal, ResourceId, Scope, Tracked,
 };
 use std::sync::Arc;
 
@@ -42,11 +42,11 @@ impl Provider for Failpoints {
         hit("apply.after");
         result
     }
-    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.inner.can_renew(cx, scope, id).await
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id, way).await
     }
-    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.inner.renew(cx, scope, id).await
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.inner.renew(cx, scope, id, way).await
     }
 }
 

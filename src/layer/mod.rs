@@ -150,6 +150,13 @@ macro_rules! forward_observer {
             ) -> Result<Vec<reconciled_provider::Fact>, reconciled_provider::Error> {
                 self.around("facts", Some(scope), self.inner.facts(cx, scope)).await
             }
+            async fn endings(
+                &self,
+                cx: &reconciled_provider::Cx,
+                scope: &reconciled_provider::Scope,
+            ) -> Result<Vec<reconciled_provider::Ending>, reconciled_provider::Error> {
+                self.inner.endings(cx, scope).await
+            }
             async fn discover(
                 &self,
                 cx: &reconciled_provider::Cx,

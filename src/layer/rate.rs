@@ -2,7 +2,7 @@
 
 use crate::config::Rate;
 use async_trait::async_trait;
-use reconciled_provider::{Batch, Clock, Cx, Error, Journal, Provider, ResourceId, Scope};
+use reconciled_provider::{Batch, Clock, Cx, Error, Journal, Provider, Renewal, ResourceId, Scope};
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -89,11 +89,11 @@ impl Provider for RateLimit {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, journal)).await
     }
-    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.inner.can_renew(cx, scope, id).await
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id, way).await
     }
-    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.around("renew", Some(scope), self.inner.renew(cx, scope, id)).await
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.around("renew", Some(scope), self.inner.renew(cx, scope, id, way)).await
     }
 }
 

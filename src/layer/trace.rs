@@ -3,7 +3,7 @@
 use super::tally::{Counting, Tally};
 use crate::telemetry::{Metrics, names};
 use async_trait::async_trait;
-use reconciled_provider::{Batch, Cx, Error, Journal, Provider, ResourceId, Scope};
+use reconciled_provider::{Batch, Cx, Error, Journal, Provider, Renewal, ResourceId, Scope};
 use std::sync::Arc;
 use tracing::Instrument;
 
@@ -61,10 +61,10 @@ impl Provider for Trace {
         let counting = Counting { journal, tally: &self.tally };
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, &counting)).await
     }
-    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.inner.can_renew(cx, scope, id).await
+    async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.inner.can_renew(cx, scope, id, way).await
     }
-    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.around("renew", Some(scope), self.inner.renew(cx, scope, id)).await
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.around("renew", Some(scope), self.inner.renew(cx, scope, id, way)).await
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     daemon::Following,
     store::{ConditionEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
 };
+use reconciled_provider::{Ending, Scope};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What is not well, by what names it.
@@ -13,11 +14,19 @@ pub(super) type Found = BTreeMap<TroubleKey, Body>;
 
 /// Reasons of conditions that wait, which say that something failed; others wait for time or for each other.
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
-/// The reason of conditions that announce an end.
+/// The reason of what announces an end.
 const EXPIRING: &str = "Expiring";
 
-pub(super) fn gather(status: &Status, sources: &BTreeMap<Arc<str>, Following>, now: Stamp) -> Found {
+pub(super) fn gather(
+    status: &Status,
+    sources: &BTreeMap<Arc<str>, Following>,
+    endings: &[(Scope, Ending)],
+    now: Stamp,
+) -> Found {
     let mut found = Found::new();
+    for (scope, ending) in endings.iter().filter(|(_, ending)| ending.late_at() <= now.0) {
+        put(&mut found, &scope.to_string(), Topic::Expiring, EXPIRING, of_ending(scope, ending, now));
+    }
     for condition in &status.conditions {
         if let Some(topic) = topic(condition) {
             put(&mut found, &condition.scope, topic, &condition.reason, of_condition(condition));
@@ -88,6 +97,20 @@ fn of_condition(condition: &ConditionEntry) -> Body {
         cause: format!("{named}{}", condition.message),
         hint: condition.hint.clone(),
         ..Body::new(condition.since)
+    }
+}
+
+fn of_ending(scope: &Scope, ending: &Ending, now: Stamp) -> Body {
+    let (id, at, renewed_at) = (&ending.id, Stamp(ending.at), Stamp(ending.renewed_at));
+    let cause = match ending.at <= now.0 {
+        true => format!("{id} is over since {at}"),
+        false => format!("{id} is over at {at}, and should have been renewed at {renewed_at}"),
+    };
+    Body {
+        provider: Some(scope.provider.to_string()),
+        cause,
+        hint: Some(format!("why not: reconciled status '*/{id}' -o wide")),
+        ..Body::new(Stamp(ending.late_at()))
     }
 }
 

@@ -20,6 +20,8 @@ use tokio::sync::{Notify, watch};
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest time, while nothing happens.
 const LOOK: Duration = Duration::from_secs(10);
+/// How often what ends is looked at: a file for each certificate.
+const ENDINGS: Duration = Duration::from_secs(20);
 /// Waits between attempts: the first, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
 /// How long a message is worth an attempt.
@@ -56,6 +58,7 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         .collect();
     let mut progress = instance.scheduler.watch();
     let mut ledger = None;
+    let (mut endings, mut endings_at) = (Vec::new(), Duration::ZERO);
     while !cx.stop.is_set() {
         let now = cx.clock.now();
         if ledger.is_none() {
@@ -65,7 +68,11 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         if let (Some(known), Ok(mut status)) = (&mut ledger, reader.not_well().await) {
             status.suspensions.extend(by_file(&suspending_file(config)).as_ref().map(SuspensionEntry::from));
             let sources = instance.follower.sources();
-            let found = gather(&status, &sources, Stamp(now));
+            if now >= endings_at + ENDINGS || now < endings_at {
+                let scopes = instance.scheduler.standing().into_keys();
+                (endings, endings_at) = (instance.session.endings(scopes).await, now);
+            }
+            let found = gather(&status, &sources, &endings, Stamp(now));
             let notices = known.turn(&config.instance, found, |key| is_unknown(key, &sources), &wishes, now);
             let posts = notices.iter().any(|notice| matches!(notice, Notice::Post(..)));
             if note(instance, notices).await {

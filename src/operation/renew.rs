@@ -6,7 +6,7 @@ use crate::{
     store::Db,
 };
 use reconciled_engine::{Store, Write, store::Event};
-use reconciled_provider::{ResourceId, Scope};
+use reconciled_provider::{Renewal, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,12 @@ use serde::{Deserialize, Serialize};
 pub struct RenewAsk {
     /// What is tracked at this address.
     pub address: String,
+    /// The issuer to have it from this once; one of those that are declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// How its names are proven this once: `dns01`, `http01` or `tlsAlpn01`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solver: Option<String>,
 }
 
 /// What will be made anew.
@@ -40,6 +46,7 @@ pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> R
     }
     // All are asked before the first one is changed.
     let cx = &session.surveyor.cx;
+    let way = Renewal { issuer: ask.issuer.clone(), solver: ask.solver.clone() };
     let mut all = Vec::new();
     for row in rows {
         let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
@@ -50,12 +57,12 @@ pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> R
         let failed = |error: reconciled_provider::Error| {
             Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
         };
-        provider.can_renew(cx, &scope, &id).await.map_err(failed)?;
+        provider.can_renew(cx, &scope, &id, &way).await.map_err(failed)?;
         all.push((row, scope, id, provider));
     }
     let mut renewed = Renewed { addresses: Vec::new(), scopes: Vec::new() };
     for (row, scope, id, provider) in all {
-        provider.renew(cx, &scope, &id).await.map_err(|error| {
+        provider.renew(cx, &scope, &id, &way).await.map_err(|error| {
             Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
         })?;
         let event = Event {

@@ -6,6 +6,7 @@
 mod desired;
 #[cfg(test)]
 mod docs;
+mod endings;
 mod error;
 mod fast;
 mod outputs;

@@ -9,7 +9,7 @@ use prometheus::{
     CounterVec, GaugeVec, HistogramOpts, HistogramVec, Opts, Registry, TextEncoder, core::Collector,
 };
 use reconciled_engine::scheduler::{Stance, Standing};
-use reconciled_provider::Scope;
+use reconciled_provider::{Ending, Scope};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Buckets of what takes from a millisecond to a minute.
@@ -21,6 +21,8 @@ const LONG: &[f64] = &[0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_2
 pub struct Metrics {
     registry: Registry,
     calls: CounterVec,
+    certificate_expiry: GaugeVec,
+    certificate_renewal: GaugeVec,
     commit_statuses: CounterVec,
     commit_to_converged: HistogramVec,
     conditions: GaugeVec,
@@ -71,6 +73,8 @@ impl Default for Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
         Metrics {
             calls: counter(&registry, &names::PROVIDER_CALLS),
+            certificate_expiry: gauge(&registry, &names::CERTIFICATE_EXPIRY),
+            certificate_renewal: gauge(&registry, &names::CERTIFICATE_RENEWAL),
             commit_statuses: counter(&registry, &names::COMMIT_STATUSES),
             commit_to_converged: histogram(&registry, &names::COMMIT_TO_CONVERGED, LONG),
             conditions: gauge(&registry, &names::CONDITIONS),
@@ -141,6 +145,16 @@ impl Metrics {
         self.commit_statuses.with_label_values(&[source, outcome]).inc();
     }
 
+    /// What ends, from now on.
+    pub fn ends(&self, endings: &[(Scope, Ending)]) {
+        self.certificate_expiry.reset();
+        self.certificate_renewal.reset();
+        for (scope, ending) in endings {
+            let labels = [&*scope.provider, &*ending.id.0];
+            self.certificate_expiry.with_label_values(&labels).set(ending.at.as_secs_f64());
+            self.certificate_renewal.with_label_values(&labels).set(ending.renewed_at.as_secs_f64());
+        }
+    }
     /// Everything in Prometheus' text form.
     pub fn scrape(
         &self,

@@ -46,7 +46,8 @@ pub enum Kind {
     Histogram,
 }
 
-/// A metric. No label names a resource, a scope or a commit, so that there are as many series as entries and sources.
+/// A metric. No label names a resource, a scope or a commit, so that there are as many series as entries and sources;
+/// but for certificates, whose ends are what one is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name.
@@ -73,6 +74,8 @@ macro_rules! metrics {
 
 metrics! {
     BUILD_INFO Gauge "reconciled_build_info" ["version"], "1, with the version of the program";
+    CERTIFICATE_EXPIRY Gauge "reconciled_certificate_expiry_timestamp_seconds" ["provider", "certificate"], "When a certificate in use ends";
+    CERTIFICATE_RENEWAL Gauge "reconciled_certificate_renewal_timestamp_seconds" ["provider", "certificate"], "When a certificate in use is to be renewed";
     COMMIT_STATUSES Counter "reconciled_commit_statuses_total" ["source", "outcome"], "Commit statuses: sent, failed";
     COMMIT_TO_CONVERGED Histogram "reconciled_commit_to_converged_seconds" ["source"], "From the time of a commit until all of it was found in sync";
     CONDITIONS Gauge "reconciled_conditions" ["kind"], "What is not in sync: waiting, stalled, held, suspended";

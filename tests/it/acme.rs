@@ -12,7 +12,7 @@ use std::{fs, time::Instant};
 const SIGKILL: i32 = 9;
 
 /// A desk with the entries `pdns` and `cert`.
-fn desk(pdns: &Pdns, pebble: &Pebble, keys: &str) -> Env {
+pub(crate) fn desk(pdns: &Pdns, pebble: &Pebble, keys: &str) -> Env {
     let env = Env::trusted();
     fs::create_dir(env.path("ssl")).unwrap();
     env.write("key", &pdns.key);
@@ -39,7 +39,7 @@ const WWW: &[&str] = &["{name: www, type: A, values: [127.0.0.1]}"];
 
 /// The chain leads to the root of the authority, and the key is its own.
 #[track_caller]
-fn is_good(env: &Env, pebble: &Pebble, name: &str) {
+pub(crate) fn is_good(env: &Env, pebble: &Pebble, name: &str) {
     pebble.root(&env.path("root.pem"));
     let chain = format!("ssl/{name}/tls.crt");
     openssl(env, &["verify", "-CAfile", "root.pem", "-untrusted", &chain, &chain]);

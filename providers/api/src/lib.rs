@@ -37,12 +37,13 @@ pub use lint::{Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
-    Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
+    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
 pub use provider::{
-    Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Slot, no_hints,
+    Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Renewal, Slot,
+    no_hints,
 };
 pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
 pub use sorted::Sorted;

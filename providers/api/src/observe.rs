@@ -241,6 +241,32 @@ pub struct Fact {
     pub value: String,
 }
 
+/// Something that ends at a time that is known, and is made anew before: a certificate.
+///
+/// ```
+/// use reconciled_provider::Ending;
+/// use std::time::Duration;
+/// let at = |day: u64| Duration::from_secs(day * 86_400);
+/// let ending = Ending { id: "web".into(), at: at(90), renewed_at: at(60) };
+/// assert_eq!(ending.late_at(), at(75));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The resource.
+    pub id: ResourceId,
+    /// When it ends, since the epoch.
+    pub at: Duration,
+    /// When it is made anew, since the epoch.
+    pub renewed_at: Duration,
+}
+
+impl Ending {
+    /// When a person should know that it was not made anew: half of the time that is left then.
+    pub fn late_at(&self) -> Duration {
+        self.renewed_at + self.at.saturating_sub(self.renewed_at) / 2
+    }
+}
+
 /// What `discover` found in one scope, for import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {

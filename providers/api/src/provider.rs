@@ -9,7 +9,7 @@ use crate::{
     lint::{Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
-    observe::{Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
+    observe::{Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
     secret::Sealed,
     spec::Resource,
 };
@@ -32,6 +32,9 @@ pub enum GuardDomain {
     Scope,
     /// All scopes of the entry together: a host, a Terraform entry.
     Provider,
+    /// All scopes of the entry together as well. But each has a remote of its own: it is run by itself, and that it fails, or
+    /// takes long, says nothing of the others and keeps none of them back. Certificates.
+    Apart,
 }
 
 /// What the remote does against a write that was planned from an old view.
@@ -115,6 +118,15 @@ pub struct Merged {
     /// Which of them are ours: kept in [`Tracked::private`], also of the intent, so that a crash between write
     /// and answer does not make our values theirs.
     pub ours: Sealed,
+}
+
+/// How a person wants something made anew this once, in the words of what is declared. Default: as declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renewal {
+    /// By this one of those it may be had from.
+    pub issuer: Option<String>,
+    /// Proven in this way.
+    pub solver: Option<String>,
 }
 
 /// A place that resources take: a DNS name, for CNAME ↔ A.
@@ -210,6 +222,11 @@ pub trait Observer: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
+    /// What of a scope ends at a time that is known: for metrics, and to tell persons in time. Asks no remote.
+    async fn endings(&self, _cx: &Cx, _scope: &Scope) -> Result<Vec<Ending>, Error> {
+        Ok(Vec::new())
+    }
+
     /// What exists, for import. `query` names a scope, in the words of this provider.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
 
@@ -231,20 +248,25 @@ pub trait Observer: Send + Sync + fmt::Debug {
     /// Canonical bytes as fields and values a person can read, for plans.
     fn show(&self, id: &ResourceId, bytes: &[u8]) -> Vec<(Arc<str>, String)>;
 
-    /// Which scope and resource carry a claim.
-    fn place(&self, claim: &Claim, scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error>;
+    /// Which scope and resource carry a claim. Default: none does.
+    fn place(&self, claim: &Claim, _scopes: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
+        let (entry, kind) = (&claim.provider, &claim.kind);
+        Err(Error::unsupported(format!("provider `{entry}` carries no claim of kind `{kind}`")))
+    }
 
     /// Unites values that are ours (declared and claimed) with those of others in one resource.
     ///
     /// `tracked.private` tells which of the seen values were ours: what an earlier call returned as
-    /// [`Merged::ours`]. None: nothing is left, the resource can go.
+    /// [`Merged::ours`]. None: nothing is left, the resource can go. Default: each resource has one author.
     fn merge(
         &self,
-        declared: &[&Resource],
-        seen: Option<&Observed>,
-        tracked: Option<&Tracked>,
-        claims: &[Claim],
-    ) -> Result<Option<Merged>, Error>;
+        _declared: &[&Resource],
+        _seen: Option<&Observed>,
+        _tracked: Option<&Tracked>,
+        _claims: &[Claim],
+    ) -> Result<Option<Merged>, Error> {
+        Err(Error::unsupported("what is managed here has one author").hint("leave `reconciled/merge` out"))
+    }
 
     /// Changes the remote tells of by itself. [`no_hints`] where it does not.
     fn hints(&self) -> BoxStream<'static, Hint>;
@@ -269,7 +291,7 @@ pub trait Provider: Observer {
     /// before the first one is made anew.
     ///
     /// Errors: `Unsupported`, as of `renew`.
-    async fn can_renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+    async fn can_renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId, _way: &Renewal) -> Result<(), Error> {
         Err(cannot_renew(scope, id))
     }
 
@@ -277,7 +299,7 @@ pub trait Provider: Observer {
     /// which then observes a difference.
     ///
     /// Errors: `Unsupported` where that makes no sense, as for everything that is the same afterwards.
-    async fn renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+    async fn renew(&self, _cx: &Cx, scope: &Scope, id: &ResourceId, _way: &Renewal) -> Result<(), Error> {
         Err(cannot_renew(scope, id))
     }
 }

@@ -5,13 +5,16 @@
 //! are told last, and that they were is kept, so that a reload that failed is done again.
 
 use crate::{
-    Config,
+    Config, acme,
+    aside::aside,
     compare::{self, Difference, moment},
     deliver,
+    heirs::Heirs,
     kept::{Attempt, Issued, Keep, Private, Refusals},
     key,
-    observe::{self, Standing},
+    observe::{self, Eye, Standing},
     sign,
+    watch::Watches,
     wish::{Issue, Wish},
     x509,
 };
@@ -50,11 +53,14 @@ pub(crate) struct Records {
 }
 
 /// What a pass works with.
+#[derive(Clone, Copy)]
 pub(crate) struct Desk<'a> {
     pub(crate) cx: &'a Cx,
     pub(crate) config: &'a Config,
     pub(crate) keep: &'a Keep,
-    pub(crate) acme: &'a crate::acme::Acme,
+    pub(crate) acme: &'a acme::Acme,
+    pub(crate) watches: &'a Watches,
+    pub(crate) heirs: &'a Heirs,
 }
 
 /// Carries out a batch.
@@ -86,16 +92,30 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
 
 impl Desk<'_> {
     fn delete(&self, name: &str) -> Outcome {
-        let removed = || -> Result<(), Error> {
-            if let Some(issued) = self.keep.issued(name)? {
-                deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
-            }
-            self.keep.forget(name)
-        };
-        match removed() {
+        match aside(|| self.remove(name)) {
             Ok(()) => Outcome::Gone,
             Err(error) => Outcome::Unknown(error),
         }
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        if let Some(issued) = self.keep.issued(name)? {
+            let output = issued.wish.output.clone();
+            match self.heirs.heir(name, &output.directory) {
+                // A manifest that was renamed: there is no moment without files.
+                Some(heir) => {
+                    if self.keep.issued(&heir)?.is_none() {
+                        self.keep.put_issued(&heir, &issued)?;
+                    }
+                    deliver::hand_over(&self.keep.mark(name), &self.keep.mark(&heir), &output)?;
+                }
+                None => deliver::withdraw(&self.keep.mark(name), &output)?,
+            }
+        }
+        for keep in self.keep.issuers(name)? {
+            Desk { keep: &keep, ..*self }.end_attempt(name)?;
+        }
+        self.keep.forget(name)
     }
 
     async fn advance(&self, desired: &Resource, records: &Records) -> Outcome {
@@ -135,9 +155,13 @@ impl Desk<'_> {
         records: &Records,
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
         if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
-            return Err(deliver::taken(&wish.output, &other));
+            let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs };
+            return match observe::comes_after(&eye, name, wish)? {
+                true => Ok(Some((SIGNER, Vec::new()))),
+                false => Err(deliver::taken(&wish.output, &other)),
+            };
         }
-        let standing = Standing::look(self.cx, self.keep, name, wish)?;
+        let standing = aside(|| Standing::look(self.cx, self.keep, name, wish))?;
         let is_good = standing.as_ref().is_some_and(|standing| standing.unlike.is_empty());
         if standing.as_ref().is_some_and(|standing| standing.issued.is_none()) {
             self.keep_theirs(name, wish)?;
@@ -212,7 +236,8 @@ impl Desk<'_> {
         self.keep.put_refusals(name, &Refusals { material, count, until, message, order })
     }
 
-    async fn issue(
+    /// One step at one issuer.
+    pub(crate) async fn issue_by(
         &self,
         name: &str,
         wish: &Wish,
@@ -277,13 +302,21 @@ impl Desk<'_> {
         }
         self.keep.put_issued(name, &issued)?;
         (self.config.passed)("certificate.kept");
-        self.keep.end_attempt(name)?;
+        self.end_attempt(name)?;
         self.keep.end_busy(name)?;
         // One that was asked for since then is for this certificate, and stands.
-        if self.keep.renewal(name)?.is_some_and(|asked| asked != facts.fingerprint) {
+        if self.keep.renewal(name)?.is_some_and(|asked| asked.fingerprint != facts.fingerprint) {
             self.keep.end_renewal(name)?;
         }
         Ok(Step::Issued(signed))
+    }
+
+    /// Forgets what was begun, and takes away what proved its names.
+    pub(crate) fn end_attempt(&self, name: &str) -> Result<(), Error> {
+        if let Some(attempt) = self.keep.attempt(name)? {
+            acme::remove_answers(&attempt)?;
+        }
+        self.keep.end_attempt(name)
     }
 
     /// What was begun for this wish, or a new beginning; durable when this returns.
@@ -298,6 +331,7 @@ impl Desk<'_> {
         if let Some(attempt) = begun.filter(|attempt| attempt.material == material && !is_finished(attempt)) {
             return Ok(attempt);
         }
+        self.end_attempt(name)?;
         let issued = issued.filter(|_| wish.keep_key);
         // A key of another kind, or one that another certificate stands beside, is not kept.
         let is_fit = !why.iter().any(|difference| matches!(&*difference.path, "privateKey" | "certificate"));
@@ -311,8 +345,9 @@ impl Desk<'_> {
             begun_at: self.cx.clock.now().as_secs(),
             order: None,
             ordered_at: 0,
+            is_renewal: false,
             challenges: Vec::new(),
-            answered: false,
+            answers: Vec::new(),
         };
         self.keep.put_attempt(name, &attempt)?;
         Ok(attempt)
@@ -324,8 +359,7 @@ impl Desk<'_> {
             return Err(Error::unexpected(format!("the certificate {name} was issued, and is not kept")));
         };
         let fingerprint = issued.facts()?.fingerprint;
-        let key = issued.key.secret();
-        let files = deliver::files(&wish.output, key.reveal(), &issued.chain, issued.ca.as_deref());
+        let files = deliver::files(&wish.output, &issued);
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
         if !deliver::troubles(&wish.output, &files)?.is_empty() {
             for (file, bytes) in deliver::foreign(&wish.output, &files)? {
@@ -335,13 +369,8 @@ impl Desk<'_> {
                 issued.told_units.clear();
                 self.keep.put_issued(name, &issued)?;
             }
-            deliver::put(
-                &self.keep.mark(name),
-                &fingerprint[..16],
-                &wish.output,
-                &files,
-                self.config.passed,
-            )?;
+            let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
+            aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
             (self.config.passed)("certificate.put");
         }
         if is_elsewhere {

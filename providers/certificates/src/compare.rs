@@ -104,10 +104,11 @@ pub(crate) fn unlike(
     let key = facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string());
     differ("privateKey", key, wish.key.to_string());
     differ("isCA", facts.is_ca.to_string(), wish.is_ca.to_string());
-    let is_ours = !matches!(wish.issuer, Issue::Acme(_));
+    let by = wish.issuer_of(issued.and_then(|issued| issued.issuer.as_deref()));
+    let is_ours = !matches!(by, Issue::Acme(_));
     if let Some(issued) = issued {
         let before = issued.issuer.clone();
-        let after = wish.issuer.identity();
+        let after = by.identity();
         // Of one that was adopted nobody knows; the next one is from whom it should be.
         differ("issuerRef", before.unwrap_or_else(|| after.clone()), after);
     }

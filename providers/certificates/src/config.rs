@@ -25,6 +25,9 @@ pub struct Config {
     #[serde(default = "default_listen_tls")]
     #[schemars(with = "String")]
     pub listen_tls: SocketAddr,
+    /// Whose limits on orders and certificates are kept here too: `letsencrypt` or `none`. Default: those of Let's Encrypt
+    /// for its own servers, and none for others.
+    pub limits: Option<Limits>,
     /// Where keys, certificates and accounts are kept; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
@@ -41,6 +44,16 @@ pub struct Config {
     #[serde(skip, default = "default_passed")]
     #[schemars(skip)]
     pub passed: fn(&str),
+}
+
+/// Whose limits are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Limits {
+    /// Those of Let's Encrypt.
+    LetsEncrypt,
+    /// None: who refuses, refuses.
+    None,
 }
 
 fn default_passed() -> fn(&str) {
@@ -72,6 +85,7 @@ impl Config {
             reload: default_reload(),
             listen: default_listen(),
             listen_tls: default_listen_tls(),
+            limits: None,
             state: state.into(),
             reserved: Vec::new(),
             timeout: default_timeout(),
@@ -115,6 +129,14 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// True when what an authority gives is counted here as well.
+    pub(crate) fn counts(&self, server: &str) -> bool {
+        match self.limits {
+            Some(limits) => limits == Limits::LetsEncrypt,
+            None => server.starts_with("https://acme-v02.api.letsencrypt.org/"),
+        }
     }
 
     /// True when a certificate may be put at `path`: strictly below one of the directories.

@@ -9,9 +9,10 @@
 
 use crate::{
     directory::{self, Content, Seen, see},
+    kept::Issued,
     wish::Output,
 };
-use reconciled_provider::Error;
+use reconciled_provider::{Error, ErrorKind};
 use std::{
     fs,
     io::{self, Write},
@@ -32,7 +33,7 @@ pub const COMBINED: &str = "tls-combined.pem";
 pub const NAMES: [&str; 4] = [CHAIN, KEY, CA, COMBINED];
 
 /// The link that is switched.
-const DATA: &str = "..data";
+pub(crate) const DATA: &str = "..data";
 /// Which certificate is put into the directory.
 const MARK: &str = "..certificate";
 
@@ -50,14 +51,17 @@ pub struct File {
 pub type Found = (&'static str, Zeroizing<Vec<u8>>);
 
 /// The files of a certificate.
-pub fn files(output: &Output, key: &[u8], chain: &str, ca: Option<&str>) -> Vec<File> {
+pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
     let file = |name, bytes: &[u8], mode| File { name, bytes: Zeroizing::new(bytes.to_vec()), mode };
-    let mut files = vec![file(CHAIN, chain.as_bytes(), 0o644), file(KEY, key, output.mode)];
-    if let Some(ca) = ca {
+    let secret = issued.key.secret();
+    let (key, chain) = (secret.reveal(), issued.chain.as_bytes());
+    let mut files = vec![file(CHAIN, chain, 0o644), file(KEY, key, output.mode)];
+    if let Some(ca) = &issued.ca {
         files.push(file(CA, ca.as_bytes(), 0o644));
     }
     if output.combined {
-        files.push(file(COMBINED, &[key, chain.as_bytes()].concat(), output.mode));
+        let both = Zeroizing::new([key, chain].concat());
+        files.push(file(COMBINED, &both, output.mode));
     }
     files
 }
@@ -66,8 +70,16 @@ pub fn files(output: &Output, key: &[u8], chain: &str, ca: Option<&str>) -> Vec<
 pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    let (user, group) = ids(output)?;
     let mut troubles = Vec::new();
+    // Nobody may be there any more whom files could belong to, and what is there can be deleted all the same.
+    let ids = match ids(output) {
+        Ok(ids) => Some(ids),
+        Err(error) if error.kind == ErrorKind::Invalid => {
+            troubles.push(error.message);
+            None
+        }
+        Err(error) => return Err(error),
+    };
     for file in files {
         let path = directory.join(file.name);
         let seen = see(&through(directory, file.name)).map_err(|error| failed("read", &path, error))?;
@@ -89,7 +101,7 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         if mode != file.mode {
             troubles.push(format!("{} has mode {mode:04o}, not {:04o}", file.name, file.mode));
         }
-        if (found.uid(), found.gid()) != (user, group) {
+        if let Some((user, group)) = ids.filter(|ids| *ids != (found.uid(), found.gid())) {
             let (uid, gid) = (found.uid(), found.gid());
             troubles.push(format!("{} belongs to {uid}:{gid}, not to {user}:{group}", file.name));
         }
@@ -191,6 +203,21 @@ pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
+pub(crate) fn hand_over(mark: &str, heir: &str, output: &Output) -> Result<(), Error> {
+    let directory = Path::new(&output.directory);
+    directory::trust(directory)?;
+    match owner(directory)?.is_some_and(|owner| owner == mark) {
+        true => sign(directory, heir).map_err(|error| refused(directory, error)),
+        false => Ok(()),
+    }
+}
+
+/// The mark of a directory.
+pub(crate) fn mark_of(output: &Output) -> Result<Option<String>, Error> {
+    owner(Path::new(&output.directory))
+}
+
 /// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
 pub fn other_owner(mark: &str, output: &Output) -> Result<Option<String>, Error> {
     let owner = owner(Path::new(&output.directory))?.filter(|owner| owner != mark);
@@ -227,17 +254,18 @@ fn claim(output: &Output, mark: &str) -> Result<(), Error> {
     if owner(directory)?.is_some() {
         return Ok(());
     }
+    sign(directory, mark).map_err(|error| refused(directory, error))
+}
+
+fn sign(directory: &Path, mark: &str) -> io::Result<()> {
     let draft = directory.join(format!("{MARK}.new"));
-    let put = || -> io::Result<()> {
-        // That of a process that died may be there.
-        let _ = fs::remove_file(&draft);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-        file.write_all(mark.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, directory.join(MARK))?;
-        fs::File::open(directory)?.sync_all()
-    };
-    put().map_err(|error| refused(directory, error))
+    // That of a process that died may be there.
+    let _ = fs::remove_file(&draft);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
+    file.write_all(mark.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&draft, directory.join(MARK))?;
+    fs::File::open(directory)?.sync_all()
 }
 
 /// The directory is another certificate's.

@@ -14,7 +14,7 @@ use crate::{
     wish::{Issue, Wish},
     x509,
 };
-use reconciled_provider::{Cx, Error, Fact, Health, ResourceId, Want};
+use reconciled_provider::{Cx, Ending, Error, Fact, Health, ResourceId, Want};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -39,7 +39,8 @@ pub(crate) async fn health(
     let name = &*want.scope.name;
     let wish = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let Some(wish) = wish else { return Ok(Vec::new()) };
-    if let Issue::Acme(authority) = &wish.issuer {
+    let known = keep.issued(name)?.and_then(|issued| issued.issuer);
+    if let Issue::Acme(authority) = wish.issuer_of(known.as_deref()) {
         // An authority that does not answer is no reason to think ill of the certificate.
         let _ = acme::suggest(acme, cx, config, keep, name, authority).await;
     }
@@ -70,6 +71,16 @@ pub(crate) async fn health(
     Ok(vec![(ResourceId::from(name), health)])
 }
 
+/// When the certificate ends that is in use.
+pub(crate) fn ending(keep: &Keep, name: &str) -> Result<Option<Ending>, Error> {
+    let Some(issued) = keep.issued(name)? else { return Ok(None) };
+    let facts = issued.facts()?;
+    let renew = issued.wish.renew;
+    let due = renewal::due_at(facts.not_before, facts.not_after, renew, issued.suggested.as_ref());
+    let (at, renewed_at) = (Duration::from_secs(facts.not_after), Duration::from_secs(due));
+    Ok(Some(Ending { id: name.into(), at, renewed_at }))
+}
+
 /// What a person wants to know of a certificate.
 pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut told = Vec::new();
@@ -86,16 +97,21 @@ pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
             tell("why then", explanation);
         }
     }
-    if let Some(attempt) = keep.attempt(name)? {
-        tell("being issued", attempt.order.unwrap_or_else(|| "no order yet".into()));
-    }
-    if let Some(busy) = keep.busy(name)? {
-        tell("left alone", format!("asked again at {}: {}", moment(busy.until), busy.message));
-    }
-    let refusals = keep.refusals(name)?;
-    if refusals.count > 0 {
-        let (count, until) = (refusals.count, moment(refusals.until));
-        tell("refused", format!("{count} in a row, asked again at {until}: {}", refusals.message));
+    for keep in keep.issuers(name)? {
+        if let Some(attempt) = keep.attempt(name)? {
+            tell("being issued", attempt.order.unwrap_or_else(|| "no order yet".into()));
+        }
+        if let Some(busy) = keep.busy(name)? {
+            tell("left alone", format!("asked again at {}: {}", moment(busy.until), busy.message));
+        }
+        if let Some(outage) = keep.outage(name)? {
+            tell("no answer", format!("since {}: {}", moment(outage.since), outage.message));
+        }
+        let refusals = keep.refusals(name)?;
+        if refusals.count > 0 {
+            let (count, until) = (refusals.count, moment(refusals.until));
+            tell("refused", format!("{count} in a row, asked again at {until}: {}", refusals.message));
+        }
     }
     Ok(told)
 }

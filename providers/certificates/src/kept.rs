@@ -4,11 +4,11 @@
 //! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
 //! They are not in the database, so that a copy of it has no key.
 
-use crate::{renewal::Suggested, wish::Wish, x509};
+use crate::{aside::aside, renewal::Suggested, wish::Wish, x509};
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -87,12 +87,15 @@ pub struct Attempt {
     pub order: Option<String>,
     /// When the order was made, in seconds since 1970.
     pub ordered_at: u64,
+    /// The order says which certificate it replaces.
+    #[serde(default)]
+    pub is_renewal: bool,
     /// TXT values that have to be there, with the provider entries.
     #[serde(default)]
     pub challenges: Vec<Challenge>,
-    /// Challenges were answered.
+    /// Files that were put below the directory of a web server, or were about to be.
     #[serde(default)]
-    pub answered: bool,
+    pub answers: Vec<PathBuf>,
 }
 
 /// A TXT value that has to be there for a while.
@@ -136,6 +139,32 @@ pub struct Busy {
     pub message: String,
 }
 
+/// An authority has not answered, or not with anything of use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outage {
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// When it was asked last.
+    pub asked_at: u64,
+    /// What went wrong.
+    pub message: String,
+}
+
+/// A person wants another certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Asked {
+    /// Than the one with this fingerprint; empty: there is none yet.
+    pub fingerprint: String,
+    /// From this issuer.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// Proven in this way.
+    #[serde(default)]
+    pub solver: Option<String>,
+}
+
 /// An account at an authority.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,24 +173,46 @@ pub struct Account {
     pub key: Private,
     /// Its URL, once the authority gave one.
     pub url: Option<String>,
+    /// When its key was made, in seconds since 1970.
+    #[serde(default)]
+    pub made_at: u64,
+    /// The key that takes its place, from before the authority hears of it until it has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Private>,
 }
+
+/// Where that is of which there is one for each issuer but the first.
+const ISSUERS: &str = "issuers";
 
 /// The directory of one entry.
 #[derive(Clone, Debug)]
 pub struct Keep {
     entry: String,
     directory: PathBuf,
+    /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
+    issuer: usize,
 }
 
 impl Keep {
     /// What is kept for the entry `entry` in `directory`, which need not exist.
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
-        Keep { entry: entry.into(), directory: directory.into() }
+        Keep { entry: entry.into(), directory: directory.into(), issuer: 0 }
+    }
+
+    /// The same for the issuer with this number: what is begun there, and what went wrong there, is apart.
+    pub(crate) fn of_issuer(&self, number: usize) -> Keep {
+        Keep { issuer: number, ..self.clone() }
     }
 
     /// How the directory says whose it is that a certificate is put into.
     pub(crate) fn mark(&self, name: &str) -> String {
         format!("{}/{name}", self.entry)
+    }
+
+    /// The name of the certificate of this entry that has this mark.
+    pub(crate) fn marked(&self, mark: &str) -> Option<String> {
+        let name = mark.strip_prefix(&self.entry)?.strip_prefix('/')?;
+        (!name.is_empty()).then(|| name.to_owned())
     }
 
     /// The certificate in use.
@@ -174,49 +225,110 @@ impl Keep {
     }
     /// The certificate being made.
     pub fn attempt(&self, name: &str) -> Result<Option<Attempt>, Error> {
-        read(&self.of(name).join("attempt.json"))
+        read(&self.at_issuer(name).join("attempt.json"))
     }
     /// Keeps the certificate being made.
     pub fn put_attempt(&self, name: &str, attempt: &Attempt) -> Result<(), Error> {
-        write(&self.of(name), "attempt.json", attempt)
+        write(&self.at_issuer(name), "attempt.json", attempt)
     }
     /// Forgets the certificate being made.
     pub fn end_attempt(&self, name: &str) -> Result<(), Error> {
-        remove(&self.of(name).join("attempt.json"))
+        remove(&self.at_issuer(name).join("attempt.json"))
     }
     /// How often an authority refused.
     pub fn refusals(&self, name: &str) -> Result<Refusals, Error> {
-        Ok(read(&self.of(name).join("refusals.json"))?.unwrap_or_default())
+        Ok(read(&self.at_issuer(name).join("refusals.json"))?.unwrap_or_default())
     }
     /// Keeps how often an authority refused.
     pub fn put_refusals(&self, name: &str, refusals: &Refusals) -> Result<(), Error> {
-        write(&self.of(name), "refusals.json", refusals)
+        write(&self.at_issuer(name), "refusals.json", refusals)
     }
     /// Forgets that an authority refused.
     pub fn end_refusals(&self, name: &str) -> Result<(), Error> {
-        remove(&self.of(name).join("refusals.json"))
+        remove(&self.at_issuer(name).join("refusals.json"))
     }
     /// Until when an authority asked to be left alone.
     pub fn busy(&self, name: &str) -> Result<Option<Busy>, Error> {
-        read(&self.of(name).join("busy.json"))
+        read(&self.at_issuer(name).join("busy.json"))
     }
     /// Keeps that an authority asked to be left alone.
     pub fn put_busy(&self, name: &str, busy: &Busy) -> Result<(), Error> {
-        write(&self.of(name), "busy.json", busy)
+        write(&self.at_issuer(name), "busy.json", busy)
     }
     /// Forgets that an authority asked to be left alone.
     pub fn end_busy(&self, name: &str) -> Result<(), Error> {
-        remove(&self.of(name).join("busy.json"))
+        remove(&self.at_issuer(name).join("busy.json"))
     }
-    /// The fingerprint of the certificate that a person wants another one for.
+    /// Since when an authority does not answer.
+    pub fn outage(&self, name: &str) -> Result<Option<Outage>, Error> {
+        read(&self.at_issuer(name).join("outage.json"))
+    }
+    /// Keeps that an authority does not answer.
+    pub fn put_outage(&self, name: &str, outage: &Outage) -> Result<(), Error> {
+        write(&self.at_issuer(name), "outage.json", outage)
+    }
+    /// Forgets that an authority did not answer.
+    pub fn end_outage(&self, name: &str) -> Result<(), Error> {
+        remove(&self.at_issuer(name).join("outage.json"))
+    }
+    /// True when a certificate is being made, whoever makes it.
+    pub fn is_begun(&self, name: &str) -> Result<bool, Error> {
+        let mut begun = self.issuers(name)?.into_iter().map(|keep| keep.attempt(name));
+        begun.try_fold(false, |is_begun, attempt| Ok(is_begun || attempt?.is_some()))
+    }
+    /// What is kept of each issuer of which anything is.
+    pub fn issuers(&self, name: &str) -> Result<Vec<Keep>, Error> {
+        let directory = self.of(name).join(ISSUERS);
+        let mut numbers = vec![0];
+        match fs::read_dir(&directory) {
+            Ok(entries) => {
+                let names = entries.flatten().map(|entry| entry.file_name());
+                numbers.extend(names.filter_map(|name| name.to_str()?.parse::<usize>().ok()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", &directory, error)),
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers.into_iter().map(|number| self.of_issuer(number)).collect())
+    }
+    /// True when any certificate is being had from an authority.
+    pub fn has_orders(&self) -> Result<bool, Error> {
+        let directory = self.directory.join("certificates");
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed("read", &directory, error)),
+        };
+        for of in entries.flatten().map(|entry| entry.path()) {
+            let apart =
+                fs::read_dir(of.join(ISSUERS)).into_iter().flatten().flatten().map(|entry| entry.path());
+            for at in std::iter::once(of.clone()).chain(apart) {
+                let attempt: Option<Attempt> = read(&at.join("attempt.json"))?;
+                if attempt.is_some_and(|attempt| attempt.order.is_some()) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+    /// Ends every wait: whoever asks has mended what went wrong.
+    pub fn end_waits(&self, name: &str) -> Result<(), Error> {
+        self.issuers(name)?.iter().try_for_each(|keep| {
+            keep.end_refusals(name)?;
+            keep.end_busy(name)?;
+            keep.end_outage(name)
+        })
+    }
+    /// Which certificate a person wants another one for, and how.
     ///
     /// A file of its own: it is written while a pass may be writing the others.
-    pub fn renewal(&self, name: &str) -> Result<Option<String>, Error> {
+    pub fn renewal(&self, name: &str) -> Result<Option<Asked>, Error> {
         read(&self.of(name).join("renew.json"))
     }
-    /// Keeps that a person wants another certificate than the one with this fingerprint.
-    pub fn put_renewal(&self, name: &str, fingerprint: &str) -> Result<(), Error> {
-        write(&self.of(name), "renew.json", &fingerprint)
+    /// Keeps that a person wants another certificate.
+    pub fn put_renewal(&self, name: &str, asked: &Asked) -> Result<(), Error> {
+        write(&self.of(name), "renew.json", asked)
     }
     /// Forgets that a person wants another certificate than the one with this fingerprint.
     pub fn end_renewal(&self, name: &str) -> Result<(), Error> {
@@ -240,6 +352,15 @@ impl Keep {
         }
     }
 
+    /// When each bucket of an authority is full again, by what is counted, in seconds since 1970.
+    pub fn limits(&self, server: &str) -> Result<BTreeMap<String, u64>, Error> {
+        Ok(read(&self.directory.join("limits").join(file_of(server)))?.unwrap_or_default())
+    }
+    /// Keeps what an authority has given.
+    pub fn put_limits(&self, server: &str, full: &BTreeMap<String, u64>) -> Result<(), Error> {
+        write(&self.directory.join("limits"), &file_of(server), full)
+    }
+
     /// The account with this `id` (a hash of authority and binding).
     pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
         read(&self.directory.join("accounts").join(format!("{id}.json")))
@@ -252,6 +373,17 @@ impl Keep {
     fn of(&self, name: &str) -> PathBuf {
         self.directory.join("certificates").join(escaped(name))
     }
+
+    fn at_issuer(&self, name: &str) -> PathBuf {
+        match self.issuer {
+            0 => self.of(name),
+            number => self.of(name).join(ISSUERS).join(number.to_string()),
+        }
+    }
+}
+
+fn file_of(server: &str) -> String {
+    format!("{}.json", Hash::of(server.as_bytes()))
 }
 
 /// No name of a manifest leads out of the directory, and none is another one's.
@@ -288,6 +420,10 @@ fn write(directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Err
 }
 
 fn write_bytes(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    aside(|| write_now(directory, name, bytes))
+}
+
+fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
     let put = || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

@@ -90,6 +90,8 @@ pub struct AcmeSpec {
     pub ca_bundle: Option<At<String>>,
     /// An account that exists elsewhere, to which the one made here is bound.
     pub external_account_binding: Option<EabSpec>,
+    /// After how long the account gets another key, such as `365d`. Default: never.
+    pub rotate_account_key_after: Option<At<String>>,
     /// What kind of certificates: a word the authority gives, such as `shortlived`.
     pub profile: Option<String>,
     /// Common name of the topmost issuer of the chain to take where several are offered.
@@ -168,7 +170,11 @@ pub struct Dns01Spec {
 #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields, rename_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
-pub struct Http01Spec {}
+pub struct Http01Spec {
+    /// The directory that a web server shows at port 80, below one of `paths` of the provider entry: the answer is put into
+    /// `.well-known/acme-challenge` in it. Default: the answer is given at `listen` of the entry.
+    pub webroot: Option<At<String>>,
+}
 
 /// An answer in a TLS handshake at port 443 of the name (RFC 8737).
 #[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
@@ -188,7 +194,10 @@ pub struct CertificateSpec {
     #[serde(rename = "providers")]
     pub _providers: Option<Vec<String>>,
     /// Who issues it.
-    pub issuer_ref: At<IssuerRef>,
+    pub issuer_ref: Option<At<IssuerRef>>,
+    /// Who issues it, in this order: the next one is asked where one refuses, or has not answered for long.
+    #[serde(default)]
+    pub issuer_refs: Vec<At<IssuerRef>>,
     /// Names it is for; the first label may be `*`.
     #[serde(default)]
     pub dns_names: Vec<At<String>>,
@@ -225,6 +234,13 @@ pub struct CertificateSpec {
     /// Accepted, and of no effect: what is no longer used is not kept.
     #[serde(rename = "revisionHistoryLimit")]
     pub _revision_history_limit: Option<u32>,
+}
+
+impl CertificateSpec {
+    /// Who issues it, in the order they are asked.
+    pub fn issuers(&self) -> impl Iterator<Item = &At<IssuerRef>> {
+        self.issuer_ref.iter().chain(&self.issuer_refs)
+    }
 }
 
 /// Who issues a certificate.

@@ -8,17 +8,20 @@
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
-//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted; `observe`, `compare`, `apply` and `health` are the steps of a pass;
+//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted; `observe`, `compare`, `apply` and `health` are the steps of a pass; `choose` says who is asked;
 //! [`sign`] issues with a key of our own, [`acme`] asks an authority.
 
 pub mod acme;
 mod apply;
+mod aside;
+mod choose;
 mod compare;
 pub mod config;
 pub mod deliver;
 mod directory;
 pub mod duration;
 mod health;
+mod heirs;
 pub mod kept;
 pub mod key;
 pub mod kind;
@@ -27,6 +30,7 @@ mod observe;
 mod provider;
 pub mod renewal;
 pub mod sign;
+mod watch;
 pub mod wish;
 pub mod x509;
 

@@ -114,9 +114,12 @@ impl Reader<'_> {
         let output = self.output(&spec);
         let reload = spec.reload.iter().filter_map(|at| self.unit(at)).collect();
         let serve = spec.serve.iter().filter_map(|at| self.served(at)).collect();
-        let issuer = self.issuer(&spec.issuer_ref, &names, &addresses, common_name.as_deref(), spec.is_ca);
+        let mut issuers = self.issuers(&spec, &names, &addresses, common_name.as_deref())?.into_iter();
+        let issuer = issuers.next()?;
         Some(Wish {
-            issuer: issuer?,
+            issuer,
+            others: issuers.collect(),
+            issuer_names: spec.issuers().map(|at| at.value.name.clone()).collect(),
             names,
             addresses,
             common_name,

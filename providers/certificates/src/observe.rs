@@ -6,14 +6,16 @@
 use crate::{
     compare::{Deviant, Difference, moment, unlike},
     deliver,
+    heirs::Heirs,
     kept::{Issued, Keep, Private},
     renewal, sign,
+    watch::Watches,
     wish::{Issue, Wish},
     x509::{self, Facts},
 };
 use bytes::Bytes;
 use reconciled_provider::{Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Version, Want};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -49,17 +51,16 @@ impl Standing {
                 untold: false,
             }));
         };
-        let signer = signer(cx, keep, &wish.issuer);
+        let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         let key = issued.key.secret();
         if crate::key::public("the key", &key).ok().as_ref() != Some(&facts.public) {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
-        if is_kept && keep.renewal(name)?.as_ref() == Some(&facts.fingerprint) {
+        if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
             unlike.push(Difference::new("renew", "asked for by a person", "renewed"));
         }
-        let files = deliver::files(&wish.output, key.reveal(), &issued.chain, issued.ca.as_deref());
-        let mut troubles = deliver::troubles(&wish.output, &files)?;
+        let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
         if let Some(other) = deliver::other_owner(&keep.mark(name), &wish.output)? {
             troubles.push(format!("{other} is put there"));
         }
@@ -146,19 +147,38 @@ pub(crate) fn signing(cx: &Cx, keep: &Keep, issuer: &Issue) -> Result<Option<sig
     }
 }
 
+/// What looking needs, and who has to know what was seen.
+pub(crate) struct Eye<'a> {
+    pub(crate) keep: &'a Keep,
+    pub(crate) watches: &'a Watches,
+    pub(crate) heirs: &'a Heirs,
+}
+
 /// Looks at the certificate that is the scope.
-pub(crate) fn observe(cx: &Cx, keep: &Keep, want: &Want<'_>) -> Result<Observation, Error> {
-    let name = &*want.scope.name;
+pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observation, Error> {
+    let (keep, name) = (eye.keep, &*want.scope.name);
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
+    eye.heirs.set(name, desired.as_ref().map(|wish| &*wish.output.directory));
+    let is_declared = desired.is_some();
     // A manifest that is gone declares what was put in place last.
     let wish = match desired {
         Some(wish) => Some(wish),
         None => keep.issued(name)?.map(|issued| issued.wish),
     };
     let standing = match &wish {
+        Some(wish) if is_declared && comes_after(eye, name, wish)? => None,
         Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
         None => None,
     };
+    match &wish {
+        Some(wish) if is_declared => {
+            let due_at =
+                standing.as_ref().and_then(|(_, standing)| due_at(wish, standing)).unwrap_or_default();
+            let left = Duration::from_secs(due_at).saturating_sub(cx.clock.now());
+            eye.watches.set(name, &wish.output.directory, due_at, left);
+        }
+        _ => eye.watches.end(name),
+    }
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
@@ -178,7 +198,7 @@ pub(crate) fn observe(cx: &Cx, keep: &Keep, want: &Want<'_>) -> Result<Observati
     });
     let resources = match resources {
         // Nobody wants what was begun: it is there to be deleted, key and all.
-        None if want.desired.is_empty() && keep.attempt(name)?.is_some() => {
+        None if want.desired.is_empty() && keep.is_begun(name)? => {
             let differs = vec![Difference::new("certificate", "being issued", "nothing")];
             let bytes = serde_json::to_vec(&Deviant { differs }).unwrap_or_default();
             Some(Observed { owner: Owner::Ours, ..Observed::new(ResourceId::from(name), bytes) })
@@ -187,6 +207,26 @@ pub(crate) fn observe(cx: &Cx, keep: &Keep, want: &Want<'_>) -> Result<Observati
     };
     let resources = resources.into_iter().filter(|found| want.focus.covers(&found.id)).collect();
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// True while the directory still belongs to a certificate of ours that nobody declares any more: what is there is taken over
+/// once that one goes.
+pub(crate) fn comes_after(eye: &Eye<'_>, name: &str, wish: &Wish) -> Result<bool, Error> {
+    if eye.keep.issued(name)?.is_some() {
+        return Ok(false);
+    }
+    // What is no mark is said by the step that would replace it.
+    let mark = deliver::mark_of(&wish.output).ok().flatten();
+    let Some(other) = mark.and_then(|mark| eye.keep.marked(&mark)) else {
+        return Ok(false);
+    };
+    Ok(other != name && eye.heirs.may_go(&other) && eye.keep.issued(&other)?.is_some())
+}
+
+/// When it is due, in seconds since 1970.
+fn due_at(wish: &Wish, standing: &Standing) -> Option<u64> {
+    let (facts, issued) = (standing.facts.as_ref()?, standing.issued.as_ref()?);
+    Some(renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref()))
 }
 
 /// What others may refer to.

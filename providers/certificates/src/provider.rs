@@ -4,29 +4,30 @@ use crate::{
     Config,
     acme::Acme,
     apply::{self, Desk},
-    compare, health,
-    kept::Keep,
-    kind, normalize, observe,
+    aside::aside,
+    choose, compare, health,
+    heirs::Heirs,
+    kept::{Asked, Keep},
+    kind, normalize,
+    observe::{self, Eye},
+    watch::Watches,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fact, Fencing, Found, GuardDomain, Health, Hint, Identity,
-    Inputs, Journal, Kinds, Manifest, Marking, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, diff_by_compare, no_hints,
+    Batch, Cx, Delta, Deltas, Ending, Error, Fact, Fencing, Focus, Found, GuardDomain, Health, Hint,
+    Identity, Inputs, Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer,
+    Provider, ProviderInfo, Renewal, Resource, ResourceId, Scope, Slot, Version, Want, diff_by_compare,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "certificates",
     static_kinds: &[kind::ISSUER, kind::CLUSTER_ISSUER, kind::CERTIFICATE],
-    guard: GuardDomain::Provider,
+    guard: GuardDomain::Apart,
     fencing: Fencing::None,
     identity: Identity::Deterministic,
     marking: Marking::Companion,
@@ -56,6 +57,8 @@ struct Certificates {
     entry: Arc<str>,
     keep: Keep,
     acme: Acme,
+    watches: Arc<Watches>,
+    heirs: Heirs,
     config: Config,
     kinds: Arc<Kinds>,
 }
@@ -66,6 +69,8 @@ impl Certificates {
             entry: entry.into(),
             keep: Keep::new(entry, &config.state),
             acme: Acme::default(),
+            watches: Arc::default(),
+            heirs: Heirs::default(),
             config,
             kinds: Arc::new(kind::kinds()),
         }
@@ -91,7 +96,8 @@ impl Observer for Certificates {
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
-        observe::observe(cx, &self.keep, want)
+        let eye = Eye { keep: &self.keep, watches: &self.watches, heirs: &self.heirs };
+        aside(|| observe::observe(cx, &eye, want))
     }
 
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
@@ -112,6 +118,10 @@ impl Observer for Certificates {
 
     async fn facts(&self, _: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
         health::facts(&self.keep, &scope.name)
+    }
+
+    async fn endings(&self, _: &Cx, scope: &Scope) -> Result<Vec<Ending>, Error> {
+        aside(|| health::ending(&self.keep, &scope.name)).map(Option::into_iter).map(Iterator::collect)
     }
 
     async fn discover(&self, _: &Cx, _: &str) -> Result<Vec<Found>, Error> {
@@ -140,48 +150,42 @@ impl Observer for Certificates {
         compare::show(bytes)
     }
 
-    fn place(&self, claim: &Claim, _: &BTreeSet<Scope>) -> Result<(Scope, ResourceId), Error> {
-        Err(Error::unsupported(format!("certificates carry no claim of kind `{}`", claim.kind)))
-    }
-
-    fn merge(
-        &self,
-        _: &[&Resource],
-        _: Option<&Observed>,
-        _: Option<&Tracked>,
-        _: &[Claim],
-    ) -> Result<Option<Merged>, Error> {
-        Err(Error::unsupported("a certificate has one author").hint("leave `reconciled/merge` out"))
-    }
-
     fn hints(&self) -> BoxStream<'static, Hint> {
-        no_hints()
+        let entry = self.entry.clone();
+        let hint = move |name: String| Hint { scope: Scope::new(entry.clone(), name), focus: Focus::All };
+        Box::pin(self.watches.changes().flat_map(move |names| {
+            let hints: Vec<Hint> = names.into_iter().map(&hint).collect();
+            stream::iter(hints)
+        }))
     }
 }
 
 #[async_trait]
 impl Provider for Certificates {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-        let desk = Desk { cx, config: &self.config, keep: &self.keep, acme: &self.acme };
+        let Certificates { config, keep, acme, watches, heirs, .. } = self;
+        let desk = Desk { cx, config, keep, acme, watches, heirs };
         apply::apply(&desk, batch, journal).await
     }
 
-    async fn can_renew(&self, _: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
+    async fn can_renew(&self, _: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
         let name = &scope.name;
-        if self.keep.issued(name)?.is_some() || self.keep.attempt(name)?.is_some() {
-            return Ok(());
+        match self.keep.issued(name)? {
+            Some(issued) => return choose::check(name, &issued.wish, way),
+            // What else it could be had from is known once it was put in place.
+            None if self.keep.is_begun(name)? && *way == Renewal::default() => return Ok(()),
+            None => {}
         }
         Err(Error::unsupported(format!("{id} was not issued here, so it cannot be renewed"))
             .hint("what was adopted is taken over by the next apply, and can be renewed then"))
     }
 
-    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId) -> Result<(), Error> {
-        self.can_renew(cx, scope, id).await?;
+    async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        self.can_renew(cx, scope, id, way).await?;
         // Whoever asks has mended what an authority refused.
-        self.keep.end_refusals(&scope.name)?;
-        self.keep.end_busy(&scope.name)?;
+        self.keep.end_waits(&scope.name)?;
         match self.keep.issued(&scope.name)? {
-            Some(issued) => self.keep.put_renewal(&scope.name, &issued.facts()?.fingerprint),
+            Some(issued) => self.keep.put_renewal(&scope.name, &Asked::of(issued.facts()?.fingerprint, way)),
             None => Ok(()),
         }
     }

@@ -10,6 +10,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 pub struct Wish {
     /// Who issues it.
     pub issuer: Issue,
+    /// Who issues it where that one does not, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Issue>,
+    /// How all of them are called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issuer_names: Vec<String>,
     /// Names, lower case, in A-labels.
     pub names: BTreeSet<String>,
     /// Addresses.
@@ -69,12 +75,18 @@ pub struct Authority {
     pub bundle: Option<String>,
     /// Id of the account elsewhere, and the name of the secret that is its key.
     pub binding: Option<(String, String)>,
+    /// After how many seconds the account gets another key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotate: Option<u64>,
     /// What kind of certificates.
     pub profile: Option<String>,
     /// Which chain.
     pub preferred_chain: Option<String>,
     /// How each name is proven; those that nobody proves are not here.
     pub solvers: Vec<(String, Solver)>,
+    /// How it could be proven otherwise, where a person wants that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<(String, Solver)>,
 }
 
 /// How a name is proven.
@@ -85,6 +97,8 @@ pub enum Solver {
     Dns(String, Option<String>),
     /// By an answer over HTTP.
     Http,
+    /// By an answer over HTTP, from a file below this directory of a web server.
+    Webroot(String),
     /// By an answer in a TLS handshake.
     Tls,
 }
@@ -94,8 +108,17 @@ impl Solver {
     pub fn word(&self) -> &'static str {
         match self {
             Solver::Dns(..) => "dns-01",
-            Solver::Http => "http-01",
+            Solver::Http | Solver::Webroot(_) => "http-01",
             Solver::Tls => "tls-alpn-01",
+        }
+    }
+
+    /// The word in a manifest.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Solver::Dns(..) => "dns01",
+            Solver::Http | Solver::Webroot(_) => "http01",
+            Solver::Tls => "tlsAlpn01",
         }
     }
 }
@@ -163,6 +186,10 @@ impl Issue {
             },
         }
     }
+    /// True when it is this issuer that `identity` names.
+    pub(crate) fn is(&self, identity: Option<&str>) -> bool {
+        identity.is_some_and(|identity| self.identity() == identity)
+    }
     /// The secrets that issuing needs.
     pub fn secret(name: &str) -> SecretRef {
         SecretRef::Named(name.into())
@@ -187,9 +214,25 @@ impl Wish {
             _ => all.join(", "),
         }
     }
+    /// All who may issue it, in the order they are asked.
+    pub fn issuers(&self) -> impl Iterator<Item = &Issue> {
+        std::iter::once(&self.issuer).chain(&self.others)
+    }
+    /// The one of them with this identity, else the first.
+    pub(crate) fn issuer_of(&self, identity: Option<&str>) -> &Issue {
+        self.issuers().find(|issuer| issuer.is(identity)).unwrap_or(&self.issuer)
+    }
+    /// The same of one issuer alone.
+    pub(crate) fn by(&self, issuer: &Issue) -> Wish {
+        Wish { issuer: issuer.clone(), others: Vec::new(), issuer_names: Vec::new(), ..self.clone() }
+    }
     /// What decides about the certificate itself: while it stands, failures in a row count.
     pub fn material(&self) -> Hash {
-        let mut bare = self.clone();
+        let mut bare = self.by(&self.issuer);
+        if let Issue::Acme(authority) = &mut bare.issuer {
+            authority.others.clear();
+            authority.rotate = None;
+        }
         bare.reload.clear();
         bare.serve.clear();
         bare.renew = Renew::Usual;

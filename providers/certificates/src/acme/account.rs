@@ -3,6 +3,7 @@
 use super::{
     client::{Client, Fault},
     jws::{AccountKey, Signer},
+    now,
 };
 use crate::{
     kept::{Account, Keep, Private},
@@ -11,7 +12,7 @@ use crate::{
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
 /// An account that the authority knows.
 #[derive(Debug)]
@@ -27,13 +28,73 @@ pub(super) struct Login {
     id: String,
     email: Option<String>,
     binding: Option<(String, String)>,
+    rotate: Option<u64>,
     known: Mutex<Option<Arc<Known>>>,
+    /// Whoever signs with the key holds it open; whoever changes the key closes it.
+    gate: RwLock<()>,
 }
 
 impl Login {
     pub(super) fn new(keep: Keep, id: String, authority: &Authority) -> Login {
         let (email, binding) = (authority.email.clone(), authority.binding.clone());
-        Login { keep, id, email, binding, known: Mutex::default() }
+        let rotate = authority.rotate;
+        Login { keep, id, email, binding, rotate, known: Mutex::default(), gate: RwLock::default() }
+    }
+
+    /// While this lives, the key stays.
+    pub(super) async fn hold(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().await
+    }
+
+    /// Gives the account another key, where it is time to and no order needs the one it has (RFC 8555 §7.3.5).
+    ///
+    /// The new key is on disk before the authority hears of it. Where its answer was lost, it is asked which one it knows.
+    pub(super) async fn change_key(&self, client: &Client, cx: &Cx) -> Result<(), Fault> {
+        let is_due = |account: &Account| {
+            let old_at = self.rotate.map(|rotate| account.made_at + rotate);
+            account.url.is_some() && (account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at))
+        };
+        if !self.keep.account(&self.id)?.is_some_and(|account| is_due(&account)) {
+            return Ok(());
+        }
+        let _closed = self.gate.write().await;
+        let Some(mut account) = self.keep.account(&self.id)?.filter(is_due) else { return Ok(()) };
+        // What proves a name is made of the key.
+        let Some(url) = account
+            .url
+            .clone()
+            .filter(|_| account.next.is_some() || !matches!(self.keep.has_orders(), Ok(true)))
+        else {
+            return Ok(());
+        };
+        let directory = client.directory().await?;
+        let Some(change) = directory.key_change.clone() else { return Ok(()) };
+        let (next, was_sent) = match account.next.clone() {
+            Some(next) => (next, true),
+            None => (Private::of(&AccountKey::make()?)?, false),
+        };
+        if !was_sent {
+            account.next = Some(next.clone());
+            self.keep.put_account(&self.id, &account)?;
+        }
+        let (old, new) = (AccountKey::read(&account.key.secret())?, AccountKey::read(&next.secret())?);
+        let what = "give the account another key";
+        let is_known = was_sent && {
+            let ask = json!({"onlyReturnExisting": true});
+            match client.send(&new, Signer::Key, &directory.new_account, Some(&ask), what).await {
+                Ok(_) => true,
+                Err(fault) if fault.word() == "accountDoesNotExist" => false,
+                Err(fault) => return Err(fault),
+            }
+        };
+        if !is_known {
+            let payload = new.take_over(&old, &url, &change)?;
+            client.send(&old, Signer::Account(&url), &change, Some(&payload), what).await?;
+        }
+        let changed = Account { key: next, url: Some(url), made_at: now(cx), next: None };
+        self.keep.put_account(&self.id, &changed)?;
+        *self.known.lock().await = None;
+        Ok(())
     }
 
     /// The account; one call at a time makes it.
@@ -52,7 +113,7 @@ impl Login {
         let mut known = self.known.lock().await;
         *known = None;
         if let Some(account) = self.keep.account(&self.id)? {
-            self.keep.put_account(&self.id, &Account { url: None, ..account })?;
+            self.keep.put_account(&self.id, &Account { url: None, next: None, ..account })?;
         }
         Ok(())
     }
@@ -62,7 +123,8 @@ impl Login {
             Some(account) => account,
             None => {
                 // Kept before the authority hears of it: a lost answer makes no second account.
-                let account = Account { key: Private::of(&AccountKey::make()?)?, url: None };
+                let key = Private::of(&AccountKey::make()?)?;
+                let account = Account { key, url: None, made_at: now(cx), next: None };
                 self.keep.put_account(&self.id, &account)?;
                 account
             }

@@ -16,6 +16,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 const SOONEST: u64 = 3_600;
 const USUAL: u64 = 6 * 3_600;
 const LATEST: u64 = 86_400;
+const MINUTE: u64 = 60;
 
 /// Names a certificate: which key signed it, and its serial number as it stands there (§4.1).
 pub(super) fn id(facts: &Facts) -> Option<String> {
@@ -45,6 +46,8 @@ pub async fn suggest(
         let what = format!("ask when {name} should be renewed");
         let answer = client.get(&format!("{}/{id}", url.trim_end_matches('/')), &what).await?;
         let wait = answer.retry_after.map_or(USUAL, |wait| wait.as_secs().clamp(SOONEST, LATEST));
+        // Of one that is valid for an hour it has to be asked more often.
+        let wait = wait.min((facts.not_after.saturating_sub(facts.not_before) / 10).max(MINUTE));
         let info: RenewalInfo = answer.json(&what)?;
         let bad = || Error::unexpected(format!("{what}: the window is none"));
         let seconds = |text: &str| {

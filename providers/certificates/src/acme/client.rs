@@ -28,6 +28,11 @@ const LARGEST: usize = 1 << 20;
 const LONGEST: u64 = 24 * 3_600;
 /// How long to leave one alone that does not say.
 const BUSY: Duration = Duration::from_secs(600);
+/// How long one certificate waits for another that asks for the directory.
+const BESIDE: Duration = Duration::from_secs(2);
+/// How long an authority that did not answer is not asked, at first and at most.
+const SILENT: Duration = Duration::from_secs(1);
+const SILENT_LONGEST: Duration = Duration::from_secs(60);
 
 /// An answer that was no refusal.
 #[derive(Debug)]
@@ -89,12 +94,25 @@ impl Fault {
     }
 }
 
+/// An authority does not answer: who else needs it need not find that out by waiting.
+#[derive(Debug, Default)]
+struct Silence {
+    /// Calls without an answer since the last one that had any.
+    lost: u32,
+    /// Until when nobody asks, since the epoch.
+    until: Duration,
+    /// The last answer was that it cannot answer.
+    is_broken: bool,
+}
+
 /// Connections to one authority, and the account there.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
     server: String,
     directory: OnceCell<Directory>,
+    asking: tokio::sync::Mutex<()>,
+    silence: Mutex<Silence>,
     nonces: Mutex<Vec<String>>,
     pub(super) login: Login,
     passed: fn(&str),
@@ -129,14 +147,45 @@ impl Client {
             http,
             server,
             directory: OnceCell::new(),
+            asking: tokio::sync::Mutex::default(),
+            silence: Mutex::default(),
             nonces: Mutex::default(),
             login,
             passed: config.passed,
         })
     }
 
+    /// Refuses to ask while it is known not to answer.
+    pub(super) fn answers(&self, cx: &Cx) -> Result<(), Error> {
+        let silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = silence.until.saturating_sub(cx.clock.now());
+        // A clock that went back is no reason to wait longer than ever.
+        if silence.lost == 0 || left.is_zero() || left > SILENT_LONGEST {
+            return Ok(());
+        }
+        Err(Error::unavailable(format!("{} did not answer just now", self.server)).retry_after(left))
+    }
+
+    /// True when the last call had no answer of use; who comes next need not find that out by waiting.
+    pub(super) fn is_away(&self, cx: &Cx) -> bool {
+        let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        if silence.lost > 0 {
+            let wait = SILENT.saturating_mul(1 << (silence.lost - 1).min(16)).min(SILENT_LONGEST);
+            silence.until = cx.clock.now() + wait;
+        }
+        silence.lost > 0 || silence.is_broken
+    }
+
     /// Where its services are.
     pub(super) async fn directory(&self) -> Result<&Directory, Fault> {
+        if let Some(known) = self.directory.get() {
+            return Ok(known);
+        }
+        // One asks; the others do not wait as long as it does for one that never answers.
+        let Ok(_asking) = tokio::time::timeout(BESIDE, self.asking.lock()).await else {
+            let message = format!("{} is being asked for its directory, and does not answer", self.server);
+            return Err(Error::unavailable(message).into());
+        };
         let ask = async || {
             let what = format!("ask {} for its directory", self.server);
             self.get(&self.server, &what).await?.json(&what)
@@ -158,6 +207,7 @@ impl Client {
         payload: Option<&Value>,
         what: &str,
     ) -> Result<Answer, Fault> {
+        let _held = self.login.hold().await;
         let account = self.login.account(self, cx).await?;
         self.send(&account.key, Signer::Account(&account.url), url, payload, what).await
     }
@@ -214,6 +264,10 @@ impl Client {
             }
         }
         let status = sent.status();
+        {
+            let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+            (silence.lost, silence.is_broken) = (0, status.is_server_error());
+        }
         let mut answer = Answer {
             location: text(&sent, "location"),
             retry_after: text(&sent, "retry-after")
@@ -251,6 +305,8 @@ impl Client {
     }
 
     fn lost(&self, what: &str, error: reqwest::Error) -> Fault {
+        let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        silence.lost = silence.lost.saturating_add(1);
         let hint = "is the authority reachable from here, and is its own certificate one this machine trusts (`caBundle`)?";
         Fault::Error(Error::unavailable(what.to_owned()).caused_by(error.without_url()).hint(hint))
     }

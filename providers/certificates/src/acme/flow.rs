@@ -13,22 +13,24 @@ use super::{
     client::{Answer, Client, Fault},
     jws::base64url,
     message::{Authorization, Order},
-    now,
+    now, webroot,
 };
 use crate::{
     apply::{Desk, Step, patience},
-    kept::{Attempt, Busy, Challenge},
+    kept::{Attempt, Busy, Challenge, Outage},
     key, sign,
     wish::{Authority, Solver, Wish},
     x509,
 };
-use reconciled_provider::{Claim, Error, Hash, Lives};
+use reconciled_provider::{Claim, Error, ErrorKind, Hash, Lives};
 use serde_json::json;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
-/// How long a pass waits for an authority before it comes back later. The port at which challenges are answered is closed
-/// then, so this is long; well within the limit of a pass.
+/// How long a pass waits for an authority to look at what proves a name before it comes back later. The port at which
+/// challenges are answered is closed then, so this is long; well within the limit of a pass.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The same where nothing of ours has to be open meanwhile.
+const BRIEFLY: Duration = Duration::from_secs(3);
 /// How long one order may go through its states in a pass.
 const TURNS: Duration = Duration::from_secs(120);
 /// First wait between two questions, and the longest.
@@ -56,6 +58,8 @@ struct Work<'a> {
     attempt: Attempt,
     /// Keys of claims that are carried out.
     carried: &'a BTreeSet<String>,
+    /// One of the limits of the authority that are counted here has been reached.
+    is_counted_out: bool,
 }
 
 /// Where an order leads.
@@ -84,10 +88,19 @@ impl Acme {
         carried: &BTreeSet<String>,
     ) -> Result<Step, Error> {
         let client = self.client(desk.keep, authority, desk.config)?;
-        let mut work = Work { acme: self, desk, client, name, wish, authority, attempt, carried };
+        client.answers(desk.cx)?;
+        client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
+        let mut work =
+            Work { acme: self, desk, client, name, wish, authority, attempt, carried, is_counted_out: false };
         let step = work.advance().await;
+        match &step {
+            Err(error) if work.client.is_away(desk.cx) => work.away(error)?,
+            Err(_) => {}
+            Ok(_) => desk.keep.end_outage(name)?,
+        }
+        // What is counted here is asked for anew each time, and needs no note.
         if let Err(error) = &step
-            && let Some(wait) = error.retry_after
+            && let Some(wait) = error.retry_after.filter(|_| !work.is_counted_out)
         {
             let (server, until) = (wish.issuer.identity(), now(desk.cx) + wait.as_secs());
             desk.keep.put_busy(name, &Busy { server, until, message: error.chain() })?;
@@ -97,6 +110,13 @@ impl Acme {
 }
 
 impl Work<'_> {
+    /// Remembers since when it cannot be asked.
+    fn away(&self, error: &Error) -> Result<(), Error> {
+        let (keep, now) = (self.desk.keep, now(self.desk.cx));
+        let since = keep.outage(self.name)?.map_or(now, |outage| outage.since);
+        keep.put_outage(self.name, &Outage { since, asked_at: now, message: error.chain() })
+    }
+
     async fn advance(&mut self) -> Result<Step, Error> {
         let begun = self.desk.cx.clock.now();
         for _ in 0..ORDERS {
@@ -144,7 +164,9 @@ impl Work<'_> {
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
     fn let_go(&mut self) -> Result<(), Error> {
-        (self.attempt.order, self.attempt.answered) = (None, false);
+        super::remove_answers(&self.attempt)?;
+        self.attempt.answers.clear();
+        self.attempt.order = None;
         self.attempt.challenges.clear();
         self.keep()
     }
@@ -209,12 +231,22 @@ impl Work<'_> {
         if let Some(id) = &replaces {
             payload["replaces"] = json!(id);
         }
+        if self.desk.config.counts(&self.authority.server) {
+            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
+            self.acme.limits.order(keep, server, self.wish, now, replaces.is_some()).inspect_err(
+                |error| {
+                    self.is_counted_out = error.kind == ErrorKind::RateLimited;
+                },
+            )?;
+        }
         let url = self.client.directory().await?.new_order.clone();
         let what = format!("order a certificate for {}", self.wish.subject());
+        self.attempt.is_renewal = replaces.is_some();
         let answer = match self.client.post(self.desk.cx, &url, Some(&payload), &what).await {
             // Another order replaces it already, or the authority does not know it: an order as any other then.
             Err(fault) if replaces.is_some() && matches!(fault.word(), "alreadyReplaced" | "malformed") => {
                 payload.as_object_mut().map(|members| members.remove("replaces"));
+                self.attempt.is_renewal = false;
                 self.client.post(self.desk.cx, &url, Some(&payload), &what).await?
             }
             answer => answer?,
@@ -222,7 +254,7 @@ impl Work<'_> {
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
-        (self.attempt.answered, self.attempt.challenges) = (false, Vec::new());
+        self.attempt.challenges.clear();
         Ok(self.keep()?)
     }
 
@@ -255,11 +287,11 @@ impl Work<'_> {
     async fn prove(&mut self, order: &Order) -> Result<Turn, Fault> {
         let open: Vec<Authorization> = self.authorizations(order).await?;
         if let Some(refused) = open.iter().find(|open| !matches!(&*open.status, "pending" | "valid")) {
-            return Ok(Turn::Refused(refused.refusal()));
+            return self.unproven(refused);
         }
         let account = self.client.login.account(&self.client, self.desk.cx).await?;
         let (mut over_http, mut in_tls) = (Vec::new(), Vec::new());
-        let mut needed = Vec::new();
+        let (mut needed, mut files) = (Vec::new(), Vec::new());
         let mut urls = Vec::new();
         for open in open.iter().filter(|open| open.status == "pending") {
             let name = open.name();
@@ -286,6 +318,10 @@ impl Work<'_> {
                 Solver::Http => {
                     over_http.push((challenge.token.clone(), account.key.authorization(&challenge.token)))
                 }
+                Solver::Webroot(directory) => {
+                    let path = webroot::file(self.desk.config, directory, &challenge.token)?;
+                    files.push((path, account.key.authorization(&challenge.token)));
+                }
                 Solver::Tls => in_tls.push((name, account.key.digest(&challenge.token))),
             }
             // One that is answered already is not answered twice.
@@ -293,15 +329,20 @@ impl Work<'_> {
                 urls.push(challenge.url.clone());
             }
         }
-        if self.attempt.challenges != needed {
-            self.attempt.challenges = needed;
+        let paths = files.iter().map(|(path, _)| path);
+        let all =
+            self.attempt.answers.iter().chain(paths).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        if self.attempt.challenges != needed || self.attempt.answers != all {
+            (self.attempt.challenges, self.attempt.answers) = (needed, all);
             self.keep()?;
         }
+        files.iter().try_for_each(|(path, answer)| webroot::put(path, answer))?;
         if !self.attempt.challenges.iter().all(|challenge| self.carried.contains(&claim_key(challenge))) {
             return Ok(Turn::Wait(RECORD, self.claims()));
         }
         let (http, tls) = (&self.acme.http, &self.acme.tls);
         let has_tls = !in_tls.is_empty();
+        let patience = if has_tls || !over_http.is_empty() { PATIENCE } else { BRIEFLY };
         // Another order proves one of the names just now, and has another answer.
         let Some(in_tls) = tls.serve(&in_tls)? else { return Ok(self.later()) };
         let _served = (http.serve(over_http.clone()), in_tls);
@@ -309,9 +350,9 @@ impl Work<'_> {
             match has_tls {
                 true => {
                     let listener = tls.open(self.desk.config.listen_tls).await?;
-                    tls.during(&listener, self.answer(order, urls)).await?
+                    tls.during(&listener, self.answer(order, urls, patience)).await?
                 }
-                false => self.answer(order, urls).await,
+                false => self.answer(order, urls, patience).await,
             }
         };
         if over_http.is_empty() {
@@ -322,17 +363,17 @@ impl Work<'_> {
     }
 
     /// Says that what proves the names is there, and waits a little for the authority to look.
-    async fn answer(&self, order: &Order, urls: Vec<String>) -> Result<Turn, Fault> {
+    async fn answer(&self, order: &Order, urls: Vec<String>, patience: Duration) -> Result<Turn, Fault> {
         for url in urls {
             let what = format!("answer a challenge for {}", self.name);
             self.client.post(self.desk.cx, &url, Some(&json!({})), &what).await?;
         }
         let mut wait = FIRST;
-        let until = self.desk.cx.clock.now() + PATIENCE;
+        let until = self.desk.cx.clock.now() + patience;
         loop {
             let all = self.authorizations(order).await?;
             if let Some(refused) = all.iter().find(|open| !matches!(&*open.status, "pending" | "valid")) {
-                return Ok(Turn::Refused(refused.refusal()));
+                return self.unproven(refused);
             }
             if all.iter().all(|open| open.status == "valid") {
                 return Ok(Turn::Again);
@@ -343,6 +384,15 @@ impl Work<'_> {
             self.desk.cx.clock.sleep(wait).await;
             wait = (wait * 2).min(LAST);
         }
+    }
+
+    /// A name was not proven, which the authority counts.
+    fn unproven(&self, refused: &Authorization) -> Result<Turn, Fault> {
+        if self.desk.config.counts(&self.authority.server) {
+            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
+            self.acme.limits.failure(keep, server, &refused.name(), now)?;
+        }
+        Ok(Turn::Refused(refused.refusal()))
     }
 
     /// The authority takes its time, and is asked the less often the longer it does.
@@ -411,6 +461,10 @@ impl Work<'_> {
             // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
         }
+        if self.desk.config.counts(&self.authority.server) && !self.attempt.is_renewal {
+            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
+            self.acme.limits.certificate(keep, server, self.wish, now)?;
+        }
         Ok(Turn::Issued(sign::Signed { chain, ca: String::new() }))
     }
 
@@ -445,10 +499,10 @@ impl Work<'_> {
             return Ok(Turn::Refused(problem.text()));
         }
         let all = self.authorizations(order).await?;
-        let refused = all.iter().find(|open| open.status != "valid" && open.status != "pending");
-        Ok(Turn::Refused(
-            refused.map_or_else(|| format!("the order is {}", order.status), Authorization::refusal),
-        ))
+        match all.iter().find(|open| open.status != "valid" && open.status != "pending") {
+            Some(refused) => self.unproven(refused),
+            None => Ok(Turn::Refused(format!("the order is {}", order.status))),
+        }
     }
 }
 

@@ -85,13 +85,23 @@ impl AccountKey {
             Signer::Account(kid) => json!({"alg": "ES256", "kid": kid, "nonce": nonce, "url": url}),
             Signer::Key => json!({"alg": "ES256", "jwk": self.jwk(), "nonce": nonce, "url": url}),
         };
+        let payload = payload.map_or_else(String::new, Value::to_string);
+        Ok(self.signed(&protected, &payload)?.to_string().into_bytes())
+    }
+
+    /// A text with a signature (RFC 7515, flattened).
+    fn signed(&self, protected: &Value, payload: &str) -> Result<Value, Error> {
         let protected = base64url(protected.to_string().as_bytes());
-        let payload = payload.map_or_else(String::new, |payload| base64url(payload.to_string().as_bytes()));
+        let payload = base64url(payload.as_bytes());
         let signature = self.pair.sign(&self.random, format!("{protected}.{payload}").as_bytes());
         let signature = signature.map_err(|_| Error::unexpected("sign a request to an authority"))?;
-        let body =
-            json!({"protected": protected, "payload": payload, "signature": base64url(signature.as_ref())});
-        Ok(body.to_string().into_bytes())
+        Ok(json!({"protected": protected, "payload": payload, "signature": base64url(signature.as_ref())}))
+    }
+
+    /// What gives the account at `account` this key instead of `old` (§7.3.5): signed by the new key, with no nonce.
+    pub(super) fn take_over(&self, old: &AccountKey, account: &str, url: &str) -> Result<Value, Error> {
+        let protected = json!({"alg": "ES256", "jwk": self.jwk(), "url": url});
+        self.signed(&protected, &json!({"account": account, "oldKey": old.jwk()}).to_string())
     }
 
     /// What binds the account to one that exists elsewhere (§7.3.4). `key` is in base64url.

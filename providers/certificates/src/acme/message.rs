@@ -10,6 +10,7 @@ pub(super) struct Directory {
     pub(super) new_account: String,
     pub(super) new_order: String,
     pub(super) renewal_info: Option<String>,
+    pub(super) key_change: Option<String>,
     #[serde(default)]
     pub(super) meta: Meta,
 }

@@ -14,8 +14,10 @@ mod client;
 mod flow;
 mod http01;
 mod jws;
+mod limits;
 mod message;
 mod port;
+mod webroot;
 
 use crate::{Config, kept::Keep, wish::Authority};
 use reconciled_provider::{Cx, Error, Hash};
@@ -26,6 +28,7 @@ use std::{
 
 pub use ari::suggest;
 use client::Client;
+pub(crate) use webroot::remove as remove_answers;
 
 /// What authorities are asked with: connections, nonces and accounts, shared by all certificates of an entry.
 #[derive(Debug, Default)]
@@ -33,6 +36,7 @@ pub struct Acme {
     clients: Mutex<BTreeMap<String, Arc<Client>>>,
     http: http01::Responder,
     tls: alpn01::Responder,
+    limits: limits::Limits,
 }
 
 impl Acme {

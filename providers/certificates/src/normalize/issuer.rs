@@ -2,6 +2,7 @@
 
 use super::{Reader, scope_name};
 use crate::{
+    config::check_path,
     kind::{
         AcmeSpec, CERTIFICATE, CLUSTER_ISSUER, CaSpec, CertificateSpec, ISSUER, IssuerRef, IssuerSpec,
         SolverSpec,
@@ -56,10 +57,30 @@ impl Reader<'_> {
                     "write one of dns01: {provider: NAME}, http01: {} and tlsAlpn01: {}",
                 );
             }
+            if let Some(at) = value.http01.as_ref().and_then(|http| http.webroot.as_ref()) {
+                self.check_webroot(at);
+            }
         }
         if acme.value.solvers.is_empty() {
             let text = "an authority wants names proven, and there are no solvers";
             self.refuse(acme.span, text, "write solvers: [{dns01: {provider: NAME}}]");
+        }
+    }
+
+    /// What a manifest has written has to be below what the host allows.
+    fn check_webroot(&mut self, at: &At<String>) {
+        let Some(directory) = self.known(at) else { return };
+        let shown = directory.escape_debug();
+        if let Err(why) = check_path(directory) {
+            self.refuse(at.span, format!("`{shown}` {why}"), "write an absolute path");
+        } else if !self.config.allows(&format!("{directory}/x")) {
+            let (allowed, entry) = (self.config.paths.join(", "), self.inputs.entry());
+            let message = format!("`{shown}` is in none of the directories for certificates");
+            self.refuse(
+                at.span,
+                message,
+                &format!("the host allows {allowed}: `paths` of provider `{entry}`"),
+            );
         }
     }
 
@@ -76,8 +97,29 @@ impl Reader<'_> {
         }
     }
 
+    /// What the issuers that a certificate names come to.
+    pub(super) fn issuers(
+        &mut self,
+        spec: &CertificateSpec,
+        names: &BTreeSet<String>,
+        addresses: &BTreeSet<IpAddr>,
+        common_name: Option<&str>,
+    ) -> Option<Vec<Issue>> {
+        if spec.issuer_ref.is_some() != spec.issuer_refs.is_empty() {
+            let text = "nothing, or more than one thing, says who issues the certificate";
+            self.refuse(
+                self.manifest.span,
+                text,
+                "write issuerRef: {name: NAME}, or issuerRefs: [{name: NAME}, …]",
+            );
+            return None;
+        }
+        let issuer = |at| self.issuer(at, names, addresses, common_name, spec.is_ca);
+        spec.issuers().map(issuer).collect::<Vec<_>>().into_iter().collect()
+    }
+
     /// What the issuer that a certificate names comes to.
-    pub(super) fn issuer(
+    fn issuer(
         &mut self,
         at: &At<IssuerRef>,
         names: &BTreeSet<String>,
@@ -199,7 +241,7 @@ impl Reader<'_> {
             }
             None => None,
         };
-        let mut solvers = Vec::new();
+        let (mut solvers, mut others) = (Vec::new(), Vec::new());
         let all = names.iter().cloned().chain(addresses.iter().map(IpAddr::to_string));
         for name in all {
             let needs_dns = name.starts_with("*.");
@@ -214,6 +256,12 @@ impl Reader<'_> {
                 self.refuse(span, message, "add one to its `solvers`, or change their selectors");
                 return None;
             };
+            for kind in [is_dns, is_http, is_tls] {
+                let other = choose(&name, acme.solvers.iter().filter(fits).filter(|at| kind(&at.value)));
+                others.extend(
+                    other.filter(|other| other.key() != solver.key()).map(|other| (name.clone(), other)),
+                );
+            }
             solvers.push((name, solver));
         }
         Some(Issue::Acme(Box::new(Authority {
@@ -221,11 +269,26 @@ impl Reader<'_> {
             email: acme.email.clone(),
             bundle: acme.ca_bundle.as_ref().and_then(|at| bundle(&at.value)),
             binding,
+            rotate: acme
+                .rotate_account_key_after
+                .as_ref()
+                .and_then(|at| self.length(Some(at), "age of a key")),
             profile: acme.profile.clone(),
             preferred_chain: acme.preferred_chain.clone(),
             solvers,
+            others,
         })))
     }
+}
+
+fn is_dns(solver: &SolverSpec) -> bool {
+    solver.dns01.is_some()
+}
+fn is_http(solver: &SolverSpec) -> bool {
+    solver.http01.is_some()
+}
+fn is_tls(solver: &SolverSpec) -> bool {
+    solver.tls_alpn01.is_some()
 }
 
 /// The most fitting solver for a name: one that names it, else the one with the longest zone, else the first without any.
@@ -258,8 +321,13 @@ fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> 
             let delegated = dns.delegated_to.as_ref().map(|at| at.value.trim_end_matches('.').to_owned());
             Some(Solver::Dns(dns.provider.value.clone(), delegated))
         }
-        None if solver.http01.is_some() => Some(Solver::Http),
-        None => solver.tls_alpn01.as_ref().map(|_| Solver::Tls),
+        None => match &solver.http01 {
+            Some(http) => Some(match &http.webroot {
+                Some(directory) => Solver::Webroot(directory.value.clone()),
+                None => Solver::Http,
+            }),
+            None => solver.tls_alpn01.as_ref().map(|_| Solver::Tls),
+        },
     }
 }
 

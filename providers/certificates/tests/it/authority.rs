@@ -61,6 +61,11 @@ struct State {
     /// Names that are added to those asked for.
     adds: Vec<String>,
     replaced: Vec<String>,
+    /// The key of the account.
+    account: Option<Value>,
+    rollovers: usize,
+    /// How long certificates are valid, if not [`LIFE`].
+    life: Option<u64>,
     nonces: u64,
 }
 
@@ -118,6 +123,19 @@ impl Authority {
     /// Certificates begin then from now on.
     pub(crate) fn begin(&self, at: u64) {
         self.state.lock().unwrap().begin = Some(at);
+    }
+    /// Certificates are valid for so many seconds from now on.
+    pub(crate) fn live(&self, seconds: u64) {
+        self.state.lock().unwrap().life = Some(seconds);
+    }
+    /// How often the key of the account was changed.
+    pub(crate) fn rollovers(&self) -> usize {
+        self.state.lock().unwrap().rollovers
+    }
+    /// It forgets the account and all orders, as one that is started again without its data.
+    pub(crate) fn forget_everything(&self) {
+        self.forget();
+        self.state.lock().unwrap().account = None;
     }
     /// Certificates are for this name as well.
     pub(crate) fn add(&self, name: &str) {
@@ -214,6 +232,11 @@ fn request(stream: &mut TcpStream) -> Option<(String, String, Vec<u8>)> {
 }
 
 /// What a signed request carries.
+fn protected(body: &[u8]) -> Value {
+    let body: Value = serde_json::from_slice(body).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body["protected"].as_str().unwrap()).unwrap()).unwrap()
+}
+
 fn payload(body: &[u8]) -> Value {
     let outer: Value = serde_json::from_slice(body).unwrap_or_default();
     let inner = URL_SAFE_NO_PAD.decode(outer["payload"].as_str().unwrap_or_default()).unwrap_or_default();
@@ -232,10 +255,29 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     let index: usize = number.parse().unwrap_or(usize::MAX);
     match call {
         "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
-            "newOrder": format!("{base}/order"), "renewalInfo": format!("{base}/info"),
+            "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"), "renewalInfo": format!("{base}/info"),
             "meta": {"profiles": {"shortlived": "six days"}}})),
         "nonce" => (200, String::new(), String::new()),
-        "account" => (201, format!("Location: {base}/accounts/1\r\n"), "{}".into()),
+        "account" => {
+            let key = protected(body)["jwk"].clone();
+            if payload(body)["onlyReturnExisting"] == true && state.account != Some(key.clone()) {
+                return problem(400, "accountDoesNotExist");
+            }
+            state.account = Some(key);
+            (201, format!("Location: {base}/accounts/1\r\n"), "{}".into())
+        }
+        "rollover" => {
+            let inner = payload(body);
+            let claims = payload(inner.to_string().as_bytes());
+            if claims["account"] != format!("{base}/accounts/1")
+                || Some(&claims["oldKey"]) != state.account.as_ref()
+            {
+                return problem(400, "malformed");
+            }
+            state.account = Some(protected(inner.to_string().as_bytes())["jwk"].clone());
+            state.rollovers += 1;
+            good(json!({}))
+        }
         "order" => {
             let asked = payload(body);
             let replaces = asked["replaces"].as_str().map(str::to_owned);
@@ -292,8 +334,9 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             let request = URL_SAFE_NO_PAD.decode(payload(body)["csr"].as_str().unwrap()).unwrap();
             let mut request = CertificateSigningRequestParams::from_der(&request.into()).unwrap();
             let begin = state.begin.unwrap_or(BEGIN);
+            let life = state.life.unwrap_or(LIFE);
             request.params.not_before = OffsetDateTime::from_unix_timestamp(begin as i64).unwrap();
-            request.params.not_after = OffsetDateTime::from_unix_timestamp((begin + LIFE) as i64).unwrap();
+            request.params.not_after = OffsetDateTime::from_unix_timestamp((begin + life) as i64).unwrap();
             for name in &state.adds {
                 let name = name.clone().try_into().unwrap();
                 request.params.subject_alt_names.push(rcgen::SanType::DnsName(name));

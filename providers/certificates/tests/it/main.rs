@@ -4,5 +4,7 @@
 
 mod authority;
 mod faults;
+mod issuers;
+mod keeping;
 mod place;
 mod world;

@@ -4,13 +4,14 @@ use crate::authority::{Authority, BEGIN};
 use async_trait::async_trait;
 use reconciled_certificates::{
     Config,
+    config::Limits,
     kept::Keep,
     open,
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, ClaimState, Cx, Error, Focus, Health, Journal, Observed, Op, Origin, Outcome,
-    PolicyId, Provider, Resource, Scope, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, ClaimState, Cx, Error, Focus, Health, Hint, Journal, Observed, Op, Origin,
+    Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
@@ -27,6 +28,8 @@ pub(crate) struct Desk {
     pub(crate) wish: Wish,
     /// Where challenges are answered.
     pub(crate) listen: SocketAddr,
+    /// Whose limits are kept.
+    pub(crate) limits: Option<Limits>,
     provider: Arc<dyn Provider>,
 }
 
@@ -65,12 +68,16 @@ impl Desk {
             email: None,
             bundle: None,
             binding: None,
+            rotate: None,
             profile: None,
             preferred_chain: None,
             solvers: vec![("a.example".into(), Solver::Http)],
+            others: Vec::new(),
         };
         let wish = Wish {
             issuer: Issue::Acme(Box::new(authority)),
+            others: Vec::new(),
+            issuer_names: vec!["first".into(), "second".into()],
             names: ["a.example".to_owned()].into(),
             addresses: [].into(),
             common_name: None,
@@ -85,13 +92,13 @@ impl Desk {
             serve: [].into(),
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let provider = connect(&dir, listen);
-        Desk { dir, cx, clock, wish, listen, provider }
+        let provider = connect(&dir, listen, None);
+        Desk { dir, cx, clock, wish, listen, limits: None, provider }
     }
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(&self.dir, self.listen);
+        self.provider = connect(&self.dir, self.listen, self.limits);
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -166,14 +173,44 @@ impl Desk {
         self.carry_out(Op::Continue { desired, tracked, claims }).await
     }
 
+    /// What comes to be looked at by itself.
+    pub(crate) fn hints(&self) -> futures_core::stream::BoxStream<'static, Hint> {
+        self.provider.hints()
+    }
+
+    /// Looks at the certificate `name`, which is declared as `web` is, or not at all.
+    pub(crate) async fn look(&self, name: &str, is_declared: bool) -> Option<Observed> {
+        let scope = Scope::new("cert", name);
+        let desired = Resource { id: name.into(), scope: Arc::new(scope.clone()), ..self.desired() };
+        let desired = if is_declared { vec![desired] } else { Vec::new() };
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &[], claims: &[] };
+        self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// A pass over the certificate `name`, which is declared as `web` is.
+    pub(crate) async fn pass_of(&self, name: &str) -> Outcome {
+        let scope = Scope::new("cert", name);
+        let desired = Resource { id: name.into(), scope: Arc::new(scope.clone()), ..self.desired() };
+        self.carry_out_in(scope, Op::Create { desired, delta: Default::default() }).await
+    }
+
     /// A person wants another one.
     pub(crate) async fn renew(&self) {
-        self.provider.renew(&self.cx, &Scope::new("cert", "web"), &"web".into()).await.unwrap();
+        self.renew_by(&Renewal::default()).await.unwrap();
+    }
+
+    /// A person wants another one, in this way.
+    pub(crate) async fn renew_by(&self, way: &Renewal) -> Result<(), Error> {
+        self.provider.renew(&self.cx, &Scope::new("cert", "web"), &"web".into(), way).await
     }
 
     async fn carry_out(&self, op: Op) -> Outcome {
+        self.carry_out_in(Scope::new("cert", "web"), op).await
+    }
+
+    async fn carry_out_in(&self, scope: Scope, op: Op) -> Outcome {
         let actions = vec![Action { id: ActionId(1), token: "token".into(), op }];
-        let batch = Batch { scope: Scope::new("cert", "web"), base: Version::Unknown, actions };
+        let batch = Batch { scope, base: Version::Unknown, actions };
         let notes = Notes::default();
         self.provider.apply(&self.cx, &batch, &notes).await.unwrap();
         notes.0.into_inner().unwrap().unwrap()
@@ -195,10 +232,10 @@ impl Desk {
     }
 }
 
-fn connect(dir: &tempfile::TempDir, listen: SocketAddr) -> Arc<dyn Provider> {
+fn connect(dir: &tempfile::TempDir, listen: SocketAddr, limits: Option<Limits>) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join("state"), &[&path]);
-    config.listen = listen;
+    (config.listen, config.limits) = (listen, limits);
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();

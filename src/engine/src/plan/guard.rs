@@ -37,7 +37,7 @@ impl Default for GuardLimits {
 pub fn domain(info: &ProviderInfo, scope: &Scope) -> Arc<str> {
     match info.guard {
         GuardDomain::Scope => scope.to_string().into(),
-        GuardDomain::Provider => scope.provider.clone(),
+        GuardDomain::Provider | GuardDomain::Apart => scope.provider.clone(),
     }
 }
 

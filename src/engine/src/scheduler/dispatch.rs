@@ -76,17 +76,23 @@ impl Scheduler {
         };
         let (first, wish) = queue.take(may)?;
         let mut keys = vec![(first, wish)];
-        // Also when a new revision ended its backoff: what failed last time may hang again.
-        let well = |key: &Key| match key {
+        // Also when a new revision ended its backoff: what failed last time may hang again. Any scope may whose entry runs them
+        // apart; only what a person consented to is carried out together, as the consent is used up with it.
+        let well = |key: &Key, wish: &Wish| match key {
+            Key::Scope(scope) if entries.get(&scope.provider).is_some_and(|entry| entry.is_apart) => {
+                wish.priority == Priority::Operator
+            }
             Key::Scope(scope) => standing.get(scope).is_none_or(|s| !s.is_suspect),
             _ => false,
         };
         let (first, wish) = &keys[0];
-        if well(first) && breaker(first) == BreakerState::Closed {
+        if well(first, wish) && breaker(first) == BreakerState::Closed {
             let most = if wish.priority == Priority::Resync { TOGETHER_RESYNC } else { TOGETHER };
             let (entry, priority, full) = (first.entry().cloned(), wish.priority, wish.full);
             let alike = |key: &Key, wish: &Wish| {
-                key.entry() == entry.as_ref() && (wish.priority, wish.full) == (priority, full) && well(key)
+                key.entry() == entry.as_ref()
+                    && (wish.priority, wish.full) == (priority, full)
+                    && well(key, wish)
             };
             keys.extend(queue.take_some(most - 1, alike));
         }

@@ -143,9 +143,11 @@ impl State {
     /// Tells the breaker. Returns the scopes that only failed because their entry was away, once it is back.
     fn heard_of(&mut self, scope: &Scope, report: &ScopeReport, now: Duration) -> Option<Vec<Scope>> {
         let jitter = self.chance.byte();
-        let breaker = &mut self.entries.get_mut(&scope.provider)?.breaker;
+        let entry = self.entries.get_mut(&scope.provider)?;
+        let is_apart = entry.is_apart;
+        let breaker = &mut entry.breaker;
         let answered = report.error.as_ref().is_none_or(|error| error.kind == ErrorKind::RateLimited);
-        if report.unreachable {
+        if report.unreachable && !is_apart {
             breaker.silent(Some(scope), now, jitter);
         }
         if !(answered && breaker.answered()) {

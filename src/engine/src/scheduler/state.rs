@@ -52,6 +52,8 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) is_whole: bool,
+    /// Its scopes have nothing to do with each other but for the guard.
+    pub(super) is_apart: bool,
     pub(super) resync: Duration,
     pub(super) breaker: Breaker,
     /// Probes so far.
@@ -102,6 +104,7 @@ impl State {
         let entries = engine.surveyor.entries.iter().map(|(name, entry)| {
             let entry = Entry {
                 is_whole: entry.observer.info().guard == GuardDomain::Provider,
+                is_apart: entry.observer.info().guard == GuardDomain::Apart,
                 resync: settings.resync.get(name).copied().unwrap_or(RESYNC),
                 breaker: Breaker::default(),
                 ticks: 0,

@@ -11,6 +11,7 @@ mod moves;
 mod near;
 mod recall;
 mod recover;
+mod whole;
 
 use crate::{
     desired::Desired,
@@ -150,7 +151,8 @@ impl Surveyor {
                 (glance, facts)
             }
         };
-        self.survey_with(store, desired, glance, &facts, options).await
+        let survey = self.survey_with(store, desired, glance, &facts, options).await?;
+        self.whole(store, desired, survey, options).await
     }
 
     /// As [`Surveyor::survey`], beginning with a glance that was cast while the desired state was read.
@@ -162,7 +164,8 @@ impl Surveyor {
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
         let facts = ready::facts(desired, &glance.memories);
-        self.survey_with(store, desired, glance, &facts, options).await
+        let survey = self.survey_with(store, desired, glance, &facts, options).await?;
+        self.whole(store, desired, survey, options).await
     }
 
     async fn survey_with(

@@ -1,0 +1,168 @@
+//! Several issuers, and several ways to prove a name.
+
+use crate::{
+    authority::{Authority, Fault},
+    world::Desk,
+};
+use reconciled_certificates::wish::{Issue, Solver};
+use reconciled_provider::{ErrorKind, Outcome, Renewal};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+
+/// A desk whose certificate may be had from both, the first one first.
+fn desk(first: &Authority, second: &Authority) -> Desk {
+    let mut desk = Desk::new(first);
+    let mut other = desk.wish.issuer.clone();
+    let Issue::Acme(authority) = &mut other else { panic!() };
+    authority.server = format!("{}/dir", second.url);
+    desk.wish.others.push(other);
+    desk
+}
+
+fn by(desk: &Desk) -> String {
+    desk.keep().issued("web").unwrap().unwrap().issuer.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_issuer_is_asked_when_one_refuses_and_the_first_one_when_it_is_renewed() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let desk = desk(&first, &second);
+    first.refuse(true);
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((1, 0), (1, 1)));
+    assert!(by(&desk).starts_with(&second.url));
+    assert!(desk.is_in_sync().await, "whoever of them issued it");
+    first.refuse(false);
+    desk.renew().await;
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((2, 1), (1, 1)));
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_away_is_waited_for_and_then_the_next_one_is_asked() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut desk = desk(&first, &second);
+    for _ in 0..60 {
+        first.fail("dir", Fault::Refused(500, "serverInternal", ""));
+    }
+    for wait in [1, 200, 398] {
+        assert!(desk.pass().await.error().is_some_and(|error| error.kind == ErrorKind::Unavailable));
+        assert_eq!(second.counts(), (0, 0), "an outage may be short");
+        desk.clock.advance(Duration::from_secs(wait));
+        desk.restart();
+    }
+    desk.clock.advance(Duration::from_secs(1));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((0, 0), (1, 1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_the_wish_is_said_and_no_other_issuer_hides_it() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut desk = desk(&first, &second);
+    let Issue::Acme(authority) = &mut desk.wish.issuer else { panic!() };
+    authority.profile = Some("shortlife".into());
+    assert_eq!(desk.pass().await.error().unwrap().kind, ErrorKind::Invalid);
+    assert_eq!(second.counts(), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_them_may_fail_and_then_all_are_said() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let desk = desk(&first, &second);
+    first.refuse(true);
+    second.refuse(true);
+    desk.pass().await;
+    desk.pass().await;
+    let outcome = desk.pass().await;
+    let error = outcome.error().unwrap();
+    assert!(error.message.contains(&first.url) && error.message.contains(&second.url), "{}", error.message);
+    assert_eq!(error.retry_after, Some(Duration::from_secs(60)));
+    assert_eq!((first.counts(), second.counts()), ((1, 0), (1, 0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_was_begun_is_gone_on_with_although_the_first_issuer_is_back() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut desk = desk(&first, &second);
+    first.refuse(true);
+    desk.pass().await;
+    second.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    first.refuse(false);
+    desk.clock.advance(Duration::from_secs(60));
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((1, 0), (1, 1)));
+    assert!(!desk.keep().is_begun("web").unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_says_from_whom_and_how_this_once() {
+    let (first, second) = (Authority::start(), Authority::start());
+    let mut desk = desk(&first, &second);
+    let webroot = desk.dir.path().join("www");
+    for issuer in std::iter::once(&mut desk.wish.issuer).chain(&mut desk.wish.others) {
+        let Issue::Acme(authority) = issuer else { panic!() };
+        // That it is proven by a file is seen by the fake asking for nothing.
+        authority.others = vec![("a.example".into(), Solver::Tls)];
+        authority.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    }
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let way = |issuer: Option<&str>, solver: Option<&str>| Renewal {
+        issuer: issuer.map(Into::into),
+        solver: solver.map(Into::into),
+    };
+    let refused = desk.renew_by(&way(Some("third"), None)).await.unwrap_err();
+    assert!(
+        refused.message.contains("`third` is no issuer") && refused.hint.unwrap().contains("first, second")
+    );
+    assert!(desk.renew_by(&way(None, Some("dns01"))).await.is_err());
+    assert!(desk.is_in_sync().await, "what was refused changed nothing");
+    desk.renew_by(&way(Some("second"), Some("http01"))).await.unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((first.counts(), second.counts()), ((1, 1), (1, 1)));
+    assert!(desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_for_a_web_server_is_there_while_it_is_needed_and_never_stays() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let webroot = desk.dir.path().join("www");
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    // The process dies with the file in place.
+    authority.fail("challenge", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    let below = webroot.join(".well-known/acme-challenge");
+    let files: Vec<_> = fs::read_dir(&below).unwrap().flatten().collect();
+    assert_eq!(files.len(), 1);
+    assert_eq!(fs::metadata(files[0].path()).unwrap().permissions().mode() & 0o777, 0o644);
+    let token = files[0].file_name().into_string().unwrap();
+    assert!(fs::read_to_string(files[0].path()).unwrap().starts_with(&format!("{token}.")));
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(webroot.exists() && !webroot.join(".well-known").exists());
+    // So it is with a certificate that nobody wants any more, and with an order that is refused.
+    desk.renew().await;
+    authority.refuse(true);
+    desk.pass().await;
+    assert!(!webroot.join(".well-known").exists());
+    authority.fail("challenge", Fault::Refused(500, "serverInternal", ""));
+    desk.clock.advance(Duration::from_secs(60));
+    assert!(desk.pass().await.error().is_some());
+    assert!(below.exists());
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!webroot.join(".well-known").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_put_outside_of_what_the_host_allows() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot("/var/www".into()))];
+    let outcome = desk.pass().await;
+    assert!(outcome.error().unwrap().message.contains("is in none of the directories"), "{outcome:?}");
+}

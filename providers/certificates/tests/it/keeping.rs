@@ -1,0 +1,162 @@
+//! What lasts: counts of what an authority gives, keys of accounts, files while a manifest is renamed, and moments.
+
+use crate::{
+    authority::{Authority, BEGIN, Fault},
+    world::Desk,
+};
+use futures_util::StreamExt;
+use reconciled_certificates::{
+    config::Limits,
+    wish::{Issue, KeyKind},
+};
+use reconciled_provider::{ErrorKind, Outcome};
+use std::{fs, time::Duration};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_authority_gives_is_counted_whatever_else_is_wished_for() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    // Not one of them replaces another: each is of another key, and the one before is gone.
+    for number in 0..5 {
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{number}");
+        assert!(matches!(desk.delete().await, Outcome::Gone));
+        desk.wish.key = if number % 2 == 0 { KeyKind::Ed25519 } else { KeyKind::Ecdsa(256) };
+        desk.restart();
+    }
+    let outcome = desk.pass().await;
+    let error = outcome.error().unwrap();
+    assert_eq!((error.kind, authority.counts()), (ErrorKind::RateLimited, (5, 5)));
+    assert!(error.message.contains("gives 5 certificates for exactly these names"), "{}", error.message);
+    let wait = error.retry_after.unwrap();
+    assert!(wait > Duration::from_secs(33 * 3_600) && wait <= Duration::from_secs(34 * 3_600), "{wait:?}");
+    assert_eq!(desk.keep().busy("web").unwrap(), None, "nobody asked to be left alone");
+    // Other names are another matter, and so is a renewal that says what it replaces.
+    desk.clock.advance(wait);
+    authority.begin(BEGIN + wait.as_secs());
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for _ in 0..3 {
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    }
+    assert_eq!(authority.counts(), (9, 9));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_for_a_name_are_counted_over_every_wish_for_it() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    authority.refuse(true);
+    for number in 0..5 {
+        desk.wish.key = if number % 2 == 0 { KeyKind::Ed25519 } else { KeyKind::Ecdsa(256) };
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }), "{number}");
+    }
+    desk.wish.key = KeyKind::Ecdsa(384);
+    desk.restart();
+    let outcome = desk.pass().await;
+    assert!(outcome.error().unwrap().message.contains("5 failures for a.example"), "{outcome:?}");
+    assert_eq!(authority.counts().0, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_gets_another_key_in_time_and_none_is_lost_with_an_answer() {
+    for fault in
+        [None, Some(Fault::Lost), Some(Fault::Dropped), Some(Fault::Refused(500, "serverInternal", ""))]
+    {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        issuer.rotate = Some(86_400);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert_eq!(authority.rollovers(), 0);
+        desk.clock.advance(Duration::from_secs(86_401));
+        authority.begin(BEGIN + 86_400);
+        desk.renew().await;
+        if let Some(fault) = &fault {
+            // Whatever connection is used once more after an answer that was lost is told the same.
+            (0..2).for_each(|_| authority.fail("rollover", fault.clone()));
+            assert!(desk.pass().await.error().is_some(), "{fault:?}");
+            desk.restart();
+        }
+        assert!(matches!(desk.passes(4).await, Outcome::Done(_)), "{fault:?}");
+        assert!(authority.rollovers() >= 1, "{fault:?}");
+        let after = authority.rollovers();
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{fault:?}: the new key is known");
+        assert_eq!((authority.rollovers(), authority.counts()), (after, (3, 3)), "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_forgot_everything_is_told_anew_also_in_the_middle_of_an_order() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    authority.forget_everything();
+    authority.fail("orders", Fault::Refused(400, "accountDoesNotExist", ""));
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.calls("account")), ((2, 1), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_is_renamed_leaves_no_moment_without_files() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let file = desk.dir.path().join("out/web/tls.crt");
+    let before = fs::read(&file).unwrap();
+    // As a plan looks at it: the old one is not declared any more, and the new one waits.
+    assert!(desk.look("web", false).await.is_some());
+    assert!(desk.look("site", true).await.is_none());
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert!(matches!(desk.pass_of("site").await, Outcome::Done(_)));
+    let seen = desk.look("site", true).await.unwrap();
+    assert_eq!((seen.owner, authority.counts()), (reconciled_provider::Owner::Ours, (1, 1)));
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_eq!(fs::read_to_string(desk.dir.path().join("out/web/..certificate")).unwrap(), "cert/site");
+    assert!(desk.keep().issued("web").unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_is_gone_keeps_nothing_from_being_deleted() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.wish.output.group = Some("no-such-group-here".into());
+    let seen = desk.observe().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("there is no group"));
+    assert_eq!(desk.pass().await.error().unwrap().kind, ErrorKind::Invalid);
+    let kept = desk.keep().issued("web").unwrap().unwrap();
+    let wish = desk.wish.clone();
+    desk.keep().put_issued("web", &reconciled_certificates::kept::Issued { wish, ..kept }).unwrap();
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_a_few_minutes_is_told_of_when_it_is_due_and_when_its_files_change() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    // It ends in two seconds more than half of its time.
+    authority.live(600);
+    desk.clock.advance(Duration::from_secs(237));
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let mut hints = desk.hints();
+    assert!(desk.is_in_sync().await);
+    let due = hints.next().await.unwrap();
+    assert_eq!(&*due.scope.name, "web");
+    fs::remove_file(desk.dir.path().join("out/web/tls.key")).unwrap();
+    assert_eq!(&*hints.next().await.unwrap().scope.name, "web");
+    // Through the link, where nothing happens to the directory itself.
+    let crt = desk.dir.path().join("out/web/tls.crt");
+    fs::write(&crt, "").unwrap();
+    assert_eq!(&*hints.next().await.unwrap().scope.name, "web");
+    assert!(!desk.is_in_sync().await);
+}

@@ -1,0 +1,178 @@
+//! A real nginx: names are proven by files it shows, it is told of the certificate, and it is seen to serve it.
+
+use crate::{
+    acme::{desk, is_good},
+    certificates::{certificate, fingerprint, manifest, openssl},
+    env::{Env, zone},
+    pdns::Pdns,
+    pebble::{Pebble, free_port},
+    running::wait_for,
+};
+use std::{
+    fs,
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// An nginx of Debian in the folder of a desk.
+struct Nginx(Child);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-s", "QUIT", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+impl Nginx {
+    /// Starts one with these servers, and waits until `port` is open.
+    fn start(dir: &Path, servers: &str, port: u16) -> Nginx {
+        let text = format!(
+            "daemon off; user root; pid {0}/nginx.pid; error_log {0}/nginx.log; events {{}}\n\
+             http {{ access_log off; client_body_temp_path {0}/t; proxy_temp_path {0}/t; fastcgi_temp_path {0}/t; \
+             uwsgi_temp_path {0}/t; scgi_temp_path {0}/t;\n{servers}\n}}\n",
+            dir.display()
+        );
+        fs::write(dir.join("nginx.conf"), text).unwrap();
+        let child = Command::new("/usr/sbin/nginx")
+            .arg("-c")
+            .arg(dir.join("nginx.conf"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(dir.join("nginx.err")).unwrap())
+            .spawn()
+            .unwrap();
+        wait_for("nginx listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Nginx(child)
+    }
+}
+
+fn adopt_reload(env: &Env) {
+    // The command of the entry: what a unit of nginx does.
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let dir = env.dir.path().display().to_string();
+    let changed = config.replace(
+        "echo $1 >> reloaded",
+        &format!("echo $1 >> reloaded; /usr/sbin/nginx -c {dir}/nginx.conf -s reload"),
+    );
+    assert_ne!(config, changed);
+    fs::write(env.path("config.yaml"), changed).unwrap();
+}
+
+#[test]
+fn names_are_proven_behind_nginx_which_is_then_seen_to_serve_the_certificate() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let (dir, tls) = (env.dir.path(), free_port());
+    let webroot = env.path("ssl/webroot");
+    fs::create_dir(&webroot).unwrap();
+    fs::write(webroot.join("index.html"), "theirs").unwrap();
+    openssl(
+        &env,
+        &[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=old",
+            "-keyout",
+            "old.key",
+            "-out",
+            "old.crt",
+        ],
+    );
+    let servers = |certificate: &str, key: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:{}; location ^~ /.well-known/acme-challenge/ {{ root {}; default_type \
+             application/octet-stream; }} location / {{ return 301 https://$host$request_uri; }} }}\n\
+             server {{ listen 127.0.0.1:{tls} ssl; ssl_certificate {certificate}; ssl_certificate_key {key}; }}",
+            pebble.http,
+            webroot.display()
+        )
+    };
+    let at = |name: &str| env.path(name).display().to_string();
+    let nginx = Nginx::start(dir, &servers(&at("old.crt"), &at("old.key")), tls);
+    adopt_reload(&env);
+    let issuer = manifest(
+        "Issuer",
+        "le",
+        &format!("{}, solvers: [{{http01: {{webroot: {}}}}}]}}", pebble.acme(), webroot.display()),
+    );
+    let web = certificate(
+        &env,
+        "web",
+        &format!(
+            "issuerRef: {{name: le}}, dnsNames: [www.example.com], reload: [nginx.service], serve: ['127.0.0.1:{tls}']"
+        ),
+    );
+    let zone = zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]);
+    env.push("zone.yaml", &zone);
+    env.apply();
+    env.push("all.yaml", &format!("{issuer}{web}"));
+    env.apply();
+    is_good(&env, &pebble, "web");
+    assert!(webroot.join("index.html").exists() && !webroot.join(".well-known").exists());
+    // It was told, and reads what it was told to read; that is still another certificate.
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["explain", "Certificate/web"]).says(&["serves another certificate"]);
+    let text = fs::read_to_string(env.path("nginx.conf")).unwrap();
+    let text =
+        text.replace(&at("old.crt"), &at("ssl/web/tls.crt")).replace(&at("old.key"), &at("ssl/web/tls.key"));
+    fs::write(env.path("nginx.conf"), text).unwrap();
+    let first = fingerprint(&env, "web");
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    env.apply();
+    assert_ne!(fingerprint(&env, "web"), first);
+    wait_for("nginx serves what was renewed", || {
+        env.run(&["apply", "--yes"]).exits(0);
+        env.run(&["status", "Certificate/web", "-o", "wide"]).stdout.contains("Healthy")
+    });
+    drop(nginx);
+}
+
+#[test]
+fn a_renewal_may_be_had_from_another_issuer_and_in_another_way() {
+    let pdns = Pdns::start();
+    let (first, second) = (Pebble::start(pdns.port, "", &[]), Pebble::start(pdns.port, "", &[]));
+    let env = desk(&pdns, &first, "");
+    let issuer = |name: &str, pebble: &Pebble| {
+        let solvers = "[{dns01: {provider: pdns}}, {http01: {}}]";
+        manifest("Issuer", name, &format!("{}, solvers: {solvers}}}", pebble.acme()))
+    };
+    let spec = "issuerRefs: [{name: first}, {name: second}], dnsNames: [www.example.com]";
+    let web = certificate(&env, "web", spec);
+    let zone = zone("example.com", "pdns", &["{name: www, type: A, values: [127.0.0.1]}"]);
+    env.push("all.yaml", &format!("{}{}{web}{zone}", issuer("first", &first), issuer("second", &second)));
+    env.apply();
+    assert_eq!((first.issued(), second.issued()), ((1, 1), (0, 0)));
+    is_good(&env, &first, "web");
+    env.run(&["renew", "Certificate/web", "--issuer", "secnod"])
+        .exits(1)
+        .says(&["`secnod` is no issuer of Certificate/web", "it has first, second"]);
+    env.run(&["renew", "Certificate/web", "--solver", "tlsAlpn01"]).exits(1).says(&["no solver `tlsAlpn01`"]);
+    env.in_sync();
+    env.run(&["renew", "Certificate/web", "--issuer", "second"]).exits(0);
+    env.apply();
+    assert_eq!((first.issued(), second.issued()), ((1, 1), (1, 1)));
+    is_good(&env, &second, "web");
+    env.in_sync();
+    // No record can be written meanwhile, so what is proven is proven over HTTP.
+    env.run(&["suspend", "--provider", "pdns", "--reason", "test"]).exits(0);
+    env.run(&["renew", "Certificate/web", "--issuer", "first", "--solver", "http01"]).exits(0);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(first.issued(), (2, 2));
+    env.run(&["resume", "--provider", "pdns"]).exits(0);
+    env.in_sync();
+    // The first one is gone: nothing is waited for once it is known to be, and what is there stays in use.
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    drop(first);
+    let away = env.run(&["apply", "--yes", "--timeout", "2s"]);
+    assert!(away.code != Some(0), "{}", away.all());
+    assert_eq!(second.issued(), (1, 1), "an outage may be short");
+}
