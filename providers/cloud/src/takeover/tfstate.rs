@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(addresses[3], "data.t_d.d");
         assert_eq!((&*held[0].source, held[0].alias.as_deref()), ("hashicorp/aws", Some("west")));
         assert_eq!((&*held[3].source, &held[3].alias), ("a/b", &None));
-        assert_eq!(held[0].name, "web-a-b-.x-jobs-k-1".replace("-.", "."), "{}", held[0].name);
+        assert_eq!(held[0].name, "web-a-b-.x-jobs-k-1");
         assert_eq!(held[1].name, format!("{}-2", held[0].name));
         assert_eq!((&*held[0].private, held[0].fault), (&b"a"[..], None));
         assert!(held[1].fault.unwrap().contains("tainted") && held[2].fault.unwrap().contains("deletion"));
