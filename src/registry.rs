@@ -1,6 +1,7 @@
 //! Provider type → constructor: nothing else but its parts names provider crates.
 
 mod certificates;
+mod handover;
 mod host;
 mod marks;
 mod terraform;
@@ -19,7 +20,7 @@ use reconciled_dns::{
     served::Verify,
 };
 use reconciled_provider::{
-    Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
+    Cx, Error, Found, Kinds, Node, Observer, Problem, Provider, ProviderInfo, SecretRef, SourceFile,
     problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -142,6 +143,37 @@ pub fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>
         }
     };
     dns(&entry, &config.instance, Options { ownership, verify })
+}
+
+pub use reconciled_cloud::{Row, TakenOver};
+
+/// Writes a state file of Terraform of those of `rows` that entries of `config` carry. Returns how many.
+///
+/// Errors: the schemas of a provider cannot be had.
+pub async fn give_back(
+    config: &Config,
+    cx: &Cx,
+    rows: &[Row],
+    with_secrets: bool,
+) -> Result<(Vec<u8>, usize), Error> {
+    reconciled_cloud::give_back(cx, &terraform::entries(config), rows, with_secrets).await
+}
+
+/// Takes over what a state file of Terraform holds, as far as entries of `config` have its providers.
+///
+/// Errors: it is no state file of a format that is known.
+pub async fn take_over(
+    config: &Config,
+    cx: &Cx,
+    file: &[u8],
+    with_secrets: bool,
+) -> Result<TakenOver, Error> {
+    reconciled_cloud::take_over(cx, &terraform::entries(config), file, with_secrets).await
+}
+
+/// The group of an entry's kinds, where only its program tells the kinds themselves.
+pub fn group(entry: &ProviderEntry) -> Option<Arc<str>> {
+    (&*entry.type_name == reconciled_cloud::INFO.type_name).then(|| terraform::group(entry)).flatten()
 }
 
 fn dns(entry: &ProviderEntry, instance: &str, options: Options) -> Result<Arc<dyn Provider>, Vec<Problem>> {
@@ -374,7 +406,7 @@ fn secret(
     place.map(|place| place.0)
 }
 
-fn at_entry(entry: &ProviderEntry, error: &reconciled_provider::Error) -> Vec<Problem> {
+fn at_entry(entry: &ProviderEntry, error: &Error) -> Vec<Problem> {
     let problem = Problem::error(format!("`{}`: {}", entry.name, error.chain())).at(&entry.file, entry.span);
     vec![match &error.hint {
         Some(hint) => problem.hint(hint.clone()),

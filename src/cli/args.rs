@@ -58,6 +58,8 @@ pub enum Command {
     Events(EventsArgs),
     /// Describe a kind of manifest, or say why an address is not in sync
     Explain(super::explain::ExplainArgs),
+    /// Write a state file of Terraform of what is tracked
+    Export(super::export::ExportArgs),
     /// Let go of what is tracked, without changing it
     Forget(ForgetArgs),
     /// List what happened

@@ -304,6 +304,7 @@ async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report
 }
 
 async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) {
+    session.ailing().iter().for_each(|problem| report.problem(problem));
     for (name, entry) in &session.surveyor.entries {
         let what = format!("provider {name}");
         let begun = Instant::now();

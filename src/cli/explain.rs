@@ -1,4 +1,4 @@
-//! `explain`: what a kind may hold, from the types that parse it; or why an address is not in sync, from what the
+//! `explain`: what a kind may hold, from the types that parse it and the schemas of configured providers; or why an address is not in sync, from what the
 //! last pass left in the state and from a look at it now.
 
 use super::{
@@ -16,11 +16,13 @@ use crate::{
     store::Reader,
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use reconciled_provider::Pattern;
+use reconciled_provider::{Kinds, Pattern};
 use std::{
+    collections::HashSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Arguments of `explain`.
@@ -56,7 +58,8 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     if let Some(dir) = &explain.schemas {
-        write_schemas(dir, out)?;
+        let kinds = kinds_here(args, environment.clone(), out).await;
+        write_schemas(dir, &kinds, out)?;
     }
     let Some(what) = &explain.what else { return Ok(Exit::Good) };
     if what.contains('/') {
@@ -68,7 +71,13 @@ pub(super) async fn run(
             "for the JSON Schema of every kind: reconciled explain --schemas DIR",
         ));
     }
-    match explain::explain(&registry::kinds(), what) {
+    // What is known without a configuration needs none; a provider's program is asked only where nothing else knows.
+    let known = explain::explain(&registry::kinds(), what);
+    let known = match known {
+        Ok(text) => Ok(text),
+        Err(_) => explain::explain(&kinds_here(args, environment, out).await, what),
+    };
+    match known {
         Ok(text) => out.data(&text),
         Err(text) => {
             let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
@@ -81,8 +90,32 @@ pub(super) async fn run(
     Ok(Exit::Good)
 }
 
-fn write_schemas(dir: &Path, out: &mut Out) -> Result<(), Failure> {
-    let mut files = explain::schemas(&registry::kinds());
+/// Every kind in this binary, and those that entries of the configuration tell of, where there is one.
+async fn kinds_here(args: &Args, environment: Environment, out: &mut Out) -> Kinds {
+    let mut all = registry::kinds();
+    let session = match Session::open(args.config.as_deref(), environment).await {
+        Ok(session) => session,
+        Err(Failure::Config(_)) => return all,
+        Err(failure) => {
+            out.talk(&format!("kinds of configured providers are not known: {failure}"));
+            return all;
+        }
+    };
+    for problem in session.ailing() {
+        out.talk(&format!("{problem}\n"));
+    }
+    let mut known: HashSet<(Vec<Arc<str>>, Arc<str>)> =
+        all.0.iter().map(|kind| (kind.api_versions.to_vec(), kind.name.clone())).collect();
+    for kind in session.views.iter().flat_map(|view| &view.kinds.0) {
+        if known.insert((kind.api_versions.to_vec(), kind.name.clone())) {
+            all.0.push(kind.clone());
+        }
+    }
+    all
+}
+
+fn write_schemas(dir: &Path, kinds: &Kinds, out: &mut Out) -> Result<(), Failure> {
+    let mut files = explain::schemas(kinds);
     let plan = serde_json::to_string_pretty(&Document::schema())
         .map_err(|e| Failure::plain(format!("the schema of the plan cannot be written: {e}")))?;
     files.insert("plan.json".to_string(), plan + "\n");
@@ -381,7 +414,7 @@ mod tests {
     fn schemas_are_written_with_that_of_the_plan() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("schemas");
-        write_schemas(&dir, &mut Out::new(&Environment::default())).unwrap();
+        write_schemas(&dir, &registry::kinds(), &mut Out::new(&Environment::default())).unwrap();
         for name in ["all.json", "plan.json", "zone-dns-v1.json", "recordset-dns-v1.json"] {
             let text = fs::read_to_string(dir.join(name)).unwrap();
             assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap().is_object(), "{name}");

@@ -24,12 +24,18 @@ use std::{
 /// Arguments of `import`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ImportArgs {
-    /// A provider entry of the configuration; with --from a file or folder
-    #[arg(value_name = "PROVIDER")]
+    /// A provider entry of the configuration; or a state file of Terraform; with --from a file or folder
+    #[arg(value_name = "PROVIDER|FILE")]
     pub(super) provider: String,
     /// What of it: a zone; `*` and `?` are wild. With --from it may be left out where files are named after their zones
-    #[arg(value_name = "SCOPE", required_unless_present = "from")]
+    #[arg(value_name = "SCOPE")]
     pub(super) scope: Option<String>,
+    /// The id of one resource of a Terraform provider, where SCOPE is its type or kind
+    #[arg(value_name = "ID", requires = "scope", conflicts_with_all = ["from", "drifted"])]
+    pub(super) id: Option<String>,
+    /// Write secrets of a state file that have to be declared into files of this folder, each of its own
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "drifted", "scope"])]
+    pub(super) secrets: Option<PathBuf>,
     /// Read files of another program instead of a provider
     #[arg(long, value_enum, value_name = "PROGRAM", conflicts_with = "drifted")]
     pub(super) from: Option<Foreign>,
@@ -67,6 +73,15 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
+    if super::take_over::is_meant(import) {
+        return super::take_over::run(args, import, environment, out).await;
+    }
+    if import.scope.is_none() && import.from.is_none() {
+        return Err(Failure::hinted(
+            format!("what of `{}` is meant is not said", import.provider),
+            "write a zone, `*`, or the type and the id of a resource: reconciled import PROVIDER SCOPE [ID]",
+        ));
+    }
     let files = match import.from {
         Some(from) => super::foreign::files(import, from, out)?,
         None => {
@@ -113,7 +128,11 @@ pub(super) async fn files(
     let prefix = format!("{}/", import.provider);
     let scope = import.scope.as_deref().unwrap_or("*");
     let query = scope.strip_prefix(&prefix).unwrap_or(scope);
-    let mut found = observer.discover(&session.surveyor.cx, query).await?;
+    let query = match &import.id {
+        Some(id) => format!("{query} {id}"),
+        None => query.to_string(),
+    };
+    let mut found = observer.discover(&session.surveyor.cx, &query).await?;
     if found.is_empty() {
         return Err(Failure::hinted(
             format!("`{}` has nothing that `{query}` means", import.provider),
@@ -267,7 +286,7 @@ pub(super) fn file_name(name: &str) -> String {
 }
 
 /// Writes all files, or none when one of them is there already.
-fn write(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
+pub(super) fn write(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
     fs::create_dir_all(dir).map_err(|e| Failure::plain(format!("create {}: {e}", dir.display())))?;
     if let Some(path) = files.keys().map(|name| dir.join(name)).find(|path| path.exists()) {
         return Err(Failure::hinted(
@@ -298,6 +317,8 @@ mod tests {
         ImportArgs {
             provider: "pdns".into(),
             scope: Some("*".into()),
+            id: None,
+            secrets: None,
             from: None,
             out: None,
             only: texts(only),

@@ -201,6 +201,8 @@ async fn imported(
         let import = ImportArgs {
             provider: provider.clone(),
             scope: Some(scope.clone()),
+            id: None,
+            secrets: None,
             from: None,
             out: None,
             only: Vec::new(),

@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod demo;
 mod explain;
+mod export;
 mod follow;
 mod foreign;
 mod forget;
@@ -33,6 +34,7 @@ mod run;
 mod status;
 mod suspend;
 mod sync;
+mod take_over;
 mod through;
 mod token;
 mod validate;
@@ -90,6 +92,7 @@ async fn dispatch(
         Command::Demo(demo) => demo::run(demo, environment, out).await,
         Command::Events(events) => history::events(args, events, environment, out).await,
         Command::Explain(explain) => explain::run(args, explain, environment, out).await,
+        Command::Export(export) => export::run(args, export, environment, out).await,
         Command::Forget(forget) => forget::run(args, forget, environment, out).await,
         Command::History(history) => history::run(args, history, environment, out).await,
         Command::Hook(hook) => hook::run(hook, environment, out).await,

@@ -151,6 +151,7 @@ mod tests {
         let request = manifest::Request {
             sources: &[source],
             entries: &views,
+            ailing: &Default::default(),
             known: &kinds,
             host: &config.host,
             owners: &manifest::Owners::new(),

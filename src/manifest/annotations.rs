@@ -2,8 +2,8 @@
 
 use super::selector::Selector;
 use reconciled_provider::{
-    Address, Adopt, Deletion, Drift, Node, Policy, Problem, SourceFile, Span, problem::did_you_mean,
-    yaml::NodeValue,
+    Address, Adopt, Deletion, Drift, EntryPolicy, Node, Policy, Problem, SourceFile, Span,
+    problem::did_you_mean, yaml::NodeValue,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const PREFIX: &str = "reconciled/";
 
 /// Every annotation there is, without the prefix.
-pub(super) const KNOWN: [&str; 13] = [
+pub(super) const KNOWN: [&str; 14] = [
     "provider",
     "deletion",
     "drift",
@@ -25,6 +25,7 @@ pub(super) const KNOWN: [&str; 13] = [
     "import",
     "moved-from",
     "merge",
+    "policy",
 ];
 
 /// What the annotations of a manifest say.
@@ -68,6 +69,7 @@ pub(super) fn read(
             problems.push(Problem::error(format!("{word}: {message}")).at(file, value.span).hint(hint));
         }
     }
+    settings.settle(node, file, problems);
     (all, settings)
 }
 
@@ -91,6 +93,23 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Settings {
+    /// What must not be deleted while it is declared is not deleted when its manifest goes either: then nobody is left to
+    /// forbid it.
+    fn settle(&mut self, node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) {
+        let writes = self.policy.writes;
+        match self.policy.deletion {
+            _ if writes == EntryPolicy::Sync => {}
+            None => self.policy.deletion = Some(Deletion::Abandon),
+            Some(Deletion::Delete) => {
+                let word = writes.word();
+                let text =
+                    format!("{PREFIX}policy: {word} and {PREFIX}deletion: delete contradict each other");
+                let hint = "leave the deletion out: it is left as it is when its manifest goes";
+                problems.push(Problem::error(text).at(file, node.span).hint(hint));
+            }
+            Some(Deletion::Abandon | Deletion::Protect) => {}
+        }
+    }
     fn set(&mut self, word: &str, text: &str, span: Span) -> Result<(), Refusal> {
         const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];
         match word {
@@ -113,6 +132,15 @@ impl Settings {
                 self.policy.drift = Some(one_of(text, &modes)?);
             }
             "adopt" => self.policy.adopt = adopt(text)?,
+            "policy" => {
+                let all = [
+                    EntryPolicy::Observe,
+                    EntryPolicy::CreateOnly,
+                    EntryPolicy::UpsertOnly,
+                    EntryPolicy::Sync,
+                ];
+                self.policy.writes = one_of(text, &all.map(|policy| (policy.word(), policy)))?;
+            }
             "suspend" => self.policy.suspend = one_of(text, &SWITCH)?,
             "merge" => self.policy.merge = one_of(text, &SWITCH)?,
             "lint-ignore" => self.policy.lint_ignore = list(text).map(Arc::from).collect(),

@@ -34,6 +34,7 @@ pub(super) fn assemble(
     let mut scopes = by_scope(&loading, &taken);
     let unit_of = unit_by_index(&loading);
     let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of, &taken);
+    check_remotes(&mut loading, &taken);
     lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
         .sides
@@ -266,6 +267,39 @@ fn check_duplicates(
         }
     }
     (losers, contested)
+}
+
+/// Reports manifests that give one thing of a remote two names: both would write it.
+fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
+    let mut first: BTreeMap<(&str, &str), (usize, &ResourceId)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for taken in taken {
+        for (scope, id, remote) in &taken.product.remotes {
+            let key = (&*scope.provider, &**remote);
+            let (other, first) = *first.entry(key).or_insert((taken.unit, id));
+            // What is one resource already is declared twice, and told as that.
+            if other == taken.unit || first == id || may_be_on_other_hosts(loading, other, taken.unit) {
+                continue;
+            }
+            let (unit, owner) = (&loading.units[taken.unit], &loading.units[other]);
+            let text = format!("{} and {} are one resource, {remote}", unit.address, owner.address);
+            let file = path(loading, owner).clone();
+            let place = Place { file, line: owner.document.span.line, column: 0 };
+            let problem = Problem::error(text)
+                .hint("give each its own `reconciled/import`, or remove one of the manifests")
+                .related(place, format!("{} is here", owner.address));
+            let problem = at_line(loading, unit, problem, first_column(unit.document.span.line));
+            found.push((taken.unit, other, problem));
+        }
+    }
+    for (number, other, problem) in found {
+        let (source, theirs) = (loading.units[number].source, loading.units[other].source);
+        loading.sides[source].report(problem);
+        if source == theirs {
+            let path = path(loading, &loading.units[other]).clone();
+            loading.sides[source].mark_broken(&path);
+        }
+    }
 }
 
 /// Without a host at hand, two manifests with selectors may be meant for different hosts.

@@ -69,6 +69,8 @@ pub(super) struct Product {
     pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     pub(super) exclusive: Vec<Scope>,
     pub(super) ignored: Vec<(Scope, Arc<str>)>,
+    /// What the remote calls them, where a manifest says so.
+    pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     pub(super) problems: Vec<Problem>,
 }
 

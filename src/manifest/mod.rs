@@ -123,6 +123,19 @@ impl fmt::Debug for EntryView {
     }
 }
 
+/// A configured entry that does not tell its kinds.
+#[derive(Clone, Debug)]
+pub struct Ailing {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The group of its kinds, as far as its configuration tells.
+    pub group: Option<Arc<str>>,
+    /// What keeps it from telling them.
+    pub why: Arc<str>,
+    /// What to do about that.
+    pub hint: Option<Arc<str>>,
+}
+
 /// How the manifests of a source are to be read.
 #[derive(Clone, Debug)]
 pub struct SourceRules {
@@ -195,6 +208,8 @@ pub struct Request<'a> {
     pub sources: &'a [SourceRequest<'a>],
     /// The configured entries.
     pub entries: &'a [EntryView],
+    /// Those of them that do not tell their kinds.
+    pub ailing: &'a BTreeMap<Arc<str>, Ailing>,
     /// Every kind this program knows, configured or not.
     pub known: &'a Kinds,
     /// This host.
@@ -303,6 +318,7 @@ pub fn validate(files: &dyn Files, types: &[EntryView], rules: SourceRules) -> L
     let request = Request {
         sources: &[source],
         entries: types,
+        ailing: &BTreeMap::new(),
         known: &known,
         host: &Host::default(),
         owners: &Owners::new(),

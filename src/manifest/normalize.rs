@@ -187,8 +187,8 @@ fn attempt(
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
-    let Normalized { resources, places, exclusive, ignored, .. } = normalized;
-    (uses, Product { resources, places, exclusive, ignored, problems })
+    let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
+    (uses, Product { resources, places, exclusive, ignored, remotes, problems })
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.
@@ -286,9 +286,6 @@ impl Loading<'_> {
     }
 
     fn substitute(&self, unit: &Unit, spec: &mut Node, hides_outputs: bool) -> Gaps {
-        if unit.document.tokens.is_empty() {
-            return Gaps::default();
-        }
         let nothing = BTreeSet::new();
         let verbatim = self.verbatim.get(&unit.document.kind).unwrap_or(&nothing);
         substitute::substitute(spec, verbatim, &|root| {

@@ -1,7 +1,7 @@
 //! Whose a manifest is: for this host or not, and which entries it is offered to.
 
 use super::{
-    EntryView, Mode,
+    Ailing, EntryView, Mode,
     envelope::Document,
     read::{Loading, Unit},
 };
@@ -85,6 +85,15 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     if !is_here && loading.mode == Mode::Host {
         return (Standing::Unselected, None);
     }
+    if let Some(ailing) = may_be_of_an_ailing(loading, document) {
+        let (kind, name, why) = (&document.kind, &ailing.name, &ailing.why);
+        let text = format!("this {kind} waits: provider `{name}` cannot be used: {why}");
+        let problem = match &ailing.hint {
+            Some(hint) => Problem::warning(text).hint(hint.to_string()),
+            None => Problem::warning(text),
+        };
+        return (Standing::Unassigned, Some((problem, document.kind_span)));
+    }
     let knows = |entry: &EntryView| entry.kinds.find(&document.api_version, &document.kind).is_some();
     let able: Vec<usize> =
         loading.entries.iter().enumerate().filter(|(_, e)| knows(e)).map(|(index, _)| index).collect();
@@ -120,6 +129,20 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
         return (Standing::Faulty, Some((problem, document.kind_span)));
     }
     named(loading, document, &able, all_hosts_are_alike)
+}
+
+/// The entry without kinds that a manifest may be for. It goes to no other meanwhile: that one would make a second of what
+/// is there.
+fn may_be_of_an_ailing<'a>(loading: &'a Loading<'_>, document: &Document) -> Option<&'a Ailing> {
+    let mut ailing = loading.request.ailing.values();
+    if !document.providers.is_empty() {
+        return ailing.find(|ailing| document.providers.iter().any(|(name, _)| *name == ailing.name));
+    }
+    let is_of_its_kind = |ailing: &Ailing| {
+        let entry = loading.entries.iter().find(|entry| entry.name == ailing.name);
+        entry.is_some_and(|entry| entry.kinds.find(&document.api_version, &document.kind).is_some())
+    };
+    ailing.find(|ailing| ailing.group.as_deref() == Some(document.group()) || is_of_its_kind(ailing))
 }
 
 /// True where a kind may be one that only a configured provider tells of: its group is none of this program's, and is

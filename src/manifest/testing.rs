@@ -315,6 +315,7 @@ impl Setup {
             &Request {
                 sources: &sources,
                 entries: &self.entries,
+                ailing: &BTreeMap::new(),
                 known: &Kinds(kinds().0.iter().cloned().chain([other_kind()]).collect()),
                 host: &self.host,
                 owners: &self.owners,

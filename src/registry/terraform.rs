@@ -1,10 +1,11 @@
 //! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program.
 
+use super::handover::Folder;
 use crate::config::{Config, Period, ProviderEntry, SecretPlace};
 use reconciled_cloud::Given;
 use reconciled_provider::{Problem, Provider, yaml::NodeValue};
 use serde::Deserialize;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// What the entry says besides `config` and `env`, which have forms of their own.
 #[derive(Deserialize)]
@@ -21,6 +22,18 @@ const CACHE: &str = "plugins";
 ///
 /// Errors: every problem of the entry at its place.
 pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
+    let own = read(entry, config)?;
+    reconciled_cloud::open(&entry.name, own).map_err(|error| super::at_entry(entry, &error))
+}
+
+/// The entries of this type.
+pub(super) fn entries(config: &Config) -> BTreeMap<Arc<str>, reconciled_cloud::Config> {
+    let ours = config.providers.iter().filter(|entry| *entry.type_name == *reconciled_cloud::INFO.type_name);
+    // What is wrong with one of them was told when the session was opened.
+    ours.filter_map(|entry| Some((entry.name.clone(), read(entry, config).ok()?))).collect()
+}
+
+fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Config, Vec<Problem>> {
     let mut rest = entry.rest.clone();
     let (own, env) = (super::take(&mut rest, "config"), super::take(&mut rest, "env"));
     let (raw, mut problems) = super::decode::<Raw>(entry, &rest);
@@ -43,7 +56,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
         }
     }
     let Some(raw) = raw.filter(|_| problems.is_empty()) else { return Err(problems) };
-    let config = reconciled_cloud::Config {
+    Ok(reconciled_cloud::Config {
         source: raw.source.into(),
         path: raw.path,
         config: own,
@@ -53,8 +66,13 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
-    };
-    reconciled_cloud::open(&entry.name, config).map_err(|error| super::at_entry(entry, &error))
+        handover: Some(Arc::new(Folder { state_dir: config.state_dir.clone(), entry: entry.name.clone() })),
+    })
+}
+
+/// `aws` of `source: hashicorp/aws`.
+pub(super) fn group(entry: &ProviderEntry) -> Option<Arc<str>> {
+    Some(entry.rest.get("source")?.as_str()?.rsplit('/').next()?.into())
 }
 
 /// This very program, with the verb that ends a provider with us. Tests have other programs around them, which know no

@@ -82,12 +82,15 @@ pub struct Outlook {
     pub outputs: KnownOutputs,
     /// What is kept at earlier revisions.
     pub pins: Pins,
+    /// What keeps entries from being used.
+    pub ailing: Vec<Problem>,
 }
 
 impl Outlook {
     /// What is wrong with sources and manifests, for people.
     pub fn messages(&self) -> Vec<String> {
-        self.sources().iter().flat_map(|name| self.messages_of(name)).collect()
+        let ailing = self.ailing.iter().map(|problem| format!("{problem}\n"));
+        ailing.chain(self.sources().iter().flat_map(|name| self.messages_of(name))).collect()
     }
 
     /// What is wrong with one source, for people.
@@ -131,9 +134,9 @@ impl Outlook {
         self.snapshots.iter().collect()
     }
 
-    /// True when something is wrong that is no mere warning.
+    /// True when something is wrong that is no mere warning, with manifests, sources or entries.
     pub fn has_errors(&self) -> bool {
-        self.is_invalid() || self.snapshots.iter().any(|s| s.behind.is_some())
+        self.is_invalid() || !self.ailing.is_empty() || self.snapshots.iter().any(|s| s.behind.is_some())
     }
 
     /// True when a manifest has an error.
@@ -322,7 +325,8 @@ impl Session {
         outputs: KnownOutputs,
         cache: Arc<Mutex<Cache>>,
     ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
-        let (views, config, secrets) = (self.views.clone(), self.config.clone(), self.secrets.clone());
+        let (views, config, secrets) = (self.views().await, self.config.clone(), self.secrets.clone());
+        let ailing = self.infirmary.ailing();
         blocking(move || {
             let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
             let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
@@ -339,6 +343,7 @@ impl Session {
             let request = manifest::Request {
                 sources: &requests,
                 entries: &views,
+                ailing: &ailing,
                 known: &known,
                 host: &config.host,
                 owners: &owners,
@@ -387,8 +392,8 @@ impl Session {
         let broken = broken(&loaded);
         let reported = loaded.problems;
         let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());
-        let pins = Pins::default();
-        Ok(Outlook { snapshots, desired, reported, withheld, broken, unchecked, outputs, pins })
+        let (pins, ailing) = (Pins::default(), self.ailing());
+        Ok(Outlook { snapshots, desired, reported, withheld, broken, unchecked, outputs, pins, ailing })
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {

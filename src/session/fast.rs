@@ -38,7 +38,7 @@ impl Session {
         let whole = ask.selection.is_all() && !ask.refresh && ask.folder.is_none() && ask.source.is_none();
         // What is kept at an earlier revision is no part of the commit.
         let is_pinned = !store.pins().await?.is_empty();
-        if !whole || is_pinned || snapshots.iter().any(|s| s.behind.is_some()) {
+        if !whole || is_pinned || !self.ailing().is_empty() || snapshots.iter().any(|s| s.behind.is_some()) {
             return Ok(None);
         }
         let inputs = self.inputs();

@@ -3,6 +3,7 @@
 //! A [`Session`] looks; what writes is opened apart ([`writer`]), so that a verb that only reads cannot create
 //! or migrate anything.
 
+mod ailing;
 mod desired;
 #[cfg(test)]
 mod docs;
@@ -73,6 +74,8 @@ pub struct Session {
     /// The secrets of this host.
     pub secrets: Arc<HostSecrets>,
     mirrors: Arc<Mirrors>,
+    /// Entries that do not tell their kinds.
+    infirmary: ailing::Infirmary,
     /// What was parsed before: only blobs that changed are parsed again.
     cache: Arc<Mutex<Cache>>,
     /// The same for earlier revisions that something is kept at.
@@ -156,6 +159,7 @@ impl Session {
         let mut entries = BTreeMap::new();
         let mut writers = BTreeMap::new();
         let mut views = Vec::new();
+        let infirmary = ailing::Infirmary::default();
         let mut problems = Vec::new();
         for entry in &config.providers {
             let (provider, bucket) = match registry::build(entry, &config) {
@@ -170,7 +174,11 @@ impl Session {
             };
             buckets.extend(bucket.map(|bucket| (entry.name.clone(), bucket)));
             let observer: Arc<dyn Observer> = provider.clone();
-            let kinds = observer.kinds(&cx).await.map_err(Failure::Remote)?;
+            // One that cannot be used keeps no other from anything.
+            let kinds = match observer.kinds(&cx).await {
+                Ok(kinds) => kinds,
+                Err(error) => infirmary.take(entry, &error, clock.now()),
+            };
             views.push(EntryView { name: entry.name.clone(), observer: observer.clone(), kinds });
             let watched = Watched { observer, policy: policy(entry), guard: limits(entry, &config) };
             entries.insert(entry.name.clone(), watched);
@@ -193,6 +201,7 @@ impl Session {
             views,
             secrets,
             mirrors: Arc::default(),
+            infirmary,
             cache: Arc::default(),
             earlier: Default::default(),
             tally,

@@ -16,14 +16,14 @@ const SIGKILL: i32 = 9;
 const SECRET: &str = "canary-token-of-the-provider";
 
 /// The small provider: `cargo` builds it beside the program.
-fn toy() -> PathBuf {
+pub(crate) fn toy() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_reconciled")).with_file_name("terraform-provider-toy");
     assert!(path.exists(), "{} is missing: cargo build --workspace --bins", path.display());
     path
 }
 
 /// A desk whose entry `toy` keeps its things in `world/`; `keys` are further keys of the entry.
-fn desk(keys: &str) -> Env {
+pub(crate) fn desk(keys: &str) -> Env {
     let env = Env::new();
     fs::create_dir(env.path("world")).unwrap();
     env.write("token", SECRET);
@@ -31,7 +31,7 @@ fn desk(keys: &str) -> Env {
     env
 }
 
-fn configure(env: &Env, keys: &str) {
+pub(crate) fn configure(env: &Env, keys: &str) {
     let (toy, world, token) = (toy(), env.path("world"), env.path("token"));
     env.config(&format!(
         "  - {{name: toy, type: terraform, source: example/toy, settle: 0s, path: {}, config: {{directory: {}, token: {{file: {}}}}}, {keys}guard: {{maxDeletes: 100, maxDeletePercent: 100, maxUpdates: 100, maxUpdatePercent: 100}}}}",
@@ -41,14 +41,14 @@ fn configure(env: &Env, keys: &str) {
     ));
 }
 
-fn thing(name: &str, annotations: &str, spec: &str) -> String {
+pub(crate) fn thing(name: &str, annotations: &str, spec: &str) -> String {
     format!(
         "apiVersion: toy/v1\nkind: Thing\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec: {{{spec}}}\n---\n"
     )
 }
 
 /// The things there are, by their file.
-fn things(env: &Env) -> Vec<String> {
+pub(crate) fn things(env: &Env) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(env.path("world"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -57,7 +57,7 @@ fn things(env: &Env) -> Vec<String> {
     names
 }
 
-fn state(env: &Env, thing: &str) -> serde_json::Value {
+pub(crate) fn state(env: &Env, thing: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(env.path("world").join(thing)).unwrap()).unwrap()
 }
 
@@ -148,6 +148,7 @@ fn mistakes_in_a_manifest_have_their_place_and_a_hint() {
 #[test]
 fn mistakes_in_an_entry_are_told_before_anything_is_done() {
     let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a"));
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     let check = |from: &str, to: &str, words: &[&str]| {
         env.write("config.yaml", &config.replace(from, to));
@@ -170,11 +171,11 @@ fn mistakes_in_an_entry_are_told_before_anything_is_done() {
         ("old", &["version 4 of the plugin protocol"]),
     ] {
         configure(&env, &format!("env: {{TOY_START: {start}}}, "));
-        env.run(&["plan"]).exits(1).says(words);
+        let said = env.run(&["plan"]).says(words);
+        assert_ne!(said.code, Some(0), "{}", said.all());
     }
     configure(&env, "");
     env.write("token", "wrong");
-    env.push("a.yaml", &thing("a", "", "name: a"));
     env.run(&["plan"]).says(&["permission-denied", "AccessDenied"]).hides(&["`wrong`"]);
 }
 
@@ -333,7 +334,7 @@ fn children_of_named(env: &Env) -> Vec<u32> {
     pids.filter(|pid| is_child_of_ours(*pid, env) && !is_gone(*pid)).collect()
 }
 
-fn children_of(parent: u32) -> Vec<u32> {
+pub(crate) fn children_of(parent: u32) -> Vec<u32> {
     let is_child = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|p| p.trim() == parent.to_string()))
@@ -343,15 +344,15 @@ fn children_of(parent: u32) -> Vec<u32> {
 }
 
 /// True for what has ended, waited for or not.
-fn is_gone(pid: u32) -> bool {
+pub(crate) fn is_gone(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.is_empty() || status.contains("State:\tZ")
 }
 
 /// moto, a server that plays AWS.
-struct Moto {
+pub(crate) struct Moto {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Drop for Moto {
@@ -362,7 +363,7 @@ impl Drop for Moto {
 }
 
 impl Moto {
-    fn start() -> Moto {
+    pub(crate) fn start() -> Moto {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let child = Command::new("moto_server")
             .args(["-H", "127.0.0.1", "-p", &port.to_string()])
@@ -377,7 +378,7 @@ impl Moto {
 
 /// The provider for AWS, which `tests/run` unpacks.
 #[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
-fn aws() -> PathBuf {
+pub(crate) fn aws() -> PathBuf {
     let path = std::env::var("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|_| {
         panic!(
             "RECONCILED_TEST_AWS_PROVIDER is not set: tests/run installs the provider and says where it is"
@@ -386,20 +387,25 @@ fn aws() -> PathBuf {
     path.into()
 }
 
-#[test]
-fn the_provider_for_aws_makes_queues_parameters_and_buckets() {
-    let moto = Moto::start();
-    let url = format!("http://127.0.0.1:{}", moto.port);
-    let env = Env::new();
+/// Configures the entry `aws` against moto; `keys` are further keys of it.
+pub(crate) fn aws_entry(env: &Env, moto: &Moto, keys: &str) {
     env.write("key", "canary-of-aws");
-    let endpoints: Vec<String> =
-        ["sqs", "ssm", "s3", "iam", "sts"].iter().map(|service| format!("{service}: '{url}'")).collect();
+    let url = format!("http://127.0.0.1:{}", moto.port);
+    let services = ["sqs", "ssm", "s3", "iam", "sts", "secretsmanager", "dynamodb", "route53"];
+    let endpoints: Vec<String> = services.iter().map(|service| format!("{service}: '{url}'")).collect();
     env.config(&format!(
-        "  - name: aws\n    type: terraform\n    source: hashicorp/aws\n    path: {}\n    guard: {{maxDeletes: 10, maxDeletePercent: 100}}\n    config:\n      region: us-east-1\n      access_key: AKIAEXAMPLE\n      secret_key: {{file: {}}}\n      skip_credentials_validation: true\n      skip_requesting_account_id: true\n      skip_metadata_api_check: true\n      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n      endpoints: [{{{}}}]\n",
+        "  - name: aws\n    type: terraform\n    source: hashicorp/aws\n    path: {}\n{keys}    guard: {{maxDeletes: 10, maxDeletePercent: 100}}\n    config:\n      region: us-east-1\n      access_key: AKIAEXAMPLE\n      secret_key: {{file: {}}}\n      skip_credentials_validation: true\n      skip_requesting_account_id: true\n      skip_metadata_api_check: true\n      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n      endpoints: [{{{}}}]\n",
         aws().display(),
         env.path("key").display(),
         endpoints.join(", ")
     ));
+}
+
+#[test]
+fn the_provider_for_aws_makes_queues_parameters_and_buckets() {
+    let moto = Moto::start();
+    let env = Env::new();
+    aws_entry(&env, &moto, "");
     let queue = |timeout: u32| {
         format!(
             "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: jobs}}\nspec: {{name: jobs, visibility_timeout_seconds: {timeout}}}\n---\n"

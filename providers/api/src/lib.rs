@@ -39,7 +39,7 @@ pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
     Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
 };
-pub use policy::{Adopt, Deletion, Drift, Policies, Policy, PolicyId};
+pub use policy::{Adopt, Deletion, Drift, EntryPolicy, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};
 pub use provider::{
     Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Renewal, Slot,

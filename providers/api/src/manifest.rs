@@ -116,6 +116,9 @@ pub struct Normalized {
     /// Rules about what others manage in a scope, in the words of the provider: what they name is neither pruned nor
     /// listed as foreign. The provider reads them in [`Observer::left_alone`](crate::Observer::left_alone).
     pub ignored: Vec<(Scope, Arc<str>)>,
+    /// What the remote calls a resource, where the manifest says so (`reconciled/import`): two resources of an entry that
+    /// are called the same would be one, written by both.
+    pub remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     /// What is wrong with it; one bad record is one problem, the others stand.
     pub problems: Vec<Problem>,
 }

@@ -46,6 +46,41 @@ impl Drift {
     }
 }
 
+/// What may be written at all: `policy` of an entry, and of a manifest, which can only say less.
+///
+/// ```
+/// use reconciled_provider::EntryPolicy;
+/// assert_eq!(EntryPolicy::Sync.min(EntryPolicy::CreateOnly), EntryPolicy::CreateOnly);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryPolicy {
+    /// Plan, never write.
+    Observe,
+    /// Only creates.
+    CreateOnly,
+    /// Creates and updates.
+    UpsertOnly,
+    /// Everything.
+    #[default]
+    Sync,
+}
+
+impl EntryPolicy {
+    /// The word, as people write it.
+    ///
+    /// ```
+    /// assert_eq!(reconciled_provider::EntryPolicy::UpsertOnly.word(), "upsert-only");
+    /// ```
+    pub fn word(self) -> &'static str {
+        match self {
+            EntryPolicy::Observe => "observe",
+            EntryPolicy::CreateOnly => "create-only",
+            EntryPolicy::UpsertOnly => "upsert-only",
+            EntryPolicy::Sync => "sync",
+        }
+    }
+}
+
 /// Whether a resource that exists but is not tracked may be taken over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adopt {
@@ -71,6 +106,8 @@ pub struct Policy {
     pub drift: Option<Drift>,
     /// Whether an existing resource may be taken over.
     pub adopt: Adopt,
+    /// What may be written, where that is less than the entry allows.
+    pub writes: EntryPolicy,
     /// No writes, observing goes on.
     pub suspend: bool,
     /// The declared values are ours, others stay.

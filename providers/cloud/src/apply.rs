@@ -1,24 +1,25 @@
 //! Carrying out what was planned.
 //!
 //! A deletion and a creation of one replacement are one action; what is there after the first half is told if the second
-//! fails. A wish to stop is passed on to the provider once, and its answer is waited for: what it did must be known.
+//! fails. Where the new one is to be made first, the old one is remembered with it, and deleted once what refers to it has
+//! had its time. A wish to stop is passed on to the provider once, and its answer is waited for: what it did must be known.
 
 use crate::{
     change,
     config::Named,
     cty::Value,
     host::Host,
-    kept::Kept,
+    kept::{Former, Kept},
     kind,
     normalize::Declared,
-    observe::{outputs, remote},
+    observe::{outputs, remote, state_of},
     plan::{self, Plans},
     plugin::{Applied, Planned, Plugin, Refusal, ResourceType},
     schema::canonical::Clear,
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
-    Action, Batch, Cx, Delta, Error, Hash, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked,
+    Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked,
 };
 
 /// Carries out a batch, one action after the other.
@@ -26,6 +27,14 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
     for action in &batch.actions {
         if cx.stop.is_set() {
             return Ok(());
+        }
+        if kind::data_in(action.op.id()).is_some() {
+            // It is adopted as soon as it can be read, and nothing else is done with it.
+            let text =
+                format!("{} {}: data is read, and nothing is made of it", action.op.word(), action.op.id());
+            journal.started(&[action.id]).await?;
+            journal.finished(vec![(action.id, Outcome::Failed(Error::unexpected(text)))]).await?;
+            continue;
         }
         // What keeps a provider from starting had no effect, and is about all of them.
         let plugin = host.running(cx).await?;
@@ -38,39 +47,83 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
             }
             Err(error) => Err(error),
         };
-        let (doing, work) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                journal.started(&[action.id]).await?;
-                journal.finished(vec![(action.id, Outcome::Failed(error))]).await?;
-                continue;
-            }
-        };
         journal.started(&[action.id]).await?;
-        let outcome = doing.carry_out(work).await;
+        let outcome = match prepared {
+            Ok((doing, work)) => {
+                if let Work::Succeed { old, .. } = &work {
+                    // Two exist for a while: a crash in between must leave a word about it.
+                    journal.progress(action.id, doing.old(old, true)).await?;
+                }
+                doing.carry_out(work).await
+            }
+            Err(error) => Outcome::Failed(error),
+        };
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
 }
 
+/// What is remembered of what is there.
+fn kept(action: &Action) -> Result<Option<Kept>, Error> {
+    match &action.op {
+        Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
+            Kept::open(&observed.private)
+        }
+        Op::Continue { tracked, .. } => Kept::open(&tracked.private),
+        Op::Create { .. } => Ok(None),
+    }
+}
+
 /// The secrets of what is declared, and of what is there.
 fn named<'a>(cx: &'a Cx, action: &Action) -> Result<Named<'a>, Error> {
     let declared = action.op.desired().and_then(|desired| Declared::read(desired.spec.bytes()?));
-    let kept = match &action.op {
-        Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
-            Kept::open(&observed.private)?
-        }
-        Op::Create { .. } | Op::Continue { .. } => None,
-    };
-    let before = kept.into_iter().flat_map(|kept| kept.secrets);
+    let before = kept(action)?.into_iter().flat_map(|kept| kept.secrets);
     Named::of(cx, declared.as_ref().map(|declared| &declared.config), before)
 }
 
 /// What is to be sent.
 enum Work {
-    Change { prior: Value, planned: Planned, config: Value },
-    Replace { prior: Value, goes: Planned, planned: Planned, config: Value },
-    Delete { prior: Value, planned: Planned },
+    Change {
+        prior: Value,
+        planned: Planned,
+        config: Value,
+        private: Vec<u8>,
+        former: Vec<Former>,
+        ends: bool,
+    },
+    Replace {
+        prior: Value,
+        goes: Planned,
+        planned: Planned,
+        config: Value,
+        former: Vec<Former>,
+    },
+    /// The new one first; the old one goes later.
+    Succeed {
+        old: Kept,
+        planned: Planned,
+        config: Value,
+    },
+    Delete {
+        prior: Value,
+        planned: Planned,
+        former: Vec<Former>,
+    },
+}
+
+/// How a deletion came to nothing.
+enum Left {
+    Untouched(Error),
+    InPart(Applied, Error),
+    Unknown(Error),
+}
+
+impl Left {
+    fn error(self) -> Error {
+        match self {
+            Left::Untouched(error) | Left::InPart(_, error) | Left::Unknown(error) => error,
+        }
+    }
 }
 
 struct Doing<'a> {
@@ -87,26 +140,42 @@ impl Doing<'_> {
         format!("{} {}", self.action.op.word(), self.action.op.id())
     }
 
+    fn declared(&self) -> Option<Declared> {
+        Declared::read(self.action.op.desired()?.spec.bytes()?)
+    }
+
     async fn prepare(&self) -> Result<Work, Error> {
         let lost = || Error::conflict(format!("{}: there is no plan for it", self.label()));
         let plans = |delta: &Delta| Plans::open(&delta.planned).ok_or_else(lost);
+        let kept = kept(self.action)?;
+        if kept.as_ref().is_some_and(|kept| kept.is_making) {
+            return Err(self.unanswered());
+        }
+        let nothing = || Error::unexpected(format!("{}: nothing is remembered of it", self.label()));
         match &self.action.op {
             Op::Create { delta, .. } | Op::Update { delta, .. } => {
                 let plans = plans(delta)?;
                 let prior = plans.prior(self.of).ok_or_else(lost)?;
                 let (planned, config) = plans.step.planned(self.of).ok_or_else(lost)?;
-                Ok(Work::Change { prior, planned, config })
+                let private = kept.map(|kept| kept.private()).unwrap_or_default();
+                let (former, ends) = (plans.former, plans.ends_former);
+                Ok(Work::Change { prior, planned, config, private, former, ends })
             }
-            Op::Replace { delta, observed, .. } => {
+            Op::Replace { delta, .. } => {
                 let plans = plans(delta)?;
                 let (planned, config) =
                     plans.anew.as_ref().and_then(|step| step.planned(self.of)).ok_or_else(lost)?;
-                let (prior, goes) = self.deletion(observed).await?;
-                Ok(Work::Replace { prior, goes, planned, config })
+                let old = kept.ok_or_else(nothing)?;
+                if self.declared().is_some_and(|declared| declared.lifecycle.create_before_destroy) {
+                    return Ok(Work::Succeed { old, planned, config });
+                }
+                let (prior, goes) = plan::deletion(self.plugin, self.of, &old).await?;
+                Ok(Work::Replace { prior, goes, planned, config, former: old.former })
             }
-            Op::Delete { observed, .. } => {
-                let (prior, planned) = self.deletion(observed).await?;
-                Ok(Work::Delete { prior, planned })
+            Op::Delete { .. } => {
+                let old = kept.ok_or_else(nothing)?;
+                let (prior, planned) = plan::deletion(self.plugin, self.of, &old).await?;
+                Ok(Work::Delete { prior, planned, former: old.former })
             }
             Op::Continue { .. } => {
                 Err(Error::unexpected(format!("{}: nothing of it is pending", self.label())))
@@ -114,23 +183,47 @@ impl Doing<'_> {
         }
     }
 
-    async fn deletion(&self, observed: &Observed) -> Result<(Value, Planned), Error> {
-        let kept = Kept::open(&observed.private)?;
-        let kept =
-            kept.ok_or_else(|| Error::unexpected(format!("{}: nothing is remembered of it", self.label())))?;
-        plan::deletion(self.plugin, self.of, &kept).await
+    fn unanswered(&self) -> Error {
+        let text = format!(
+            "{}: the one that takes its place was being made and got no answer, so it may exist",
+            self.label()
+        );
+        Error::invalid(text).hint(
+            "look which of the two are there; then reconciled forget ADDRESS, give the id of the one to keep as \
+             reconciled/import in its manifest, reconciled adopt ADDRESS, and delete the other by hand",
+        )
     }
 
     async fn carry_out(&self, work: Work) -> Outcome {
         match work {
-            Work::Change { prior, planned, config } => self.change(&prior, &planned, &config).await,
-            Work::Delete { prior, planned } => match self.delete(&prior, &planned).await {
-                Ok(()) => Outcome::Gone,
-                Err(outcome) => *outcome,
-            },
-            Work::Replace { prior, goes, planned, config } => {
-                if let Err(outcome) = self.delete(&prior, &goes).await {
-                    return *outcome;
+            Work::Change { prior, planned, config, private, former, ends } => {
+                let outcome = match planned.state == prior {
+                    // Only what is remembered of it changes.
+                    true => Outcome::Done(self.tracked(&prior, &private, false)),
+                    false => self.change(&prior, &planned, &config).await,
+                };
+                match (outcome, ends) {
+                    (Outcome::Done(tracked), true) => self.end_former(tracked, former).await,
+                    (outcome, _) => with_former(outcome, former),
+                }
+            }
+            Work::Delete { prior, planned, former } => {
+                if let Err((left, error)) = self.delete_former(former).await {
+                    let tracked = self.tracked(&prior, &planned.private, false);
+                    return with_former(Outcome::Partial(tracked, error), left);
+                }
+                match self.delete(&prior, &planned).await {
+                    Ok(()) => Outcome::Gone,
+                    Err(left) => self.left(left),
+                }
+            }
+            Work::Replace { prior, goes, planned, config, former } => {
+                if let Err((left, error)) = self.delete_former(former).await {
+                    let tracked = self.tracked(&prior, &goes.private, false);
+                    return with_former(Outcome::Partial(tracked, error), left);
+                }
+                if let Err(left) = self.delete(&prior, &goes).await {
+                    return self.left(left);
                 }
                 match self.change(&Value::Null, &planned, &config).await {
                     // The old one is gone: the next pass makes the new one.
@@ -138,22 +231,85 @@ impl Doing<'_> {
                     other => other,
                 }
             }
+            Work::Succeed { old, planned, config } => {
+                match self.change(&Value::Null, &planned, &config).await {
+                    Outcome::Failed(error) => Outcome::Partial(self.old(&old, false), error),
+                    outcome => {
+                        let since = self.cx.clock.now().as_secs();
+                        let mut former = old.former.clone();
+                        former.push(Former { kept: Kept { former: Vec::new(), ..old }, since });
+                        with_former(outcome, former)
+                    }
+                }
+            }
         }
     }
 
-    async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Box<Outcome>> {
+    /// What is there already, while the one that takes its place is made or after that came to nothing.
+    fn old(&self, old: &Kept, is_making: bool) -> Tracked {
+        let op = &self.action.op;
+        let mut tracked = match op {
+            Op::Replace { tracked: Some(tracked), .. } => tracked.clone(),
+            _ => Tracked::new(op.id().clone(), Hash::default()),
+        };
+        tracked.private = Kept { is_making, ..old.clone() }.seal();
+        tracked
+    }
+
+    /// Deletes those that were in its place before.
+    async fn end_former(&self, tracked: Tracked, former: Vec<Former>) -> Outcome {
+        match self.delete_former(former).await {
+            Ok(()) => with_former(Outcome::Done(tracked), Vec::new()),
+            Err((left, error)) => with_former(Outcome::Partial(tracked, error), left),
+        }
+    }
+
+    /// Errors: those that are still there, as far as is known, and why.
+    async fn delete_former(&self, former: Vec<Former>) -> Result<(), (Vec<Former>, Error)> {
+        let mut left = former.into_iter();
+        while let Some(one) = left.next() {
+            if let Err(error) = self.delete_one(&one.kept).await {
+                return Err((std::iter::once(one).chain(left).collect(), error));
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_one(&self, kept: &Kept) -> Result<(), Error> {
+        let hidden = self.clear.hidden();
+        let state = state_of(self.plugin, self.of, kept).await?;
+        let (state, private) = self.plugin.read(self.of, &state, &kept.private(), hidden).await?;
+        if state.is_null() {
+            return Ok(());
+        }
+        let planned = self.plugin.plan(self.of, &state, &Value::Null, &private, hidden).await?;
+        self.delete(&state, &planned).await.map_err(Left::error)
+    }
+
+    fn left(&self, left: Left) -> Outcome {
+        match left {
+            Left::Untouched(error) => Outcome::Failed(error),
+            Left::InPart(applied, error) => {
+                Outcome::Partial(self.tracked(&applied.state, &applied.private, false), error)
+            }
+            Left::Unknown(error) => Outcome::Unknown(error),
+        }
+    }
+
+    async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Left> {
         let applied = match self.send(prior, planned, &Value::Null).await {
             Ok(applied) => applied,
-            Err(refusal) => return Err(Box::new(ended(refusal))),
+            Err(Refusal::Said(error)) => return Err(Left::Untouched(error)),
+            Err(Refusal::Severed(error)) => return Err(Left::Unknown(error)),
         };
         match (applied.error.clone(), applied.state.is_null()) {
             (None, true) => Ok(()),
-            (Some(error), true) => Err(Box::new(Outcome::Unknown(error))),
-            (Some(error), false) if applied.state == *prior => Err(Box::new(Outcome::Failed(error))),
-            (Some(error), false) => Err(Box::new(Outcome::Partial(self.tracked(&applied, false), error))),
+            (Some(error), true) => Err(Left::Unknown(error)),
+            (Some(error), false) if applied.state == *prior => Err(Left::Untouched(error)),
+            (Some(error), false) => Err(Left::InPart(applied, error)),
             (None, false) => {
                 let text = format!("{}: the provider says it is still there", self.label());
-                Err(Box::new(Outcome::Unknown(Error::unexpected(text))))
+                Err(Left::Unknown(Error::unexpected(text)))
             }
         }
     }
@@ -164,10 +320,11 @@ impl Doing<'_> {
             Err(refusal) => return ended(refusal),
         };
         let is_new = prior.is_null();
+        let tracked = |is_tainted| self.tracked(&applied.state, &applied.private, is_tainted);
         match applied.error.clone() {
             Some(error) if applied.state == *prior => Outcome::Failed(error),
             // A creation that failed half way has made something that is not whole.
-            Some(error) => Outcome::Partial(self.tracked(&applied, is_new), error),
+            Some(error) => Outcome::Partial(tracked(is_new), error),
             None if applied.state.is_null() => {
                 let text = format!("{}: the provider says nothing came of it", self.label());
                 Outcome::Unknown(Error::unexpected(text))
@@ -177,9 +334,9 @@ impl Doing<'_> {
                     let text =
                         format!("{}: {path} did not come about as the provider planned it", self.label());
                     let hint = "this is a mistake of the provider; its maintainers want to know";
-                    Outcome::Partial(self.tracked(&applied, false), Error::unexpected(text).hint(hint))
+                    Outcome::Partial(tracked(false), Error::unexpected(text).hint(hint))
                 }
-                _ => Outcome::Done(self.tracked(&applied, false)),
+                _ => Outcome::Done(tracked(false)),
             },
         }
     }
@@ -197,22 +354,35 @@ impl Doing<'_> {
         call.await
     }
 
-    fn tracked(&self, applied: &Applied, is_tainted: bool) -> Tracked {
+    fn tracked(&self, state: &Value, private: &[u8], is_tainted: bool) -> Tracked {
         let op = &self.action.op;
         let applied_hash =
             op.desired().and_then(|desired: &Resource| desired.spec.hash()).unwrap_or_default();
         let mut tracked = Tracked::new(op.id().clone(), applied_hash);
-        let mut kept = Kept::new(self.of, &applied.state, &applied.private, self.account);
+        let mut kept = Kept::new(self.of, state, private, self.account);
         kept.is_tainted = is_tainted;
-        kept.secrets = self.clear.hidden().within(&applied.state);
+        kept.secrets = self.clear.hidden().within(state);
+        kept.triggers = self.declared().and_then(|declared| declared.lifecycle.made_with());
         tracked.private = kept.seal();
-        tracked.remote = remote(&applied.state);
-        tracked.outputs = if applied.state.is_null() {
-            Sealed::default()
-        } else {
-            outputs(&self.clear, self.of, &applied.state)
-        };
+        tracked.remote = remote(state);
+        tracked.outputs =
+            if state.is_null() { Sealed::default() } else { outputs(&self.clear, self.of, state) };
         tracked
+    }
+}
+
+/// Remembers with what is there now what was in its place before.
+fn with_former(outcome: Outcome, former: Vec<Former>) -> Outcome {
+    let put = |mut tracked: Tracked| {
+        if let Ok(Some(kept)) = Kept::open(&tracked.private) {
+            tracked.private = Kept { former, ..kept }.seal();
+        }
+        tracked
+    };
+    match outcome {
+        Outcome::Done(tracked) => Outcome::Done(put(tracked)),
+        Outcome::Partial(tracked, error) => Outcome::Partial(put(tracked), error),
+        other => other,
     }
 }
 

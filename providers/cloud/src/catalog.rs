@@ -25,8 +25,19 @@ pub struct Catalog {
     meta: Option<Schema>,
     plans_deletions: bool,
     resources: BTreeMap<Arc<str>, Vec<u8>>,
-    read: Mutex<HashMap<Arc<str>, Arc<Schema>>>,
+    data: BTreeMap<Arc<str>, Vec<u8>>,
+    read: Mutex<Read>,
 }
+
+/// What a type is of: the two may have one name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum What {
+    Resource,
+    Data,
+}
+
+/// Schemas that somebody asked for.
+type Read = HashMap<(What, Arc<str>), Arc<Schema>>;
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,6 +64,7 @@ impl Catalog {
             meta: schemas.provider_meta.map(Schema::of).transpose().map_err(wrong)?,
             plans_deletions: capabilities.plan_destroy,
             resources: schemas.resources.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect(),
+            data: schemas.data_sources.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect(),
             read: Mutex::default(),
         })
     }
@@ -66,22 +78,40 @@ impl Catalog {
     ///
     /// Errors: `Unsupported` when there is none of that name, or its schema is not understood.
     pub fn resource(&self, name: &str) -> Result<ResourceType, Error> {
-        let Some((name, bytes)) = self.resources.get_key_value(name) else {
-            let near = reconciled_provider::problem::did_you_mean(name, self.types().map(|name| &**name));
-            let error = Error::unsupported(format!("the provider has no resource type `{name}`"));
+        self.of(What::Resource, &self.resources, name, "resource type")
+    }
+
+    /// A data source.
+    ///
+    /// Errors: as [`Catalog::resource`].
+    pub fn data_source(&self, name: &str) -> Result<ResourceType, Error> {
+        self.of(What::Data, &self.data, name, "data source")
+    }
+
+    fn of(
+        &self,
+        what: What,
+        all: &BTreeMap<Arc<str>, Vec<u8>>,
+        name: &str,
+        word: &str,
+    ) -> Result<ResourceType, Error> {
+        let Some((name, bytes)) = all.get_key_value(name) else {
+            let near = reconciled_provider::problem::did_you_mean(name, all.keys().map(|name| &**name));
+            let error = Error::unsupported(format!("the provider has no {word} `{name}`"));
             return Err(match near {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error,
             });
         };
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(schema) = read.get(name) {
+        let key = (what, name.clone());
+        if let Some(schema) = read.get(&key) {
             return Ok(ResourceType { name: name.clone(), schema: schema.clone() });
         }
         let wrong = |why: String| Error::unsupported(format!("read the schema of {name}: {why}"));
         let message = wire::schema(bytes, self.protocol).map_err(|error| wrong(error.to_string()))?;
         let schema = Arc::new(Schema::of(message).map_err(wrong)?);
-        read.insert(name.clone(), schema.clone());
+        read.insert(key, schema.clone());
         Ok(ResourceType { name: name.clone(), schema })
     }
 

@@ -1,6 +1,7 @@
 //! One entry of the host configuration: `type: terraform`.
 
 use crate::{
+    Handover,
     hidden::Hidden,
     schema::{
         Block,
@@ -34,6 +35,8 @@ pub struct Config {
     pub cache: Option<PathBuf>,
     /// A program and its first arguments that see to it that a provider ends when this process does.
     pub keeper: Vec<PathBuf>,
+    /// Where states wait that were taken from a state file.
+    pub handover: Option<Arc<dyn Handover>>,
 }
 
 /// A value of a variable.
@@ -212,6 +215,7 @@ mod tests {
             settle: Duration::ZERO,
             cache: None,
             keeper: Vec::new(),
+            handover: None,
         };
         config.declared(&schema.block)
     }

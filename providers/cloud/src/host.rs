@@ -17,7 +17,7 @@ use reconciled_provider::{Cx, Error};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -102,6 +102,7 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
+        can_be_run(&self.config.path)?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: self.config.path.clone(),
@@ -183,6 +184,20 @@ impl Host {
             }
         }
     }
+}
+
+/// Errors: `Invalid` when there is no program at `path`, or none that can be run.
+fn can_be_run(path: &Path) -> Result<(), Error> {
+    let shown = path.display();
+    if let Err(error) = rustix::fs::access(path, rustix::fs::Access::EXEC_OK) {
+        let error = Error::invalid(format!("the provider's program {shown} cannot be run")).caused_by(error);
+        return Err(error.hint("install the provider there, or correct `path` of the entry"));
+    }
+    if !path.is_file() {
+        return Err(Error::invalid(format!("{shown} is no program"))
+            .hint("`path` names the program itself, not its folder"));
+    }
+    Ok(())
 }
 
 fn parse_kept(kept: Vec<u8>) -> Option<(Protocol, Bytes)> {

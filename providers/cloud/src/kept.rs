@@ -8,6 +8,7 @@ use crate::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{Error, Hash, Sealed};
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use std::sync::Arc;
 
 /// State of one resource.
@@ -19,7 +20,7 @@ pub(crate) struct Kept {
     pub(crate) state: String,
     /// The provider's own, in base64.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    private: String,
+    pub(crate) private: String,
     /// It was made in part: it must go before there can be a whole one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_tainted: bool,
@@ -29,6 +30,32 @@ pub(crate) struct Kept {
     /// What the entry said when it was written: with another account, what is not there may be elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<String>,
+    /// The values of `replaceTriggeredBy` that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) triggers: Option<Vec<Json>>,
+    /// Those that were in its place and are still to be deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) former: Vec<Former>,
+    /// One that takes its place was being made: without an answer nobody knows whether it exists.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_making: bool,
+}
+
+/// What was replaced by one that was made before.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Former {
+    /// Its state.
+    pub(crate) kept: Kept,
+    /// When it was replaced, in seconds since 1970.
+    pub(crate) since: u64,
+}
+
+impl Former {
+    /// What people know it by.
+    pub(crate) fn id(&self, of: &ResourceType) -> String {
+        let state: Json = serde_json::from_str(&self.kept.state).unwrap_or_default();
+        state["id"].as_str().map_or_else(|| format!("the {} before", of.name), String::from)
+    }
 }
 
 impl Kept {
@@ -43,7 +70,18 @@ impl Kept {
             is_tainted: false,
             secrets: Vec::new(),
             account: Some(account.to_string()),
+            triggers: None,
+            former: Vec::new(),
+            is_making: false,
         }
+    }
+    /// With what is remembered of `before`, beside its state.
+    pub(crate) fn going_on_from(mut self, before: &Kept) -> Kept {
+        self.is_tainted = before.is_tainted;
+        self.is_making = before.is_making;
+        self.triggers = before.triggers.clone();
+        self.former = before.former.clone();
+        self
     }
     /// What the provider wants back.
     pub(crate) fn private(&self) -> Vec<u8> {

@@ -1,14 +1,22 @@
 //! The kinds of a provider: one for each type of its resources, and one for those whose names do not fit.
 
-use crate::{catalog::Catalog, schema};
+use crate::{
+    catalog::Catalog,
+    lifecycle,
+    schema::{self, Block},
+};
 use reconciled_provider::{Deletion, Kind, Kinds, ResourceId, Scope, kind::Schema};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Value of `apiVersion` of what names its type itself.
 pub const API_VERSION: &str = "terraform/v1";
 /// Value of `kind` of what names its type itself.
 pub const RESOURCE: &str = "Resource";
+/// Value of `kind` of what is read and not managed.
+pub const DATA: &str = "Data";
+/// What the ids of data begin with.
+const OF_DATA: &str = "data.";
 
 /// Groups of this program: they win over a provider of the same name.
 const OURS: [&str; 6] = ["dns", "local", "systemd", "cert", "terraform", "reconciled"];
@@ -22,16 +30,31 @@ pub fn static_kinds() -> Kinds {
             "provider": text("Entry that carries it"),
             "type": text("Type of the resource, such as aws_sqs_queue"),
             "attributes": { "type": "object", "description": "Its attributes, by the schema of the type" },
+            "lifecycle": lifecycle::schema(),
         },
         "required": ["type"],
         "additionalProperties": false,
     });
-    Kinds(vec![Kind {
+    let data = json!({
+        "type": "object",
+        "properties": {
+            "provider": text("Entry that reads it"),
+            "type": text("Data source, such as aws_caller_identity"),
+            "attributes": { "type": "object", "description": "What is asked for, by its schema" },
+        },
+        "required": ["type"],
+        "additionalProperties": false,
+    });
+    let kind = |name: &str, summary: &str, schema| Kind {
         api_versions: [Arc::from(API_VERSION)].into(),
-        name: RESOURCE.into(),
-        summary: "A resource of any type of a Terraform provider".into(),
+        name: name.into(),
+        summary: summary.into(),
         schema: Schema::of(schema),
-    }])
+    };
+    Kinds(vec![
+        kind(RESOURCE, "A resource of any type of a Terraform provider", schema),
+        kind(DATA, "What a data source of a Terraform provider tells, for others to refer to", data),
+    ])
 }
 
 /// The kinds of a provider; a type whose kind would be another's has none.
@@ -52,13 +75,20 @@ pub fn kinds(catalog: &Arc<Catalog>, source: &str) -> Kinds {
             name: kind.into(),
             summary,
             schema: Schema::deferred(move || {
-                catalog
-                    .resource(&name)
-                    .map_or_else(|_| json!({}), |found| schema::json_schema(&found.schema.block))
+                catalog.resource(&name).map_or_else(|_| json!({}), |found| of_type(&found.schema.block))
             }),
         });
     }
     kinds
+}
+
+/// The JSON Schema of `spec`: what the type has, and what this program adds.
+fn of_type(block: &Block) -> Json {
+    let mut schema = schema::json_schema(block);
+    if lifecycle::is_ours(block) {
+        schema["properties"][lifecycle::LIFECYCLE] = lifecycle::schema();
+    }
+    schema
 }
 
 /// The type that a kind stands for.
@@ -68,6 +98,16 @@ pub fn type_of<'c>(catalog: &'c Catalog, api_version: &str, kind: &str) -> Optio
         name.split_once('_').is_some_and(|(first, rest)| first == group && is_camel_of(kind, rest))
     };
     catalog.types().find(of_group)
+}
+
+/// The group and kind of a type; none where only `terraform/v1 Resource` reaches it.
+pub fn kind_of(catalog: &Catalog, type_name: &str) -> Option<(String, String)> {
+    let (group, rest) = type_name.split_once('_').filter(|(group, _)| !OURS.contains(group))?;
+    let kind = camel(rest);
+    let is_namesake = |name: &&Arc<str>| {
+        name.split_once('_').is_some_and(|(first, rest)| first == group && is_camel_of(&kind, rest))
+    };
+    (catalog.types().filter(is_namesake).count() == 1).then(|| (group.to_string(), kind))
 }
 
 /// `SqsQueue` of `sqs_queue`.
@@ -104,6 +144,18 @@ pub fn place(entry: &str, type_name: &str, namespace: &str, name: &str) -> (Scop
     let name = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
     let kind = camel(type_name.split_once('_').map_or(type_name, |(_, rest)| rest));
     (Scope::new(entry, format!("{kind}/{name}")), format!("{type_name}.{name}").into())
+}
+
+/// Where data is read.
+pub fn place_of_data(entry: &str, type_name: &str, namespace: &str, name: &str) -> (Scope, ResourceId) {
+    let name = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
+    (Scope::new(entry, format!("{DATA}/{name}")), format!("{OF_DATA}{type_name}.{name}").into())
+}
+
+/// The data source in an id that [`place_of_data`] made; none for the id of a resource.
+pub fn data_in(id: &ResourceId) -> Option<&str> {
+    let (name, _) = id.0.strip_prefix(OF_DATA)?.split_once('.')?;
+    Some(name)
 }
 
 /// The type in an id that [`place`] made.

@@ -1,25 +1,30 @@
 //! Providers of Terraform and OpenTofu as providers of this program: each of their resource types is a kind.
 //!
 //! A provider is a program of its own that plans and writes; this crate starts it, speaks its protocol (versions 5
-//! and 6), keeps its state, and asks it for what a manifest declares. It deliberately has no HCL, no modules and no
-//! state file.
+//! and 6), keeps its state, and asks it for what a manifest declares. It deliberately has no HCL and no modules; a
+//! state file is read once, to take over what it holds.
 
 mod apply;
 pub mod catalog;
 pub mod change;
 mod config;
 pub mod cty;
+mod giveback;
 pub mod hidden;
 mod host;
 mod kept;
 pub mod kind;
+mod lifecycle;
 mod normalize;
 mod observe;
 mod plan;
 pub mod plugin;
 mod provider;
 pub mod schema;
+mod takeover;
 pub mod wire;
 
 pub use config::{Config, Given};
+pub use giveback::{Row, give_back};
 pub use provider::{INFO, open, sample};
+pub use takeover::{Handover, Left, TakenOver, take_over};

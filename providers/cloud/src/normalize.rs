@@ -3,6 +3,7 @@
 use crate::{
     catalog::Catalog,
     kind::{self, API_VERSION},
+    lifecycle::{self, LIFECYCLE, Lifecycle},
     schema::{canonical, config::Reader},
 };
 use reconciled_provider::{
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// Annotation with the id of what exists already.
 const IMPORT: &str = "reconciled/import";
 /// Keys of a `terraform/v1 Resource`.
-const KEYS: [&str; 3] = ["provider", "type", "attributes"];
+const KEYS: [&str; 4] = ["provider", "type", "attributes", LIFECYCLE];
 
 /// A declaration in canonical form; the content of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub(crate) struct Declared {
     /// The id of what exists already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) import: Option<Arc<str>>,
+    /// How it is replaced.
+    #[serde(default, skip_serializing_if = "Lifecycle::is_default")]
+    pub(crate) lifecycle: Lifecycle,
 }
 
 impl Declared {
@@ -48,8 +52,13 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
     let Some((type_name, attributes)) = split(catalog, manifest, inputs, &mut out.problems) else {
         return out;
     };
+    let is_data = *manifest.api_version == *API_VERSION && *manifest.kind == *kind::DATA;
+    if is_data && manifest.annotations.contains_key(IMPORT) {
+        let problem = manifest.error(manifest.span, "data is read and cannot be imported");
+        out.problems.push(problem.hint("leave reconciled/import out"));
+    }
     let Some(catalog) = catalog else { return out };
-    let found = match catalog.resource(&type_name) {
+    let found = match if is_data { catalog.data_source(&type_name) } else { catalog.resource(&type_name) } {
         Ok(found) => found,
         Err(error) => {
             let span = manifest.spec.get("type").map_or(manifest.span, |node| node.span);
@@ -62,9 +71,17 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         }
     };
     let source = (manifest, inputs);
+    let block = &found.schema.block;
     let mut reader = Reader::new(&source);
-    let config = reader.block(&attributes, &found.schema.block, manifest.span, &[]);
-    let (problems, waits_for) = (reader.problems, reader.waits_for);
+    let has_lifecycle = *manifest.api_version == *API_VERSION || lifecycle::is_ours(block);
+    let more: &[&str] =
+        if *manifest.api_version != *API_VERSION && has_lifecycle { &[LIFECYCLE] } else { &[] };
+    let config = reader.block(&attributes, block, manifest.span, more);
+    let (mut problems, mut waits_for) = (reader.problems, reader.waits_for);
+    let lifecycle = match manifest.spec.get(LIFECYCLE).filter(|_| has_lifecycle && !is_data) {
+        Some(node) => lifecycle::read(node, manifest, &mut problems, &mut waits_for),
+        None => Lifecycle::default(),
+    };
     let is_wrong = problems.iter().any(Problem::is_error);
     out.problems.extend(problems);
     if is_wrong {
@@ -74,6 +91,7 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         config,
         ignore: manifest.policy.ignore.to_vec(),
         import: manifest.annotations.get(IMPORT).cloned(),
+        lifecycle,
     };
     let written = Declared { config: canonical::without_marks(&declared.config), ..declared.clone() };
     let template = Hash::of(&written.bytes());
@@ -81,17 +99,16 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         true => Spec::resolved(declared.bytes(), template),
         false => Spec::Waiting { template, on: waits_for.into() },
     };
+    let place = if is_data { kind::place_of_data } else { kind::place };
     let (scope, id): (Scope, ResourceId) =
-        kind::place(inputs.entry(), &type_name, manifest.key.namespace(), &manifest.name);
+        place(inputs.entry(), &type_name, manifest.key.namespace(), &manifest.name);
+    let scope = Arc::new(scope);
+    if let Some(import) = manifest.annotations.get(IMPORT) {
+        out.remotes.push((scope.clone(), id.clone(), format!("{type_name} `{import}`").into()));
+    }
     let deletion = manifest.policy.deletion.or_else(|| kind::default_deletion(&type_name));
     let policy = inputs.policy(Policy { deletion, ..manifest.policy.clone() });
-    out.resources.push(Resource {
-        id,
-        scope: scope.into(),
-        spec,
-        origin: manifest.origin(manifest.span),
-        policy,
-    });
+    out.resources.push(Resource { id, scope, spec, origin: manifest.origin(manifest.span), policy });
     out
 }
 
@@ -116,13 +133,15 @@ fn split(
     if !manifest.is_for(inputs.entry(), inputs.is_sole() || inputs.entry() == group) {
         return None;
     }
+    // Data is not made, so nothing is to be said of how.
+    let keys = if *manifest.kind == *kind::DATA { &KEYS[..3] } else { &KEYS[..] };
     for (key, _) in spec.entries() {
         let word = key.as_str().unwrap_or_default();
-        if !KEYS.contains(&word) {
+        if !keys.contains(&word) {
             let problem = manifest.error(key.span, format!("unknown field `{word}`"));
-            problems.push(match did_you_mean(word, KEYS) {
+            problems.push(match did_you_mean(word, keys.iter().copied()) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                None => problem.hint(format!("there are: {}", KEYS.join(", "))),
+                None => problem.hint(format!("there are: {}", keys.join(", "))),
             });
         }
     }

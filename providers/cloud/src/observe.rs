@@ -6,9 +6,11 @@ use crate::{
     host::Host,
     kept::Kept,
     kind,
+    lifecycle::Lifecycle,
     normalize::Declared,
     plugin::{Plugin, ResourceType},
     schema::canonical::{self, Clear},
+    takeover::BY_STATE,
 };
 use reconciled_provider::{Cx, Error, Observation, Observed, ResourceId, Sealed, Version, Want};
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,9 +21,34 @@ pub(crate) async fn observe(host: &Host, cx: &Cx, want: &Want<'_>) -> Result<Obs
         want.desired.iter().map(|d| &d.id).chain(want.tracked.iter().map(|t| &t.id)).collect();
     let mut resources = Vec::new();
     for id in ids.into_iter().filter(|id| want.focus.covers(id)) {
-        resources.extend(look(host, cx, want, id).await?);
+        resources.extend(match kind::data_in(id) {
+            Some(name) => data(host, cx, want, id, name).await?,
+            None => look(host, cx, want, id).await?,
+        });
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+}
+
+/// What a data source tells. It is as declared by definition: what it tells is put out.
+async fn data(
+    host: &Host,
+    cx: &Cx,
+    want: &Want<'_>,
+    id: &ResourceId,
+    name: &str,
+) -> Result<Option<Observed>, Error> {
+    // What is no longer declared is not there any more; what is not known yet cannot be asked for.
+    let Some(desired) = want.desired.iter().find(|desired| desired.id == *id) else { return Ok(None) };
+    let Some(declared) = desired.spec.bytes().and_then(Declared::read) else { return Ok(None) };
+    let plugin = host.running(cx).await?;
+    let of = plugin.catalog.data_source(name)?;
+    let clear = Named::of(cx, Some(&declared.config), [])?;
+    let config = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
+    let state = plugin.read_data(&of, &config, clear.hidden()).await?;
+    let mut observed = Observed::new(id.clone(), declared.bytes());
+    observed.remote = remote(&state);
+    observed.outputs = outputs(&clear, &of, &state);
+    Ok(Some(observed))
 }
 
 async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<Option<Observed>, Error> {
@@ -35,6 +62,12 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         .find_map(|t| Kept::open(&t.private).transpose())
         .transpose()?;
     let import = declared.as_ref().and_then(|declared| declared.import.clone());
+    let handed = match (&kept, &import) {
+        (None, Some(import)) if import.starts_with(BY_STATE) => Some(handed_over(host, id, import)?),
+        _ => None,
+    };
+    let is_handed = handed.is_some();
+    let kept = kept.or(handed);
     if kept.is_none() && import.is_none() {
         return Ok(None);
     }
@@ -60,16 +93,30 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     let account = host.config.account(&plugin.catalog.provider.block)?;
     match (state.is_null(), &kept, &import) {
         (false, ..) => {}
+        (true, Some(_), Some(import)) if is_handed => return Err(nothing_there(id, import)),
         (true, Some(kept), _) => {
             let is_elsewhere = kept.account.as_ref().is_some_and(|was| *was != account.to_string());
-            return if is_elsewhere { Err(elsewhere(id)) } else { Ok(None) };
+            return match (is_elsewhere, kept.former.split_first()) {
+                (true, _) => Err(elsewhere(id)),
+                // Nobody wants any of them: what is left of those before goes one by one.
+                (false, Some((first, rest))) if desired.is_none() => {
+                    let now = Kept { former: rest.to_vec(), ..first.kept.clone() };
+                    let state = state_of(&plugin, &of, &now).await?;
+                    Ok(Some(observed(&clear, id, &of, &state, &now, None)))
+                }
+                (false, _) => Ok(None),
+            };
         }
         // Many importers give back the id that they were given: only reading tells.
         (true, None, Some(import)) => return Err(nothing_there(id, import)),
         (true, None, None) => return Ok(None),
     }
     let mut now = Kept::new(&of, &state, &private, account);
-    now.is_tainted = kept.is_some_and(|kept| kept.is_tainted);
+    match &kept {
+        Some(kept) if !is_handed => now = now.going_on_from(kept),
+        // What is taken over was made with what is declared now, as far as anybody can tell.
+        _ => now.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with()),
+    }
     now.secrets = clear.hidden().within(&state);
     Ok(Some(observed(&clear, id, &of, &state, &now, declared.as_ref())))
 }
@@ -81,6 +128,20 @@ fn elsewhere(id: &ResourceId) -> Error {
         "if that leads to another account or region, undo it; if it is gone: reconciled forget ADDRESS, take its \
          manifest out, and put it back once that is in force",
     )
+}
+
+/// The state that was taken from a state file for this manifest. It is never made instead: it may well be there.
+fn handed_over(host: &Host, id: &ResourceId, import: &str) -> Result<Kept, Error> {
+    let state = host.config.handover.as_ref().map(|handover| handover.get(import)).transpose()?.flatten();
+    let missing = || {
+        let file = import.strip_prefix(BY_STATE).unwrap_or(import);
+        let text =
+            format!("{id} was to be taken over with its state as `{file}`, and this host has no such state");
+        let hint =
+            "on this host: reconciled import FILE.tfstate --out DIR; or give an id as `reconciled/import`";
+        Error::invalid(text).hint(hint)
+    };
+    Kept::open(&Sealed(state.ok_or_else(missing)?.into()))?.ok_or_else(missing)
 }
 
 fn nothing_there(id: &ResourceId, import: &str) -> Error {
@@ -104,7 +165,7 @@ pub(crate) fn observed(
         }
         None => {
             let config = canonical::declarable(state, block, clear);
-            Declared { config, ignore: Vec::new(), import: None }
+            Declared { config, ignore: Vec::new(), import: None, lifecycle: Lifecycle::default() }
         }
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());

@@ -4,8 +4,9 @@ use crate::{
     change,
     config::Named,
     cty::{self, Value},
+    hidden::Hidden,
     host::Host,
-    kept::Kept,
+    kept::{Former, Kept},
     kind,
     normalize::Declared,
     observe::state_of,
@@ -14,17 +15,21 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{
-    Cx, Delta, Deltas, Error, FieldChange, Observation, Observed, Resource, Sealed, Shown, Want,
+    Cx, Delta, Deltas, Error, FieldChange, Observation, Observed, Resource, Sealed, Shown, Tracked, Want,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// Plans each desired resource of a scope, also what does not exist yet.
 pub(crate) async fn diff(host: &Host, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
     let mut deltas = Deltas::new();
     for desired in want.desired.iter().filter(|desired| want.focus.covers(&desired.id)) {
         let Some(declared) = desired.spec.bytes().and_then(Declared::read) else { continue };
-        let is_tracked = want.tracked.iter().any(|row| row.id == desired.id && !row.private.is_empty());
-        let delta = of_one(host, cx, desired, &declared, seen.get(&desired.id), is_tracked).await;
+        if kind::data_in(&desired.id).is_some() {
+            continue;
+        }
+        let row = want.tracked.iter().find(|row| row.id == desired.id && !row.private.is_empty());
+        let delta = of_one(host, cx, desired, &declared, seen.get(&desired.id), row).await;
         match delta {
             Ok(None) => {}
             Ok(Some(delta)) => drop(deltas.insert(desired.id.clone(), Ok(delta))),
@@ -42,7 +47,7 @@ async fn of_one(
     desired: &Resource,
     declared: &Declared,
     observed: Option<&Observed>,
-    is_tracked: bool,
+    row: Option<&Tracked>,
 ) -> Result<Option<Delta>, Error> {
     let plugin = host.running(cx).await?;
     let of = plugin.catalog.resource(kind::type_in(&desired.id))?;
@@ -67,11 +72,21 @@ async fn of_one(
     let private = kept.as_ref().map(Kept::private).unwrap_or_default();
     let planned = plugin.plan(&of, &prior, &config, &private, hidden).await?;
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
-    let replaces = !prior.is_null() && (is_tainted || !planned.replace.is_empty());
-    if planned.state == prior && !replaces {
+    let triggers = Triggers::of(kept.as_ref(), declared);
+    let replaces = !prior.is_null() && (is_tainted || triggers.replace() || !planned.replace.is_empty());
+    let former = match (&kept, row) {
+        (Some(kept), _) => kept.former.clone(),
+        // It is gone itself; those before it may not be.
+        (None, Some(row)) => Kept::open(&row.private)?.map(|kept| kept.former).unwrap_or_default(),
+        (None, None) => Vec::new(),
+    };
+    // What refers to the new one has had its time to say so.
+    let settled = cx.clock.now().saturating_sub(host.config.settle).as_secs();
+    let ends_former = former.iter().any(|former| former.since <= settled);
+    if planned.state == prior && !replaces && !triggers.differ() && !ends_former {
         return Ok(None);
     }
-    if replaces && !is_tracked {
+    if replaces && row.is_none() {
         let text = format!(
             "taking {} over would delete and make it anew, because of {}",
             desired.id,
@@ -80,6 +95,8 @@ async fn of_one(
         return Err(Error::invalid(text).hint("declare these as they are, or leave the existing one alone"));
     }
     let mut plans = Plans::of(&of, &prior, &planned, &config);
+    plans.ends_former = ends_former;
+    plans.former = former;
     let mut after = planned.state.clone();
     if replaces {
         // The new one is planned from nothing, with what is declared and nothing ignored.
@@ -92,6 +109,11 @@ async fn of_one(
         let before = Shown::Text("made in part".into());
         fields.push(FieldChange { path: "state".into(), before, after: Shown::Text("whole".into()) });
     }
+    fields.extend(triggers.field(hidden));
+    if ends_former {
+        let ids = plans.former.iter().map(|former| former.id(&of)).collect::<Vec<_>>().join(", ");
+        fields.push(FieldChange::text("replaced", Some(ids), None));
+    }
     Ok(Some(Delta { fields, replace: replaces, planned: plans.seal() }))
 }
 
@@ -101,6 +123,42 @@ pub(crate) struct Plans {
     prior: String,
     pub(crate) step: Step,
     pub(crate) anew: Option<Step>,
+    /// Those that were in its place before.
+    #[serde(default)]
+    pub(crate) former: Vec<Former>,
+    /// They are to be deleted now.
+    #[serde(default)]
+    pub(crate) ends_former: bool,
+}
+
+/// The values of `replaceTriggeredBy`: those that it was made with, and those that are declared.
+struct Triggers {
+    was: Option<Vec<Json>>,
+    is: Option<Vec<Json>>,
+}
+
+impl Triggers {
+    /// Of what exists; what does not is made with those that are declared.
+    fn of(kept: Option<&Kept>, declared: &Declared) -> Triggers {
+        let is = declared.lifecycle.made_with();
+        Triggers { was: kept.map_or_else(|| is.clone(), |kept| kept.triggers.clone()), is }
+    }
+    fn differ(&self) -> bool {
+        self.was != self.is
+    }
+    /// True where one of them changed. To begin or to end to name some is no reason.
+    fn replace(&self) -> bool {
+        self.differ() && self.was.is_some() && self.is.is_some()
+    }
+    fn field(&self, hidden: &Hidden) -> Option<FieldChange> {
+        let words = |all: &Option<Vec<Json>>| {
+            let word = |one: &Json| one.as_str().map_or_else(|| one.to_string(), String::from);
+            let text = all.as_ref()?.iter().map(word).collect::<Vec<_>>().join(", ");
+            Some(hidden.scrub(&text))
+        };
+        let path = "lifecycle.replaceTriggeredBy";
+        self.differ().then(|| FieldChange::text(path, words(&self.was), words(&self.is)))
+    }
 }
 
 /// One half of a plan.
@@ -114,7 +172,13 @@ pub(crate) struct Step {
 
 impl Plans {
     fn of(of: &ResourceType, prior: &Value, planned: &Planned, config: &Value) -> Plans {
-        Plans { prior: packed(of, prior), step: Step::of(of, planned, config), anew: None }
+        Plans {
+            prior: packed(of, prior),
+            step: Step::of(of, planned, config),
+            anew: None,
+            former: Vec::new(),
+            ends_former: false,
+        }
     }
     fn seal(&self) -> Sealed {
         Sealed(serde_json::to_vec(self).unwrap_or_default().into())

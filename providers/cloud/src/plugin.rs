@@ -11,7 +11,7 @@ use crate::{
     schema::{Block, Nesting, Schema},
     wire::{
         Process, Status,
-        message::{Apply, Diagnostic, DynamicValue, Plan, RawState, Read, Upgrade},
+        message::{Apply, Diagnostic, DynamicValue, Plan, RawState, Read, ReadData, Upgrade},
     },
 };
 use prost::bytes::Bytes;
@@ -247,6 +247,50 @@ impl Plugin {
         }
         let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
         Ok((settled(&of.schema.block, state), answer.private.to_vec()))
+    }
+
+    /// Reads a data source.
+    ///
+    /// Errors: also `Unexpected` when nothing is told: what is not there is an error of the provider.
+    pub async fn read_data(
+        &self,
+        of: &ResourceType,
+        config: &Value,
+        hidden: &Hidden,
+    ) -> Result<Value, Error> {
+        let doing = format!("read data of {}", of.name);
+        let hidden = &self.secrets(of, &[config], hidden);
+        let of_type = &of.schema.value_type;
+        let checked =
+            self.call(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
+        let diagnostics = match checked {
+            Ok(answer) => answer.diagnostics,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+        };
+        if let Some(mut error) = said(&doing, &diagnostics, hidden) {
+            if error.kind == ErrorKind::Unexpected {
+                error.kind = ErrorKind::Invalid;
+            }
+            return Err(error);
+        }
+        let message = ReadData {
+            type_name: of.name.to_string(),
+            config: Some(write_value(config, of_type)),
+            provider_meta: self.catalog.meta(),
+            capabilities: None,
+        };
+        let answer = match self.call(self.process.calls.read_data(message)).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+            return Err(error);
+        }
+        let state = self.read_value(answer.state, of_type, &doing)?;
+        match state.is_null() {
+            true => Err(Error::unexpected(format!("{doing}: provider `{}` tells nothing", self.name))),
+            false => Ok(settled(&of.schema.block, state)),
+        }
     }
 
     /// Plans a change from `prior` to `config`; both may be null.

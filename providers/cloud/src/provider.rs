@@ -1,6 +1,9 @@
 //! The provider: `type: terraform`.
 
-use crate::{Config, apply, host::Host, kind, normalize, normalize::Declared, observe, plan};
+use crate::{
+    Config, apply, host::Host, kind, lifecycle::Lifecycle, normalize, normalize::Declared, observe, plan,
+    takeover,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -19,7 +22,7 @@ use std::{
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "terraform",
-    static_kinds: &[kind::RESOURCE],
+    static_kinds: &[kind::RESOURCE, kind::DATA],
     guard: GuardDomain::Provider,
     fencing: Fencing::None,
     identity: Identity::Assigned { client_token: false },
@@ -35,23 +38,14 @@ pub const INFO: ProviderInfo = ProviderInfo {
     normalizer: 1,
 };
 
-/// Prepares an entry called `entry`. Starts nothing.
+/// Prepares an entry called `entry`. Starts nothing, and does not even look for its program: that it is missing concerns
+/// nobody else, and is told when it is needed.
 ///
-/// Errors: `Invalid` when its program is not there or cannot be run.
+/// Errors: `Invalid` when `path` is no absolute path.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
-    let path = config.path.display().to_string();
     if !config.path.is_absolute() {
-        let error = Error::invalid(format!("`path: {path}` is no absolute path"));
+        let error = Error::invalid(format!("`path: {}` is no absolute path", config.path.display()));
         return Err(error.hint("write the whole path of the provider's program"));
-    }
-    let is_there = rustix::fs::access(&config.path, rustix::fs::Access::EXEC_OK);
-    if let Err(error) = is_there {
-        let error = Error::invalid(format!("the provider's program {path} cannot be run")).caused_by(error);
-        return Err(error.hint("install the provider there, or correct `path` of the entry"));
-    }
-    if !config.path.is_file() {
-        return Err(Error::invalid(format!("{path} is no program"))
-            .hint("`path` names the program itself, not its folder"));
     }
     let info = ProviderInfo { consistency_window: config.settle, ..INFO };
     Ok(Arc::new(Terraform { host: Some(Host::new(entry, config)), entry: entry.into(), info }))
@@ -78,7 +72,11 @@ impl Terraform {
     /// True where the attribute, or a part of it, is a secret, as far as the schema was read.
     fn is_secret(&self, id: &ResourceId, name: &str) -> bool {
         let Some(catalog) = self.host.as_ref().and_then(Host::known) else { return true };
-        let Ok(of) = catalog.resource(kind::type_in(id)) else { return true };
+        let of = match kind::data_in(id) {
+            Some(name) => catalog.data_source(name),
+            None => catalog.resource(kind::type_in(id)),
+        };
+        let Ok(of) = of else { return true };
         let block = &of.schema.block;
         let attribute = block.attributes.get(name).map(|attribute| attribute.has_secret());
         attribute.or_else(|| block.blocks.get(name).map(|nested| nested.block.has_secret())).unwrap_or(true)
@@ -148,13 +146,31 @@ impl Observer for Terraform {
         Ok(Vec::new())
     }
 
-    async fn discover(&self, _: &Cx, _: &str) -> Result<Vec<Found>, Error> {
-        Err(Error::unsupported("a Terraform provider lists nothing")
-            .hint("write a manifest with the annotation reconciled/import: ID"))
+    async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
+        let one = takeover::by_type_and_id(self.host()?, cx, query).await?;
+        let (scope, id) = kind::place(&self.entry, &one.type_name, "", &one.name);
+        let declared = Declared {
+            config: one.config,
+            ignore: one.ignore,
+            import: Some(one.id),
+            lifecycle: Lifecycle::default(),
+        };
+        Ok(vec![Found { scope, resources: vec![Observed::new(id, declared.bytes())] }])
     }
 
-    fn export(&self, _: &Found) -> Result<Vec<Bytes>, Error> {
-        Err(Error::unsupported("a Terraform provider lists nothing"))
+    fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
+        let host = self.host()?;
+        let catalog = host.known().ok_or_else(|| Error::unexpected("its schemas are not known yet"))?;
+        let one = |resource: &Observed| {
+            let declared = Declared::read(&resource.bytes)
+                .ok_or_else(|| Error::unexpected(format!("{} is no declaration", resource.id)))?;
+            let type_name = kind::type_in(&resource.id);
+            let name = resource.id.0.split_once('.').map_or("", |(_, name)| name);
+            let content = (&declared.ignore[..], &declared.config);
+            let import = declared.import.as_deref();
+            Ok(takeover::manifest(catalog, &self.entry, type_name, name, import, content).into())
+        };
+        found.resources.iter().map(one).collect()
     }
 
     fn part(&self, _: &Scope, _: &ResourceId) -> Option<Arc<str>> {

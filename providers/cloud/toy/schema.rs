@@ -57,6 +57,17 @@ pub(crate) fn trivial() -> Schema {
     Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
 }
 
+/// The data source `toy_thing`: a thing by its name.
+pub(crate) fn data() -> Schema {
+    let attributes = vec![
+        attribute("name", TEXT, "r"),
+        attribute("id", TEXT, "c"),
+        attribute("content", TEXT, "c"),
+        attribute("secret", TEXT, "cs"),
+    ];
+    Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
+}
+
 /// The answer of protocol 6.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Answer {
@@ -64,6 +75,8 @@ pub(crate) struct Answer {
     provider: Option<Schema>,
     #[prost(map = "string, message", tag = "2")]
     resources: HashMap<String, Schema>,
+    #[prost(map = "string, message", tag = "3")]
+    data: HashMap<String, Schema>,
     #[prost(message, optional, tag = "6")]
     capabilities: Option<ServerCapabilities>,
 }
@@ -75,6 +88,8 @@ struct Answer5 {
     provider: Option<v5::Schema>,
     #[prost(map = "string, message", tag = "2")]
     resources: HashMap<String, v5::Schema>,
+    #[prost(map = "string, message", tag = "3")]
+    data: HashMap<String, v5::Schema>,
     #[prost(message, optional, tag = "6")]
     capabilities: Option<ServerCapabilities>,
 }
@@ -86,11 +101,13 @@ pub(crate) fn all(protocol: u8, version: i64) -> Vec<u8> {
     match protocol {
         5 => {
             let resources = types.into_iter().map(|(name, schema)| (name.to_string(), old(schema))).collect();
-            Answer5 { provider: Some(old(provider())), resources, capabilities }.encode_to_vec()
+            let data = [("toy_thing".to_string(), old(data()))].into();
+            Answer5 { provider: Some(old(provider())), resources, data, capabilities }.encode_to_vec()
         }
         _ => {
             let resources = types.into_iter().map(|(name, schema)| (name.to_string(), schema)).collect();
-            Answer { provider: Some(provider()), resources, capabilities }.encode_to_vec()
+            let data = [("toy_thing".to_string(), data())].into();
+            Answer { provider: Some(provider()), resources, data, capabilities }.encode_to_vec()
         }
     }
 }

@@ -10,9 +10,9 @@ use reconciled_cloud::{
     cty::{Number, Type, Value, decode, encode, write_json},
     schema::Schema,
     wire::message::{
-        Applied, Apply, AttributePath, Configure, Diagnostic, Diagnostics, DynamicValue, Empty, Import,
-        ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, Selector, Step, Upgrade, Upgraded, Validate,
-        ValidatedProvider,
+        Applied, Apply, AttributePath, Configure, DataAnswer, Diagnostic, Diagnostics, DynamicValue, Empty,
+        Import, ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, ReadData, Selector, Step, Upgrade,
+        Upgraded, Validate, ValidatedProvider,
     },
 };
 use std::{
@@ -61,6 +61,8 @@ impl Toy {
             "ValidateResourceTypeConfig" | "ValidateResourceConfig" => self.validate(body),
             "UpgradeResourceState" => self.upgrade(body),
             "ReadResource" => self.read(body),
+            "ValidateDataSourceConfig" | "ValidateDataResourceConfig" => message(&Diagnostics::default()),
+            "ReadDataSource" => self.read_data(body),
             "PlanResourceChange" => self.plan(body).await,
             "ApplyResourceChange" => self.apply(body).await,
             "ImportResourceState" => self.import(body),
@@ -141,6 +143,25 @@ impl Toy {
             private: request.private,
             diagnostics: Vec::new(),
         })
+    }
+
+    /// A thing by its name.
+    fn read_data(&self, body: Bytes) -> Answer {
+        let request = ReadData::decode(body).unwrap_or_default();
+        let of = Schema::of(schema::data()).unwrap_or_else(|why| unreachable!("{why}")).value_type;
+        let config = value(&request.config, &of);
+        let directory = self.directory.borrow();
+        let files = fs::read_dir(&*directory).into_iter().flatten().flatten();
+        let all = files.filter_map(|file| {
+            serde_json::from_slice::<serde_json::Value>(&fs::read(file.path()).ok()?).ok()
+        });
+        let name = config.get("name").as_str().unwrap_or_default();
+        let Some(found) = all.into_iter().find(|thing| thing["name"] == name) else {
+            let diagnostics = vec![error(&format!("nothing is called {name}"))];
+            return message(&DataAnswer { diagnostics, ..DataAnswer::default() });
+        };
+        let state = Some(dynamic(&parse(&found, &of), &of));
+        message(&DataAnswer { state, diagnostics: Vec::new() })
     }
 
     async fn plan(&self, body: Bytes) -> Answer {

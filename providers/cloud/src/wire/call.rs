@@ -4,9 +4,9 @@ use super::{
     Protocol, Status,
     grpc::Channel,
     message::{
-        Applied, Apply, ClientCapabilities, Configure, Diagnostics, DynamicValue, Empty, Import,
-        ImportAnswer, Plan, Planned, Read, ReadAnswer, Schema, Schemas, Upgrade, Upgraded, Validate,
-        ValidateProvider, ValidatedProvider, v5,
+        Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty, Import,
+        ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas, Upgrade, Upgraded,
+        Validate, ValidateProvider, ValidatedProvider, v5,
     },
     version,
 };
@@ -80,6 +80,17 @@ impl Calls {
     /// Reads a resource.
     pub async fn read(&self, message: Read) -> Result<ReadAnswer, Status> {
         self.call(version::READ, &Read { capabilities: Some(CAPABILITIES), ..message }).await
+    }
+
+    /// Asks whether the configuration of a data source is valid.
+    pub async fn validate_data(&self, type_name: &str, config: DynamicValue) -> Result<Diagnostics, Status> {
+        let message = Validate { type_name: type_name.into(), config: Some(config), capabilities: None };
+        self.call(version::VALIDATE_DATA, &message).await
+    }
+
+    /// Reads a data source.
+    pub async fn read_data(&self, message: ReadData) -> Result<DataAnswer, Status> {
+        self.call(version::READ_DATA, &ReadData { capabilities: Some(CAPABILITIES), ..message }).await
     }
 
     /// Plans a change.

@@ -377,6 +377,28 @@ pub struct ReadAnswer {
     pub private: Bytes,
 }
 
+/// Reads a data source.
+#[derive(Clone, PartialEq, Message)]
+pub struct ReadData {
+    #[prost(string, tag = "1")]
+    pub type_name: String,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<DynamicValue>,
+    #[prost(message, optional, tag = "3")]
+    pub provider_meta: Option<DynamicValue>,
+    #[prost(message, optional, tag = "4")]
+    pub capabilities: Option<ClientCapabilities>,
+}
+
+/// What a data source said.
+#[derive(Clone, PartialEq, Message)]
+pub struct DataAnswer {
+    #[prost(message, optional, tag = "1")]
+    pub state: Option<DynamicValue>,
+    #[prost(message, repeated, tag = "2")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 /// Plans a change.
 #[derive(Clone, PartialEq, Message)]
 pub struct Plan {

@@ -32,6 +32,8 @@ methods! {
     PLAN: "PlanResourceChange", "PlanResourceChange";
     APPLY: "ApplyResourceChange", "ApplyResourceChange";
     IMPORT: "ImportResourceState", "ImportResourceState";
+    VALIDATE_DATA: "ValidateDataSourceConfig", "ValidateDataResourceConfig";
+    READ_DATA: "ReadDataSource", "ReadDataSource";
     STOP: "Stop", "StopProvider";
 }
 

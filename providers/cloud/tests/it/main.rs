@@ -24,6 +24,7 @@ async fn a_provider_starts_tells_its_schemas_and_ends() {
         assert_eq!(types, ["toy_thing", "toy_trivial"]);
         let thing = catalog.resource("toy_thing").unwrap();
         assert!(thing.schema.block.attributes["secret"].sensitive && catalog.plans_deletions());
+        assert!(catalog.data_source("toy_thing").unwrap().schema.block.attributes["secret"].computed);
         let error = catalog.resource("toy_thign").unwrap_err();
         assert_eq!(error.hint.as_deref(), Some("did you mean `toy_thing`?"));
         let began = Instant::now();

@@ -33,6 +33,7 @@ impl Desk {
             settle: INFO.consistency_window,
             cache: None,
             keeper: Vec::new(),
+            handover: None,
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::Named("key".into()), SECRET.into());

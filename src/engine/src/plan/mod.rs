@@ -19,6 +19,7 @@ mod step_for;
 mod suspended;
 
 pub use reason::Reason;
+pub use reconciled_provider::EntryPolicy;
 pub use step::{Blocked, Change, Step, Work};
 
 use crate::{
@@ -36,20 +37,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// What an entry may do at all (`policy` in the host configuration).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EntryPolicy {
-    /// Plan, never write.
-    Observe,
-    /// Only creates.
-    CreateOnly,
-    /// Creates and updates.
-    UpsertOnly,
-    /// Everything.
-    #[default]
-    Sync,
-}
 
 /// What the planner sees of one scope.
 pub struct ScopeInput<'a> {

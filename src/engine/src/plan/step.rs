@@ -69,6 +69,8 @@ pub enum Blocked {
     Drift(Drift),
     /// The entry's policy does not allow it.
     EntryPolicy(EntryPolicy),
+    /// Its manifest forbids it (`reconciled/policy`).
+    OwnPolicy(EntryPolicy),
     /// The manifest says `suspend`, or a person stopped it.
     Suspended(Option<Arc<Suspension>>),
     /// A create may be under way that no read can see yet; looked for again at this time.
@@ -111,14 +113,14 @@ impl Blocked {
                 (ConditionKind::Stalled, "Drifted", "it was changed by hand".to_string(), Some(hint))
             }
             Blocked::EntryPolicy(policy) => {
-                let word = match policy {
-                    EntryPolicy::Observe => "observe",
-                    EntryPolicy::CreateOnly => "create-only",
-                    EntryPolicy::UpsertOnly => "upsert-only",
-                    EntryPolicy::Sync => "sync",
-                };
+                let (word, change) = (policy.word(), step.change.word());
+                let message = format!("the entry's `policy: {word}` does not allow to {change} it");
+                (ConditionKind::Stalled, "PolicyForbids", message, None)
+            }
+            Blocked::OwnPolicy(policy) => {
+                let (word, change) = (policy.word(), step.change.word());
                 let message =
-                    format!("the entry's `policy: {word}` does not allow to {} it", step.change.word());
+                    format!("its manifest's `reconciled/policy: {word}` does not allow to {change} it");
                 (ConditionKind::Stalled, "PolicyForbids", message, None)
             }
             Blocked::Suspended(None) => {
@@ -230,6 +232,9 @@ impl Step {
 
     /// False when a word of the host, the manifest or a person forbids it; what only waits can happen.
     pub(super) fn can_happen(&self) -> bool {
-        !matches!(self.blocked, Some(Blocked::EntryPolicy(_) | Blocked::Suspended(_) | Blocked::Drift(_)))
+        !matches!(
+            self.blocked,
+            Some(Blocked::EntryPolicy(_) | Blocked::OwnPolicy(_) | Blocked::Suspended(_) | Blocked::Drift(_))
+        )
     }
 }

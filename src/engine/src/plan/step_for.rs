@@ -44,17 +44,20 @@ impl Planner<'_> {
                 mode => return Some(Blocked::Drift(mode)),
             }
         }
-        let allowed = match step.change {
-            Change::Create => self.input.policy >= EntryPolicy::CreateOnly,
+        let needed = match step.change {
+            Change::Create => EntryPolicy::CreateOnly,
             // What was begun may be finished.
-            Change::Continue if step.reason == Reason::Continue => {
-                self.input.policy >= EntryPolicy::CreateOnly
-            }
-            Change::Update | Change::Continue => self.input.policy >= EntryPolicy::UpsertOnly,
-            _ => self.input.policy >= EntryPolicy::Sync,
+            Change::Continue if step.reason == Reason::Continue => EntryPolicy::CreateOnly,
+            Change::Update | Change::Continue => EntryPolicy::UpsertOnly,
+            _ => EntryPolicy::Sync,
         };
-        if !allowed {
+        if self.input.policy < needed {
             return Some(Blocked::EntryPolicy(self.input.policy));
+        }
+        // A manifest can only say less than the entry.
+        let own = self.input.desired.policies.get(desired.policy).writes;
+        if own < needed {
+            return Some(Blocked::OwnPolicy(own));
         }
         if let Spec::Waiting { on, .. } = &desired.spec {
             return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));

@@ -1,0 +1,196 @@
+//! Giving back: a state file of Terraform, format 4, of what is tracked. Pure but for reading schemas.
+//!
+//! Such a file holds secrets in clear, since Terraform has no other way. Without them it is complete but for their values,
+//! which the next `terraform plan` then sets anew.
+
+use crate::{
+    Config,
+    catalog::Catalog,
+    change,
+    hidden::Hidden,
+    host::Host,
+    kept::Kept,
+    kind,
+    schema::{Attribute, Block},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use reconciled_provider::{Cx, Error, ResourceId, Scope, Sealed};
+use serde_json::{Value as Json, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A resource that is tracked.
+pub struct Row {
+    /// Where.
+    pub scope: Scope,
+    /// Which.
+    pub id: ResourceId,
+    /// What is remembered of it.
+    pub private: Sealed,
+}
+
+/// Writes a state file of the rows that `entries` carry.
+///
+/// Errors: schemas cannot be had, or what is remembered is no state.
+pub async fn give_back(
+    cx: &Cx,
+    entries: &BTreeMap<Arc<str>, Config>,
+    rows: &[Row],
+    with_secrets: bool,
+) -> Result<(Vec<u8>, usize), Error> {
+    let mut catalogs: BTreeMap<Arc<str>, Arc<Catalog>> = BTreeMap::new();
+    for (name, config) in entries {
+        if rows.iter().any(|row| row.scope.provider == *name) {
+            catalogs.insert(name.clone(), Host::new(name, config.clone()).catalog(cx).await?);
+        }
+    }
+    let mut names: BTreeSet<(String, String)> = BTreeSet::new();
+    let (mut resources, mut count) = (Vec::new(), 0);
+    for row in rows {
+        let (Some(catalog), Some(config)) =
+            (catalogs.get(&row.scope.provider), entries.get(&row.scope.provider))
+        else {
+            continue;
+        };
+        let Some(kept) = Kept::open(&row.private)? else { continue };
+        let type_name = kind::type_in(&row.id);
+        let block = &catalog.resource(type_name)?.schema.block;
+        let former = kept.former.iter().enumerate().map(|(number, former)| {
+            let mut one = instance(block, &former.kept, with_secrets)?;
+            one["deposed"] = format!("{number:08x}").into();
+            Ok(one)
+        });
+        let mut instances = vec![instance(block, &kept, with_secrets)?];
+        instances.extend(former.collect::<Result<Vec<_>, Error>>()?);
+        let name = row.id.0.split_once('.').map_or("", |(_, name)| name);
+        resources.push(json!({
+            "mode": "managed",
+            "type": type_name,
+            "name": identifier(&mut names, type_name, name),
+            "provider": provider(&row.scope.provider, entries, config),
+            "instances": instances,
+        }));
+        count += 1;
+    }
+    let lineage = blake3::hash(Json::from(resources.clone()).to_string().as_bytes()).to_hex();
+    let parts = [&lineage[..8], &lineage[8..12], &lineage[12..16], &lineage[16..20], &lineage[20..32]];
+    let file = json!({
+        "version": 4,
+        "terraform_version": "1.0.0",
+        "serial": 1,
+        "lineage": parts.join("-"),
+        "outputs": {},
+        "resources": resources,
+    });
+    Ok((format!("{file:#}\n").into_bytes(), count))
+}
+
+fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Error> {
+    // The text of the error would quote the state.
+    let mut attributes: Json = serde_json::from_str(&kept.state)
+        .map_err(|_| Error::unexpected("what is remembered of it is no state"))?;
+    let secret: Vec<Json> = block
+        .attributes
+        .iter()
+        .filter(|(_, attribute)| attribute.is_secret())
+        .map(|(name, _)| json!([{ "type": "get_attr", "value": name }]))
+        .collect();
+    let mut private = STANDARD.encode(kept.private());
+    if !with_secrets {
+        let clear = change::secrets_in(block, &attributes);
+        let hidden = kept.hidden().and(clear);
+        blank_secrets(block, &mut attributes);
+        blank(&hidden, &mut attributes);
+        // Nobody but the provider knows what is in there.
+        private.clear();
+    }
+    let mut one = json!({
+        "schema_version": kept.version,
+        "attributes": attributes,
+        "sensitive_attributes": secret,
+    });
+    if !private.is_empty() {
+        one["private"] = private.into();
+    }
+    if kept.is_tainted {
+        one["status"] = "tainted".into();
+    }
+    Ok(one)
+}
+
+/// Empties what the schema calls a secret.
+fn blank_secrets(block: &Block, state: &mut Json) {
+    let Some(fields) = state.as_object_mut() else { return };
+    for (name, attribute) in &block.attributes {
+        if let Some(value) = fields.get_mut(&**name) {
+            blank_attribute(attribute, value);
+        }
+    }
+    for (name, nested) in &block.blocks {
+        if let Some(value) = fields.get_mut(&**name) {
+            each(value, &|one| blank_secrets(&nested.block, one));
+        }
+    }
+}
+
+fn blank_attribute(attribute: &Attribute, value: &mut Json) {
+    if attribute.is_secret() {
+        *value = Json::Null;
+    } else if let Some(nested) = &attribute.nested {
+        let block = Block { attributes: nested.attributes.clone(), ..Block::default() };
+        each(value, &|one| blank_secrets(&block, one));
+    }
+}
+
+/// One, or each of several; a map of blocks looks like one, and nothing of it is called like an attribute by chance
+/// without being looked at.
+fn each(value: &mut Json, one: &dyn Fn(&mut Json)) {
+    match value {
+        Json::Array(all) => all.iter_mut().for_each(one),
+        Json::Object(fields) if fields.values().all(Json::is_object) => {
+            fields.values_mut().for_each(one);
+            one(value);
+        }
+        single => one(single),
+    }
+}
+
+/// Empties every text that is a secret or holds one, wherever it stands.
+fn blank(hidden: &Hidden, state: &mut Json) {
+    match state {
+        Json::String(text) if hidden.hides(text) => *state = Json::Null,
+        Json::Number(number) if hidden.hides(&number.to_string()) => *state = Json::Null,
+        Json::Array(all) => all.iter_mut().for_each(|one| blank(hidden, one)),
+        Json::Object(fields) => fields.values_mut().for_each(|one| blank(hidden, one)),
+        _ => {}
+    }
+}
+
+/// What HCL takes for a name.
+fn identifier(names: &mut BTreeSet<(String, String)>, type_name: &str, name: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let mut safe: String = name.chars().map(safe).collect();
+    if !safe.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        safe.insert(0, '_');
+    }
+    let mut all = std::iter::once(safe.clone()).chain((2..).map(|number| format!("{safe}-{number}")));
+    let of = |name: String| (type_name.to_string(), name);
+    let free = all.find(|name| !names.contains(&of(name.clone()))).unwrap_or_default();
+    names.insert(of(free.clone()));
+    free
+}
+
+/// The provider as a state file names it: by its alias, where several entries have it.
+fn provider(entry: &str, entries: &BTreeMap<Arc<str>, Config>, config: &Config) -> String {
+    let parts: Vec<&str> = config.source.split('/').collect();
+    let source = match parts[..] {
+        [_, _, _] => config.source.to_string(),
+        [_, _] => format!("registry.terraform.io/{}", config.source),
+        _ => format!("registry.terraform.io/hashicorp/{}", config.source),
+    };
+    let several = entries.values().filter(|other| other.source == config.source).count() > 1;
+    let alias = if several && entry != config.group() { format!(".{entry}") } else { String::new() };
+    format!("provider[\"{source}\"]{alias}")
+}

@@ -1,0 +1,208 @@
+//! The declaration of what exists: as much of its state as a provider accepts and plans no change for.
+//!
+//! A state holds what was declared, what was left to the provider and what both left empty, and does not tell them
+//! apart. So everything that may be declared and says something is, then what the provider refuses is left out, and the
+//! provider's own plan tells what else is needed.
+
+use crate::{
+    change,
+    cty::Value,
+    hidden::Hidden,
+    plugin::{Plugin, ResourceType},
+    schema::{Attribute, Block, NestedBlock, Nesting},
+};
+use reconciled_provider::Error;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What the large clouds give, though a person could: declared, it would be in the way of what it follows from.
+const GIVEN: [&str; 3] = ["id", "arn", "tags_all"];
+
+/// How often what the provider plans is put right.
+const ROUNDS: usize = 4;
+
+/// A declaration that changes nothing.
+pub(super) struct Fit {
+    /// What is declared.
+    pub(super) config: Value,
+    /// What is left as it is, since it is secret.
+    pub(super) ignore: Vec<Arc<str>>,
+    /// Required secrets, by attribute, in clear.
+    pub(super) secrets: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// Finds one.
+///
+/// Errors: what the provider says of all that was tried, or what its plan would change.
+pub(super) async fn fit(
+    plugin: &Plugin,
+    of: &ResourceType,
+    state: &Value,
+    private: &[u8],
+) -> Result<Fit, Error> {
+    let block = &of.schema.block;
+    let hidden: Hidden = change::secrets(block, state).into_iter().collect();
+    let ignore = ignored(block, state);
+    let names = block.attributes.keys().chain(block.blocks.keys());
+    let may_be = |name: &&Arc<str>| is_declarable(block, name) && !ignore.contains(*name);
+    let is_given = |name: &Arc<str>| GIVEN.contains(&&**name) && is_computed(block, name);
+    let says_something =
+        |name: &&Arc<str>| !is_zero(state.get(name)) && !is_deprecated(block, name) && !is_given(name);
+    let mut chosen: BTreeSet<Arc<str>> = names
+        .clone()
+        .filter(may_be)
+        .filter(|name| is_required(block, name) || says_something(name))
+        .cloned()
+        .collect();
+    let written = |chosen: &BTreeSet<Arc<str>>| config(block, state, &|name| chosen.contains(name));
+    // What the provider fills in itself may contradict what was declared.
+    if let Err(first) = plugin.validate(of, &written(&chosen), &hidden).await {
+        let mut refusal = first;
+        let mut spare: Vec<Arc<str>> =
+            chosen.iter().filter(|name| !is_required(block, name)).cloned().collect();
+        spare.sort_by_key(|name| !is_computed(block, name));
+        let mut is_valid = false;
+        for name in spare {
+            chosen.remove(&name);
+            match plugin.validate(of, &written(&chosen), &hidden).await {
+                Ok(()) => {
+                    is_valid = true;
+                    break;
+                }
+                Err(error) if error.message == refusal.message => drop(chosen.insert(name)),
+                Err(error) => refusal = error,
+            }
+        }
+        if !is_valid {
+            return Err(refusal);
+        }
+    }
+    let mut tried: BTreeSet<Arc<str>> = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let config = written(&chosen);
+        let asked = change::leave_ignored(config.clone(), state, &ignore);
+        let planned = plugin.plan(of, state, &asked, private, &hidden).await?;
+        if planned.state == *state && planned.replace.is_empty() {
+            plugin.validate(of, &config, &hidden).await?;
+            return Ok(Fit { config, ignore, secrets: secrets(block, state) });
+        }
+        let differs = |name: &&Arc<str>| planned.state.get(name) != state.get(name);
+        let differing: Vec<&Arc<str>> = names.clone().filter(differs).collect();
+        let mut moved = false;
+        for name in differing.iter().copied().filter(may_be).filter(|name| !is_required(block, name)) {
+            if !tried.insert(name.clone()) {
+                continue;
+            }
+            moved = true;
+            if !chosen.remove(name) && !state.get(name).is_null() {
+                chosen.insert(name.clone());
+            }
+        }
+        if !moved {
+            let words: Vec<&str> = differing.iter().map(|name| &***name).collect();
+            return Err(Error::invalid(format!("the provider would change {}", words.join(", "))));
+        }
+    }
+    Err(Error::invalid("the provider would change it whatever is declared"))
+}
+
+/// Optional parts with secrets: what is not declared there stays as it is.
+fn ignored(block: &Block, state: &Value) -> Vec<Arc<str>> {
+    let attributes = block.attributes.iter().filter(|(_, attribute)| {
+        attribute.has_secret() && attribute.is_declarable() && !attribute.required && !attribute.write_only
+    });
+    let blocks = block.blocks.iter().filter(|(_, nested)| nested.block.has_secret() && nested.min == 0);
+    let names = attributes.map(|(name, _)| name).chain(blocks.map(|(name, _)| name));
+    names.filter(|name| !is_zero(state.get(name))).cloned().collect()
+}
+
+/// Required attributes that are secret.
+fn secrets(block: &Block, state: &Value) -> BTreeMap<Arc<str>, Arc<str>> {
+    let required =
+        block.attributes.iter().filter(|(_, attribute)| attribute.required && attribute.has_secret());
+    let clear =
+        |(name, _): (&Arc<str>, &Attribute)| Some((name.clone(), Arc::from(state.get(name).as_str()?)));
+    required.filter_map(clear).collect()
+}
+
+fn is_declarable(block: &Block, name: &str) -> bool {
+    match block.attributes.get(name) {
+        Some(attribute) => attribute.is_declarable() && !attribute.write_only,
+        None => block.blocks.contains_key(name),
+    }
+}
+
+fn is_required(block: &Block, name: &str) -> bool {
+    match block.attributes.get(name) {
+        Some(attribute) => attribute.required,
+        None => block.blocks.get(name).is_some_and(|nested| nested.min > 0),
+    }
+}
+
+fn is_computed(block: &Block, name: &str) -> bool {
+    block.attributes.get(name).is_some_and(|attribute| attribute.computed)
+}
+
+fn is_deprecated(block: &Block, name: &str) -> bool {
+    block.attributes.get(name).is_some_and(|attribute| attribute.deprecated)
+}
+
+/// What the old SDK cannot tell from nothing.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Unknown | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_str() == "0",
+        Value::String(text) => text.is_empty(),
+        Value::Seq(all) => all.iter().all(is_zero),
+        Value::Map(all) => all.values().all(is_zero),
+        Value::Dynamic(inner) => is_zero(&inner.1),
+    }
+}
+
+/// What of a state is declared, where `is_chosen` says so; all of what is below that says something.
+fn config(block: &Block, state: &Value, is_chosen: &dyn Fn(&str) -> bool) -> Value {
+    let mut fields = BTreeMap::new();
+    for (name, attribute) in &block.attributes {
+        let is_declared = is_chosen(name) && attribute.is_declarable() && !attribute.write_only;
+        let value = if is_declared { of_attribute(attribute, state.get(name)) } else { Value::Null };
+        fields.insert(name.clone(), value);
+    }
+    for (name, nested) in &block.blocks {
+        let value = if is_chosen(name) { of_block(nested, state.get(name)) } else { nested.empty() };
+        fields.insert(name.clone(), value);
+    }
+    Value::Map(fields)
+}
+
+fn of_attribute(attribute: &Attribute, value: &Value) -> Value {
+    let Some(nested) = &attribute.nested else { return value.clone() };
+    let block = Block { attributes: nested.attributes.clone(), ..Block::default() };
+    held(nested.nesting, value, &|one| config(&block, one, &inner(&block, one)))
+}
+
+fn of_block(nested: &NestedBlock, value: &Value) -> Value {
+    if value.is_null() {
+        return nested.empty();
+    }
+    let block = &nested.block;
+    held(nested.nesting, value, &|one| config(block, one, &inner(block, one)))
+}
+
+fn inner<'a>(block: &'a Block, one: &'a Value) -> impl Fn(&str) -> bool + 'a {
+    move |name| is_required(block, name) || !is_zero(one.get(name)) && !is_deprecated(block, name)
+}
+
+fn held(nesting: Nesting, value: &Value, one: &dyn Fn(&Value) -> Value) -> Value {
+    match (value, nesting) {
+        (Value::Null, _) => Value::Null,
+        (Value::Seq(all), Nesting::Set) => Value::set(all.iter().map(one).collect()),
+        (Value::Seq(all), _) => Value::Seq(all.iter().map(one).collect()),
+        (Value::Map(all), Nesting::Map) => {
+            Value::Map(all.iter().map(|(key, value)| (key.clone(), one(value))).collect())
+        }
+        (single, _) => one(single),
+    }
+}

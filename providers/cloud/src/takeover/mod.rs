@@ -1,0 +1,406 @@
+//! Taking over what exists: all of a state file, or one resource by its id.
+//!
+//! *Guarantees*: a manifest is written only where the provider itself plans no change for it; what cannot be taken over is
+//! told with the reason; no secret is in a manifest. It deliberately writes nothing, neither to the cloud nor to a
+//! folder: states that an id does not lead to are handed to [`Handover`].
+
+pub(crate) mod document;
+mod fit;
+mod tfstate;
+
+use crate::{
+    Config,
+    catalog::Catalog,
+    cty::Value,
+    hidden::Hidden,
+    host::Host,
+    kept::Kept,
+    kind,
+    plugin::{Plugin, ResourceType},
+    schema::{
+        Block,
+        canonical::{self, Clear},
+    },
+};
+use document::{Head, document};
+use fit::{Fit, fit};
+use reconciled_provider::{Cx, Error, Hash};
+use serde_json::{Map, Value as Json, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+use tfstate::Held;
+
+/// How `reconciled/import` names what is not found by an id: by its address in a state file.
+pub(crate) const BY_STATE: &str = "tfstate:";
+
+/// Where states wait until their manifests are in force. They hold secrets.
+pub trait Handover: Send + Sync + fmt::Debug {
+    /// Keeps the state of `address`.
+    fn put(&self, address: &str, state: &[u8]) -> Result<(), Error>;
+    /// The state of `address`, if there is one.
+    fn get(&self, address: &str) -> Result<Option<Vec<u8>>, Error>;
+}
+
+/// What was taken over.
+#[derive(Default)]
+pub struct TakenOver {
+    /// Manifests, by file name.
+    pub files: BTreeMap<String, String>,
+    /// How many.
+    pub count: usize,
+    /// How many of them wait with their state for the manifest.
+    pub handed: usize,
+    /// What was not.
+    pub left: Vec<Left>,
+    /// Secrets that manifests name, in clear.
+    pub secrets: BTreeMap<String, Arc<str>>,
+}
+
+/// What was not taken over.
+pub struct Left {
+    /// Its address in the state file.
+    pub address: String,
+    /// False for data sources: nobody misses them.
+    pub is_managed: bool,
+    /// Why.
+    pub error: Error,
+}
+
+/// One resource, with all that its manifest says.
+struct Found {
+    held: Held,
+    entry: Arc<str>,
+    form: Form,
+    import: String,
+    fit: Fit,
+    block: Block,
+}
+
+/// How a type is written in a manifest.
+#[derive(Clone)]
+struct Form {
+    api_version: String,
+    kind: String,
+    /// `terraform/v1 Resource`, which names its type.
+    type_name: Option<String>,
+}
+
+impl Form {
+    fn of(catalog: &Catalog, type_name: &str) -> Form {
+        match kind::kind_of(catalog, type_name) {
+            Some((group, kind)) => Form { api_version: format!("{group}/v1"), kind, type_name: None },
+            None => Form {
+                api_version: kind::API_VERSION.into(),
+                kind: kind::RESOURCE.into(),
+                type_name: Some(type_name.into()),
+            },
+        }
+    }
+    fn group(&self) -> &str {
+        self.api_version.trim_end_matches("/v1")
+    }
+    fn spec(&self, attributes: Json, before_destroy: bool) -> Json {
+        let lifecycle = before_destroy.then(|| json!({ "createBeforeDestroy": true }));
+        let mut spec = match &self.type_name {
+            Some(type_name) => json!({ "type": type_name, "attributes": attributes }),
+            None => attributes,
+        };
+        if let Some(lifecycle) = lifecycle {
+            spec["lifecycle"] = lifecycle;
+        }
+        spec
+    }
+    fn file(&self) -> String {
+        match &self.type_name {
+            Some(type_name) => format!("{type_name}.yaml"),
+            None => format!("{}.yaml", self.kind),
+        }
+    }
+}
+
+/// Takes over what a state file holds, as far as `entries` have its providers.
+///
+/// Errors: it is no state file of a format that is known.
+pub async fn take_over(
+    cx: &Cx,
+    entries: &BTreeMap<Arc<str>, Config>,
+    file: &[u8],
+    with_secrets: bool,
+) -> Result<TakenOver, Error> {
+    let held = tfstate::read(file)?;
+    let hosts: BTreeMap<&Arc<str>, Host> =
+        entries.iter().map(|(name, config)| (name, Host::new(name, config.clone()))).collect();
+    let mut out = TakenOver::default();
+    let mut found: Vec<Found> = Vec::new();
+    for held in held {
+        let (address, is_managed) = (held.address.clone(), held.is_managed);
+        match look(cx, &hosts, held, with_secrets).await {
+            Ok(one) => found.push(one),
+            Err(error) => out.left.push(Left { address, is_managed, error }),
+        }
+    }
+    // What others depend on, by its address without a key.
+    let mut addresses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for one in &found {
+        let address = format!("{}.{}/{}", one.form.kind, one.form.group(), one.held.name);
+        addresses.entry(&one.held.resource).or_default().push(address);
+        needs.entry(&one.held.resource).or_default().extend(one.held.dependencies.iter().map(String::as_str));
+    }
+    for one in &found {
+        let mut attributes = written(&one.block, &one.fit.config);
+        for (name, clear) in &one.fit.secrets {
+            let secret =
+                format!("{}-{}-{}", one.held.type_name, one.held.name, name).replace(['_', '.'], "-");
+            attributes.insert(name.to_string(), json!({ "secret": secret }));
+            out.secrets.insert(secret, clear.clone());
+        }
+        let after = nearest(&one.held, &needs);
+        let after: Vec<String> =
+            after.iter().filter_map(|name| addresses.get(name)).flatten().cloned().collect();
+        let spec = one.form.spec(Json::Object(attributes), one.held.create_before_destroy);
+        let mut annotations = Vec::new();
+        if *one.entry != *one.form.group() {
+            annotations.push(("provider", one.entry.to_string()));
+        }
+        annotations.push(("import", one.import.clone()));
+        let joined = |all: &[String]| all.join(",");
+        annotations.extend((!after.is_empty()).then(|| ("depends-on", joined(&after))));
+        let ignore: Vec<String> = one.fit.ignore.iter().map(ToString::to_string).collect();
+        annotations.extend((!ignore.is_empty()).then(|| ("ignore", joined(&ignore))));
+        let head = Head {
+            api_version: &one.form.api_version,
+            kind: &one.form.kind,
+            namespace: "",
+            name: &one.held.name,
+            annotations,
+        };
+        let text = out.files.entry(one.form.file()).or_default();
+        if !text.is_empty() {
+            text.push_str("---\n");
+        }
+        text.push_str(&document(&head, &spec));
+        out.count += 1;
+        out.handed += usize::from(one.import.starts_with(BY_STATE));
+    }
+    Ok(out)
+}
+
+/// What something depends on, without what those depend on: a state file has all of it.
+fn nearest<'a>(held: &'a Held, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
+    let all: BTreeSet<&str> = held.dependencies.iter().map(String::as_str).collect();
+    let is_behind = |name: &str| {
+        all.iter().any(|other| *other != name && needs.get(other).is_some_and(|theirs| theirs.contains(name)))
+    };
+    all.iter().copied().filter(|name| *name != held.resource && !is_behind(name)).collect()
+}
+
+async fn look(
+    cx: &Cx,
+    hosts: &BTreeMap<&Arc<str>, Host>,
+    held: Held,
+    with_secrets: bool,
+) -> Result<Found, Error> {
+    if let Some(fault) = held.fault {
+        return Err(Error::unsupported(fault));
+    }
+    let (entry, host) = entry_of(hosts, &held)?;
+    let plugin = host.running(cx).await?;
+    let of = plugin.catalog.resource(&held.type_name)?;
+    if held.version > of.schema.version {
+        return Err(Error::unsupported("its state is from a newer version of the provider")
+            .hint("install that version, or a newer one"));
+    }
+    let nothing = Hidden::default();
+    let json = held.attributes.to_string();
+    let state = plugin.upgrade(&of, held.version, &json, &nothing).await?;
+    let (state, private) = plugin.read(&of, &state, &held.private, &nothing).await?;
+    if state.is_null() {
+        return Err(Error::invalid("it is not there any more"));
+    }
+    let by_id = by_id(&plugin, &of, &state).await;
+    let is_by_id = by_id.is_some();
+    let (import, private) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), private));
+    let fit = fit(&plugin, &of, &state, &private).await?;
+    if !fit.secrets.is_empty() && !with_secrets {
+        let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
+        return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))
+            .hint("to have such values written to files of their own: --secrets DIR"));
+    }
+    if !is_by_id {
+        let account = host.config.account(&plugin.catalog.provider.block)?;
+        let kept = Kept::new(&of, &state, &private, account);
+        let handover = host.config.handover.as_ref();
+        let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
+        handover.put(&import, &kept.seal().0)?;
+    }
+    let form = Form::of(&plugin.catalog, &held.type_name);
+    Ok(Found { entry: entry.clone(), form, import, fit, block: of.schema.block.clone(), held })
+}
+
+/// The id, where the provider finds all of the state by it.
+async fn by_id(plugin: &Plugin, of: &ResourceType, state: &Value) -> Option<(String, Vec<u8>)> {
+    let id = state.get("id").as_str()?;
+    let (found, private) = plugin.import(of, id, &Hidden::default()).await.ok()??;
+    let (found, private) = plugin.read(of, &found, &private, &Hidden::default()).await.ok()?;
+    (found == *state).then(|| (id.to_string(), private))
+}
+
+/// The entry that stands for a provider of a state file.
+fn entry_of<'a>(
+    hosts: &'a BTreeMap<&Arc<str>, Host>,
+    held: &Held,
+) -> Result<(&'a Arc<str>, &'a Host), Error> {
+    let is_of_source = |host: &Host| {
+        let source = &*host.config.source;
+        source == held.source || source.ends_with(&format!("/{}", held.source))
+    };
+    let of_source: Vec<(&Arc<str>, &Host)> =
+        hosts.iter().filter(|(_, host)| is_of_source(host)).map(|(name, host)| (*name, host)).collect();
+    let called = |wanted: &str| of_source.iter().find(|(name, _)| ***name == *wanted).copied();
+    match (&held.alias, &of_source[..]) {
+        (_, []) => {
+            let text = format!("no entry has its provider, `source: {}`", held.source);
+            Err(Error::unsupported(text).hint("add one under `providers` in the host configuration"))
+        }
+        (Some(alias), _) => called(alias).ok_or_else(|| {
+            let text =
+                format!("it is of the provider that is configured as `{alias}`, and no entry is called so");
+            Error::unsupported(text).hint("give the entry that leads there that name for the import")
+        }),
+        (None, [one]) => Ok(*one),
+        (None, several) => called(held.source.rsplit('/').next().unwrap_or_default()).ok_or_else(|| {
+            let names: Vec<&str> = several.iter().map(|(name, _)| &***name).collect();
+            Error::unsupported(format!("it may be of any of {}", names.join(", ")))
+                .hint("call the one that is meant like the provider")
+        }),
+    }
+}
+
+/// One resource by its id: its type, a name, and its declaration in the canonical form.
+///
+/// Errors: `Invalid` when there is no such resource, or no declaration of it leaves it as it is.
+pub(crate) async fn by_type_and_id(host: &Host, cx: &Cx, query: &str) -> Result<One, Error> {
+    let wrong =
+        || Error::invalid("a type and an id are needed").hint("write: reconciled import ENTRY TYPE ID");
+    let (wanted, id) =
+        query.split_once(' ').filter(|(_, id)| !id.is_empty() && *id != "*").ok_or_else(wrong)?;
+    let plugin = host.running(cx).await?;
+    let typed = plugin.catalog.types().find(|name| {
+        ***name == *wanted || kind::kind_of(&plugin.catalog, name).is_some_and(|(_, kind)| kind == wanted)
+    });
+    let of = plugin.catalog.resource(typed.map_or(wanted, |name| name))?;
+    let nothing = Hidden::default();
+    let nowhere = || Error::invalid(format!("there is no {} with the id `{id}`", of.name));
+    let (state, private) = plugin.import(&of, id, &nothing).await?.ok_or_else(nowhere)?;
+    let (state, private) = plugin.read(&of, &state, &private, &nothing).await?;
+    if state.is_null() {
+        return Err(nowhere());
+    }
+    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private).await?;
+    let mut attributes = written(&of.schema.block, &config);
+    for name in secrets.keys() {
+        // A person names it; what it is stays where it is.
+        attributes.insert(name.to_string(), canonical::secret("NAME", ""));
+    }
+    let name = id.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or(id);
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    let name = name.chars().map(safe).take(200).collect();
+    Ok(One { type_name: of.name.clone(), name, id: id.into(), config: Json::Object(attributes), ignore })
+}
+
+/// What [`by_type_and_id`] found.
+pub(crate) struct One {
+    pub(crate) type_name: Arc<str>,
+    pub(crate) name: String,
+    pub(crate) id: Arc<str>,
+    pub(crate) config: Json,
+    pub(crate) ignore: Vec<Arc<str>>,
+}
+
+/// The manifest of a declaration in the canonical form.
+pub(crate) fn manifest(
+    catalog: &Catalog,
+    entry: &str,
+    type_name: &str,
+    name: &str,
+    import: Option<&str>,
+    (ignore, config): (&[Arc<str>], &Json),
+) -> String {
+    let form = Form::of(catalog, type_name);
+    let mut annotations = Vec::new();
+    if *entry != *form.group() {
+        annotations.push(("provider", entry.to_string()));
+    }
+    annotations.extend(import.map(|id| ("import", id.to_string())));
+    annotations.extend((!ignore.is_empty()).then(|| ("ignore", ignore.join(","))));
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    let head = Head { api_version: &form.api_version, kind: &form.kind, namespace, name, annotations };
+    document(&head, &form.spec(for_people(config), false))
+}
+
+/// The canonical form as a person writes it: a secret by its name.
+fn for_people(config: &Json) -> Json {
+    match config {
+        Json::Object(fields) if fields.contains_key("$secret") => json!({ "secret": fields["$secret"] }),
+        Json::Object(fields) => {
+            Json::Object(fields.iter().map(|(name, field)| (name.clone(), for_people(field))).collect())
+        }
+        Json::Array(all) => Json::Array(all.iter().map(for_people).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+/// A declaration as it is written: nothing of what is null or empty by itself.
+fn written(block: &Block, config: &Value) -> Map<String, Json> {
+    let mut out = Map::new();
+    for name in block.attributes.keys() {
+        let value = config.get(name);
+        if !value.is_null() {
+            out.insert(name.to_string(), canonical::plain(value, false, &InClear(Hidden::default())));
+        }
+    }
+    for (name, nested) in &block.blocks {
+        let one = |value: &Value| Json::Object(written(&nested.block, value));
+        let shown = match config.get(name) {
+            Value::Seq(all) if !all.is_empty() => Json::Array(all.iter().map(one).collect()),
+            Value::Map(all) if nested.nesting == crate::schema::Nesting::Map && !all.is_empty() => {
+                Json::Object(all.iter().map(|(key, value)| (key.to_string(), one(value))).collect())
+            }
+            single @ Value::Map(_) if *single != nested.empty() => one(single),
+            _ => continue,
+        };
+        out.insert(name.to_string(), shown);
+    }
+    // A part of an object that is null is as good as none.
+    out.into_iter().map(|(name, value)| (name, without_nulls(value))).collect()
+}
+
+fn without_nulls(value: Json) -> Json {
+    match value {
+        Json::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, field)| !field.is_null());
+            Json::Object(fields.map(|(name, field)| (name, without_nulls(field))).collect())
+        }
+        Json::Array(all) => Json::Array(all.into_iter().map(without_nulls).collect()),
+        scalar => scalar,
+    }
+}
+
+/// Nothing of what is written is secret: what is was left out before.
+struct InClear(Hidden);
+
+impl Clear for InClear {
+    fn reveal(&self, name: &str) -> Result<String, Error> {
+        Err(Error::unexpected(format!("nothing names the secret `{name}` here")))
+    }
+    fn mark(&self, _: &str) -> Hash {
+        Hash::default()
+    }
+    fn hidden(&self) -> &Hidden {
+        &self.0
+    }
+}

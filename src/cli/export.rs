@@ -1,0 +1,68 @@
+//! `export`: what is tracked of Terraform providers as a state file, for whoever goes back to Terraform. Reads the state;
+//! writes one file.
+
+use super::{Args, Exit, Out, plan::tell_warnings};
+use crate::{
+    config::Environment,
+    registry,
+    render::counted,
+    session::{Failure, Session},
+};
+use clap::Args as ClapArgs;
+use reconciled_engine::Store as _;
+use reconciled_provider::Scope;
+use std::{
+    collections::BTreeSet, fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::PathBuf,
+};
+
+/// Arguments of `export`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ExportArgs {
+    /// The state file to write; one that is there is never overwritten
+    #[arg(long, value_name = "FILE")]
+    tfstate: PathBuf,
+    /// With the values of secrets, in clear, as Terraform keeps them
+    #[arg(long)]
+    with_secrets: bool,
+}
+
+/// Runs the verb.
+pub(super) async fn run(
+    args: &Args,
+    export: &ExportArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let session = Session::open(args.config.as_deref(), environment).await?;
+    tell_warnings(&session, out);
+    let reader = session.reader().await?;
+    let scopes: BTreeSet<String> = reader.rows(None).await?.into_iter().map(|row| row.scope).collect();
+    let mut rows = Vec::new();
+    for scope in scopes {
+        let scope: Scope = scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
+        for row in reader.scope(&scope).await?.rows.iter() {
+            let private = row.tracked.private.clone();
+            rows.push(registry::Row { scope: scope.clone(), id: row.tracked.id.clone(), private });
+        }
+    }
+    let (text, count) =
+        registry::give_back(&session.config, &session.surveyor.cx, &rows, export.with_secrets).await?;
+    let path = &export.tfstate;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(&text)).map_err(|error| {
+        let failure = format!("write {}: {error}", path.display());
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Failure::hinted(failure, "name another file"),
+            _ => Failure::plain(failure),
+        }
+    })?;
+    out.talk(&format!("{} written to {}", counted(count, "resource"), path.display()));
+    match export.with_secrets {
+        true => out.talk("the file holds secrets in clear: keep it where only you can read it"),
+        false => {
+            out.talk("hint: secrets were left out, and Terraform would set them anew: add --with-secrets")
+        }
+    }
+    out.talk("next: `reconciled forget` what Terraform shall have, before it changes anything there");
+    Ok(Exit::Good)
+}

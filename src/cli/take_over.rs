@@ -1,0 +1,107 @@
+//! `import FILE.tfstate`: manifests of all that a state file of Terraform holds, so that the first plan is empty.
+
+use super::{
+    Args, Exit, Out,
+    import::{ImportArgs, write},
+    plan::tell_warnings,
+};
+use crate::{
+    config::Environment,
+    registry,
+    render::counted,
+    session::{Failure, Session},
+};
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+/// True where what is to be imported is a state file, and no entry.
+pub(super) fn is_meant(import: &ImportArgs) -> bool {
+    let is_file = import.provider.ends_with(".tfstate") || Path::new(&import.provider).is_file();
+    import.from.is_none() && import.scope.is_none() && is_file
+}
+
+/// Runs the verb.
+pub(super) async fn run(
+    args: &Args,
+    import: &ImportArgs,
+    environment: Environment,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let path = Path::new(&import.provider);
+    let bytes = fs::read(path).map_err(|e| Failure::plain(format!("read {}: {e}", path.display())))?;
+    // What an id does not lead to is kept in the state until its manifest is in force.
+    let session = Session::open_to_write(args.config.as_deref(), environment).await?;
+    tell_warnings(&session, out);
+    let with_secrets = import.secrets.is_some();
+    let reading = registry::take_over(&session.config, &session.surveyor.cx, &bytes, with_secrets);
+    let taken = out.during("reading", &session, reading).await?;
+    for left in &taken.left {
+        out.talk(&format!("left out: {}: {}", left.address, left.error.chain()));
+        if let Some(hint) = &left.error.hint {
+            out.talk(&format!("  hint: {hint}"));
+        }
+    }
+    let exit = if taken.left.iter().any(|left| left.is_managed) { Exit::Person } else { Exit::Good };
+    if taken.count == 0 {
+        out.talk("nothing was taken over");
+        return Ok(exit);
+    }
+    if let Some(dir) = &import.secrets {
+        write_secrets(dir, &taken.secrets, out)?;
+    }
+    let count = counted(taken.count, "resource");
+    match &import.out {
+        Some(dir) => {
+            write(dir, &taken.files)?;
+            out.talk(&format!(
+                "{count} in {} written to {}",
+                counted(taken.files.len(), "file"),
+                dir.display()
+            ));
+            let dir = dir.display();
+            out.talk(&format!(
+                "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
+            ));
+            out.talk("      then commit the files to the source, and run `terraform` for them no more");
+        }
+        None => {
+            out.data(&taken.files.into_values().collect::<Vec<_>>().join("---\n"));
+            out.talk(&format!("{count}; to write files: add --out DIR"));
+        }
+    }
+    if taken.handed > 0 {
+        out.talk(&format!(
+            "{} cannot be found by an id: their states wait, sealed, in the state of this host",
+            counted(taken.handed, "resource")
+        ));
+    }
+    Ok(exit)
+}
+
+/// Each in a file of its own that only its owner reads; the entries to declare them are told.
+fn write_secrets(
+    dir: &Path,
+    secrets: &std::collections::BTreeMap<String, std::sync::Arc<str>>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let failed = |path: &Path, e: std::io::Error| Failure::plain(format!("write {}: {e}", path.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
+    let dir = fs::canonicalize(dir).map_err(|e| failed(dir, e))?;
+    for (name, clear) in secrets {
+        let path = dir.join(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(clear.as_bytes())).map_err(|e| failed(&path, e))?;
+    }
+    if !secrets.is_empty() {
+        out.talk("the manifests name secrets; put this into the host configuration:");
+        out.talk("secrets:");
+        for name in secrets.keys() {
+            out.talk(&format!("  {name}: {{file: {}}}", dir.join(name).display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Data sources of Terraform providers, and what `explain` knows of their kinds.
+
+use crate::{
+    running::wait_for,
+    terraform::{desk, state, thing, things},
+};
+use std::fs;
+
+fn data(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: terraform/v1\nkind: Data\nmetadata: {{name: {name}}}\nspec: {{type: toy_thing, attributes: {{{spec}}}}}\n---\n"
+    )
+}
+
+#[test]
+fn what_a_data_source_tells_is_used_by_others() {
+    for protocol in [5, 6] {
+        let env = desk(&format!("env: {{TOY_PROTOCOL: \"{protocol}\"}}, "));
+        let user = thing("b", "", "name: b, content: \"of ${Data.terraform/d:status.content}\"");
+        let file =
+            |name: &str| format!("{}{}{user}", data("d", name), thing("a", "", "name: first, content: one"));
+        // What it asks for is not known before the other is made.
+        env.push("a.yaml", &file("name: \"${Thing/a:status.name}\""));
+        env.run(&["plan"])
+            .exits(0)
+            .says(&["waiting: for an output of Thing/a", "waiting: for an output of Data/d"]);
+        env.apply();
+        assert_eq!(state(&env, "thing-2.json")["content"], "of one");
+        env.in_sync();
+        // It is read at each pass.
+        env.push("a.yaml", &file("name: \"${Thing/a:status.name}\"").replace("content: one", "content: two"));
+        env.apply();
+        env.apply();
+        wait_for("the new value", || {
+            env.run(&["apply", "--yes"]);
+            state(&env, "thing-2.json")["content"] == "of two"
+        });
+        env.in_sync();
+        // A secret of it is not put out.
+        env.push("c.yaml", &thing("c", "", "name: c, content: \"${Data.terraform/d:status.secret}\""));
+        env.run(&["plan"]).says(&["waiting: for an output of Data/d"]);
+        env.push_without("c.yaml");
+        // What is read goes without a trace.
+        env.push("a.yaml", &thing("a", "", "name: first, content: two"));
+        env.run(&["plan"]).exits(0).says(&["- Thing/b"]).hides(&["- Data/d"]);
+        env.apply();
+        assert_eq!(things(&env), ["thing-1.json"]);
+        env.in_sync();
+    }
+}
+
+#[test]
+fn data_that_cannot_be_read_keeps_others_waiting_and_loses_nothing() {
+    let env = desk("");
+    let user =
+        |name: &str| thing("b", "", &format!("name: b, content: \"${{Data.terraform/{name}:status.id}}\""));
+    env.push("a.yaml", &format!("{}{}", thing("a", "", "name: first"), data("none", "name: nobody")));
+    env.push("b.yaml", &user("none"));
+    env.run(&["apply", "--yes", "--timeout", "2s"]).says(&["nothing is called nobody", "Data/none"]);
+    assert_eq!(things(&env), ["thing-1.json"], "others go on");
+    // One that was read before and no longer can be.
+    env.push("a.yaml", &format!("{}{}", thing("a", "", "name: first"), data("none", "name: first")));
+    env.apply();
+    assert_eq!(state(&env, "thing-2.json")["content"], "thing-1");
+    fs::rename(env.path("world/thing-1.json"), env.path("away")).unwrap();
+    env.run(&["plan", "--target", "Data/none"]).says(&["nothing is called first"]);
+    env.run(&["plan", "--target", "Thing/b"]).hides(&["- Thing/b", "~ Thing/b"]);
+    fs::rename(env.path("away"), env.path("world/thing-1.json")).unwrap();
+    env.in_sync();
+}
+
+#[test]
+fn mistakes_in_a_data_source_have_their_place() {
+    let env = desk("");
+    env.push("a.yaml", &data("d", "nam: x"));
+    env.run(&["plan"]).exits(1).says(&["unknown attribute `nam`", "`name` is required", "a.yaml:4:"]);
+    env.push("a.yaml", &data("d", "name: x").replace("toy_thing", "toy_thign"));
+    env.run(&["plan"]).exits(1).says(&["no data source `toy_thign`", "did you mean `toy_thing`?"]);
+    env.push("a.yaml", &data("d", "name: x").replace("spec: {", "spec: {lifecycle: {}, "));
+    env.run(&["plan"]).exits(1).says(&["unknown field `lifecycle`"]);
+    env.push(
+        "a.yaml",
+        &data("d", "name: x").replace("name: d", "name: d, annotations: {reconciled/import: y}"),
+    );
+    env.run(&["plan"]).exits(1).says(&["data is read and cannot be imported"]);
+}
+
+#[test]
+fn kinds_of_a_configured_entry_are_explained() {
+    let env = desk("");
+    env.run(&["explain", "Thing"]).exits(0).says(&["toy_thing of example/toy", "name", "lifecycle"]);
+    env.run(&["explain", "Thing.toy.rule.port"]).exits(0).says(&["number"]);
+    env.run(&["explain", "Thing.lifecycle.createBeforeDestroy"]).exits(0).says(&["before the old one"]);
+    env.run(&["explain", "Thnig"]).exits(1).says(&["did you mean `Thing`?"]);
+    let dir = env.path("schemas");
+    env.run(&["explain", "--schemas", dir.to_str().unwrap()]).exits(0);
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+    assert!(
+        read("all.json").contains("thing-toy-v1.json")
+            && read("thing-toy-v1.json").contains("replaceTriggeredBy")
+    );
+    // Where nothing is configured, there is what this program itself knows.
+    fs::remove_file(env.path("config.yaml")).unwrap();
+    let config = env.path("config.yaml");
+    let alone = env.command(&["--config", config.to_str().unwrap(), "explain", "Zone"]).output().unwrap();
+    assert!(alone.status.success());
+    // An entry that cannot be used keeps no other kind from being explained.
+    let desk = desk("env: {TOY_START: die}, ");
+    desk.run(&["explain", "Zone"]).exits(0);
+    desk.run(&["explain", "Thing"]).exits(1).says(&["provider `toy` cannot be used"]);
+}

@@ -1,0 +1,267 @@
+//! Taking over what Terraform made, and giving it back.
+
+use crate::{
+    env::Env,
+    terraform::{Moto, aws_entry, desk, state, thing, things},
+};
+use serde_json::{Value as Json, json};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+/// A state file as Terraform writes it.
+fn tfstate(resources: &[Json]) -> String {
+    json!({ "version": 4, "terraform_version": "1.5.7", "serial": 3, "lineage": "x", "outputs": {}, "resources": resources })
+        .to_string()
+}
+
+fn managed(source: &str, type_name: &str, name: &str, instance: &Json) -> Json {
+    json!({
+        "mode": "managed", "type": type_name, "name": name,
+        "provider": format!("provider[\"registry.terraform.io/{source}\"]"),
+        "instances": [instance],
+    })
+}
+
+fn put(env: &Env, id: &str, fields: &Json) {
+    fs::write(env.path("world").join(format!("{id}.json")), fields.to_string()).unwrap();
+}
+
+/// Has the source hold what was imported.
+fn push_all(env: &Env, dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        env.push(path.file_name().unwrap().to_str().unwrap(), &fs::read_to_string(&path).unwrap());
+    }
+}
+
+#[test]
+fn a_state_file_is_taken_over_with_an_empty_first_plan() {
+    let env = desk("");
+    let one = json!({ "id": "thing-1", "name": "a ${x}", "content": "c\n\"d\"", "size": 5, "level": 3, "words": ["x", "y"],
+        "rule": [{ "port": 80, "protocol": "tcp" }], "tags": { "team": "web" } });
+    let two = json!({ "id": "thing-2", "name": "b", "size": 0, "level": 7, "secret": "canary-in-the-state" });
+    put(&env, "thing-1", &one);
+    put(&env, "thing-2", &two);
+    let instance = |attributes: &Json| json!({ "schema_version": 1, "attributes": attributes, "private": "cHJpdmF0ZQ==" });
+    let toy = |name: &str, instance: Json| managed("example/toy", "toy_thing", name, &instance);
+    let mut depends = instance(&two);
+    depends["dependencies"] = json!(["toy_thing.one", "data.toy_thing.d"]);
+    depends["create_before_destroy"] = true.into();
+    let mut tainted = instance(&one);
+    tainted["status"] = "tainted".into();
+    let mut newer = instance(&one);
+    newer["schema_version"] = 99.into();
+    let gone = instance(&json!({ "id": "thing-9", "name": "gone" }));
+    env.write(
+        "terraform.tfstate",
+        &tfstate(&[
+            toy("one", instance(&one)),
+            toy("two", depends),
+            toy("spoilt", tainted),
+            toy("newer", newer),
+            toy("gone", gone),
+            // Nothing can find it by an id: all there is of it is its state.
+            managed("example/toy", "toy_trivial", "n", &json!({ "schema_version": 0, "attributes": { "id": "77", "input": "x" } })),
+            managed("other/cloud", "cloud_thing", "x", &instance(&one)),
+            json!({ "mode": "data", "type": "toy_thing", "name": "d", "provider": "provider[\"registry.terraform.io/example/toy\"]", "instances": [{ "attributes": {} }] }),
+        ]),
+    );
+    let file = env.path("terraform.tfstate");
+    let out = env.path("taken");
+    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()])
+        .exits(3)
+        .says(&[
+            "3 resources in 2 files",
+            "left out: toy_thing.spoilt: it is tainted",
+            "left out: toy_thing.newer: its state is from a newer version",
+            "left out: toy_thing.gone: it is not there any more",
+            "left out: cloud_thing.x: no entry has its provider, `source: other/cloud`",
+            "left out: data.toy_thing.d: a data source",
+            "1 resource cannot be found by an id",
+        ])
+        .hides(&["canary-in-the-state"]);
+    for path in fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("canary-in-the-state"), "{text}");
+    }
+    let things_file = fs::read_to_string(out.join("Thing.yaml")).unwrap();
+    for part in [
+        "reconciled/import: thing-1",
+        "reconciled/depends-on: Thing.toy/one",
+        "createBeforeDestroy: true",
+        "reconciled/ignore: secret",
+        "name: \"a $${x}\"",
+    ] {
+        assert!(things_file.contains(part), "`{part}` is missing in:\n{things_file}");
+    }
+    env.run(&["plan", "--dir", out.to_str().unwrap()])
+        .exits(0)
+        .says(&["= Thing/one", "= Thing/two", "= Trivial/n"])
+        .hides(&["+ ", "~ ", "-/+", "canary-in-the-state"]);
+    push_all(&env, &out);
+    env.apply();
+    env.in_sync();
+    // From now on it is like any other.
+    fs::write(env.path("world/thing-2.json"), two.to_string().replace("7", "8")).unwrap();
+    env.run(&["plan", "--refresh"]).says(&["level: 8 → 7"]);
+    env.apply();
+    assert_eq!((state(&env, "thing-2.json")["level"].clone(), things(&env).len()), (7.into(), 2));
+    assert_eq!(state(&env, "thing-2.json")["secret"], "canary-in-the-state");
+    no_canary(&env.path("state"), "canary-in-the-state");
+}
+
+/// No file below `dir` holds it.
+fn no_canary(dir: &Path, canary: &str) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            no_canary(&path, canary);
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        assert!(!bytes.windows(canary.len()).any(|part| part == canary.as_bytes()), "{}", path.display());
+    }
+}
+
+#[test]
+fn what_waits_for_its_state_is_never_made_instead() {
+    let env = desk("");
+    let resource = "apiVersion: toy/v1\nkind: Trivial\nmetadata: {name: n, annotations: {reconciled/import: \"tfstate:toy_trivial.n\"}}\nspec: {input: x}\n";
+    env.push("a.yaml", resource);
+    env.run(&["apply", "--yes"])
+        .exits(1)
+        .says(&["this host has no such state", "reconciled import FILE.tfstate"]);
+}
+
+#[test]
+fn what_goes_back_to_terraform_goes_with_its_state() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x, secret: canary-of-a-thing, words: [b, a]"));
+    env.apply();
+    let file = env.path("out.tfstate");
+    let export = |more: &[&str]| {
+        let _ = fs::remove_file(&file);
+        let args = [&["export", "--tfstate", file.to_str().unwrap()][..], more].concat();
+        env.run(&args).exits(0).says(&["1 resource written"]).hides(&["canary-of-a-thing"]);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::read_to_string(&file).unwrap()
+    };
+    let without = export(&[]);
+    assert!(!without.contains("canary-of-a-thing") && without.contains("thing-1"), "{without}");
+    let with = export(&["--with-secrets"]);
+    let parsed: Json = serde_json::from_str(&with).unwrap();
+    let instance = &parsed["resources"][0]["instances"][0];
+    assert_eq!(instance["attributes"]["secret"], "canary-of-a-thing");
+    assert_eq!(parsed["resources"][0]["provider"], "provider[\"registry.terraform.io/example/toy\"]");
+    env.run(&["export", "--tfstate", file.to_str().unwrap()]).exits(1).says(&["name another file"]);
+    // What was given back can be taken again.
+    fs::remove_dir_all(env.path("state")).unwrap();
+    let out = env.path("taken");
+    env.run(&["import", file.to_str().unwrap(), "--out", out.to_str().unwrap()]).exits(0);
+    env.run(&["plan", "--dir", out.to_str().unwrap()]).exits(0).says(&["= Thing/a"]).hides(&["+ ", "~ "]);
+}
+
+#[test]
+fn one_resource_is_imported_by_its_type_and_id() {
+    let env = desk("");
+    put(&env, "thing-4", &json!({ "id": "thing-4", "name": "a", "content": "hello", "size": 5, "level": 3 }));
+    env.run(&["import", "toy", "Thing", "thing-4"]).exits(0).says(&[
+        "kind: Thing",
+        "name: thing-4",
+        "reconciled/import: thing-4",
+        "content: hello",
+    ]);
+    let out = env.path("taken");
+    env.run(&["import", "toy", "toy_thing", "thing-4", "--out", out.to_str().unwrap()]).exits(0);
+    push_all(&env, &out);
+    env.run(&["plan"]).exits(0).says(&["= Thing/thing-4"]);
+    env.run(&["import", "toy", "Thing", "thing-5"])
+        .exits(1)
+        .says(&["there is no toy_thing with the id `thing-5`"]);
+    env.run(&["import", "toy", "Thnig", "x"]).exits(1).says(&["no resource type `Thnig`"]);
+    env.run(&["import", "toy", "*"]).exits(1).says(&["a type and an id are needed"]);
+    env.run(&["import", "toy"]).exits(1).says(&["is not said"]);
+}
+
+#[test]
+fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
+    let moto = Moto::start();
+    let env = Env::new();
+    aws_entry(&env, &moto, "");
+    // What Terraform would have made, made by the provider itself; its state is what Terraform would hold.
+    let manifests = "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {name: jobs}\nspec: {name: jobs, visibility_timeout_seconds: 60, tags: {team: web}}\n---\n\
+        apiVersion: aws/v1\nkind: S3Bucket\nmetadata: {name: data}\nspec: {bucket: data-bucket, acl: private, force_destroy: true, versioning: {enabled: true}}\n---\n\
+        apiVersion: aws/v1\nkind: SsmParameter\nmetadata: {name: p}\nspec: {name: /p, type: SecureString, value: canary-of-ssm}\n---\n\
+        apiVersion: aws/v1\nkind: IamRole\nmetadata: {name: r}\nspec: {name: r, assume_role_policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":{\"Service\":\"ec2.amazonaws.com\"},\"Action\":\"sts:AssumeRole\"}]}'}\n---\n\
+        apiVersion: aws/v1\nkind: IamPolicy\nmetadata: {name: pol}\nspec: {name: pol, policy: '{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"sqs:*\",\"Resource\":\"*\"}]}'}\n---\n\
+        apiVersion: aws/v1\nkind: IamRolePolicyAttachment\nmetadata: {name: at}\nspec: {role: \"${IamRole.aws/r:status.name}\", policy_arn: \"${IamPolicy.aws/pol:status.arn}\"}\n---\n\
+        apiVersion: aws/v1\nkind: SecretsmanagerSecret\nmetadata: {name: s}\nspec: {name: s, recovery_window_in_days: 0}\n---\n\
+        apiVersion: aws/v1\nkind: DynamodbTable\nmetadata: {name: t}\nspec: {name: tab, billing_mode: PAY_PER_REQUEST, hash_key: id, attribute: [{name: id, type: S}]}\n";
+    env.push("a.yaml", manifests);
+    env.apply();
+    let file = env.path("aws.tfstate");
+    env.run(&["export", "--tfstate", file.to_str().unwrap(), "--with-secrets"]).exits(0);
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.push_without("a.yaml");
+
+    let out = env.path("taken");
+    let secrets = env.path("secrets");
+    env.run(&["import", file.to_str().unwrap()])
+        .exits(3)
+        .says(&["left out: aws_ssm_parameter.p: value has to be declared and is secret", "--secrets DIR"]);
+    env.run(&[
+        "import",
+        file.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+        "--secrets",
+        secrets.to_str().unwrap(),
+    ])
+    .exits(0)
+    .says(&["8 resources in 8 files", "aws-ssm-parameter-p-value: {file: "])
+    .hides(&["canary-of-ssm"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let secret = secrets.join("aws-ssm-parameter-p-value");
+    env.write(
+        "config.yaml",
+        &format!("secrets: {{aws-ssm-parameter-p-value: {{file: {}}}}}\n{config}", secret.display()),
+    );
+    push_all(&env, &out);
+    env.run(&["plan"])
+        .exits(0)
+        .says(&[
+            "= SqsQueue/jobs",
+            "= S3Bucket/data",
+            "= SsmParameter/p",
+            "= IamRolePolicyAttachment/at",
+            "= DynamodbTable/t",
+        ])
+        .hides(&["+ ", "~ ", "-/+", "canary-of-ssm"]);
+    env.apply();
+    env.in_sync();
+}
+
+#[test]
+fn the_cloud_example_is_applied_as_it_stands() {
+    let moto = Moto::start();
+    let env = Env::new();
+    aws_entry(&env, &moto, "");
+    let own = fs::read_to_string(env.path("config.yaml")).unwrap();
+    fs::create_dir(env.path("zones")).unwrap();
+    let others = format!(
+        "providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n",
+        env.path("zones").display()
+    );
+    env.write("config.yaml", &own.replace("providers:\n", &others));
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud");
+    for entry in fs::read_dir(example).unwrap() {
+        let path = entry.unwrap().path();
+        env.push(path.file_name().unwrap().to_str().unwrap(), &fs::read_to_string(&path).unwrap());
+    }
+    env.apply();
+    env.in_sync();
+    let zone = fs::read_dir(env.path("zones"))
+        .unwrap()
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let zone = zone.collect::<String>();
+    assert!(zone.contains("example-com-assets.s3") && zone.contains("/jobs"), "{zone}");
+}

@@ -1,0 +1,221 @@
+//! How resources of Terraform providers are replaced, who may write them, and what an entry that does not work leaves alone.
+
+use crate::{
+    env::Env,
+    running::wait_for,
+    terraform::{desk, state, thing, things, toy},
+};
+use std::{fs, process::Stdio};
+
+fn before(name: &str, lifecycle: &str, spec: &str) -> String {
+    thing(name, "", &format!("{spec}, lifecycle: {{{lifecycle}}}"))
+}
+
+#[test]
+fn the_new_one_is_made_before_the_old_one_goes() {
+    let env = desk("");
+    let with = |name: &str| before("a", "createBeforeDestroy: true", &format!("name: {name}"));
+    env.push("a.yaml", &with("one"));
+    env.apply();
+    env.push("a.yaml", &with("two"));
+    env.run(&["plan"]).exits(0).says(&["-/+ Thing/a"]);
+    env.apply();
+    // A name that is free is taken: had the old one gone first, this one would have its id.
+    assert_eq!(things(&env), ["thing-2.json"]);
+    env.in_sync();
+
+    // The old one stays as long as what refers to it may need to move on, and the new one is in sync meanwhile.
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("settle: 0s", "settle: 1h"));
+    env.push("a.yaml", &with("three"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    env.in_sync();
+    // What is no longer declared goes whole.
+    env.write("config.yaml", &config);
+    env.push("a.yaml", &thing("b", "", "name: b"));
+    env.apply();
+    let left = things(&env);
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(state(&env, &left[0])["name"], "b");
+}
+
+#[test]
+fn a_successor_that_cannot_be_made_leaves_the_old_one() {
+    let env = desk("");
+    let with = |spec: &str| before("a", "createBeforeDestroy: true", spec);
+    env.push("a.yaml", &with("name: one"));
+    env.apply();
+    env.push("a.yaml", &with("name: two, fault: refuse"));
+    env.run(&["apply", "--yes", "--timeout", "2s"]).says(&["no such thing can be"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push("a.yaml", &with("name: two"));
+    env.run(&["plan"]).says(&["-/+ Thing/a"]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-2.json"]);
+    env.in_sync();
+}
+
+#[test]
+fn a_successor_without_an_answer_is_not_made_twice() {
+    let env = desk("");
+    let with = |spec: &str| before("a", "createBeforeDestroy: true", spec);
+    env.push("a.yaml", &with("name: one"));
+    env.apply();
+    env.push("a.yaml", &with("name: two, delay_ms: 4000"));
+    let config = env.path("config.yaml");
+    let mut apply = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
+    let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the second thing", || things(&env) == ["thing-1.json", "thing-2.json"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for _ in 0..2 {
+        env.run(&["apply", "--yes", "--timeout", "2s"]).says(&["got no answer, so it may exist"]);
+    }
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"], "nothing was made or deleted");
+    // A person keeps the new one.
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    fs::remove_file(env.path("world/thing-1.json")).unwrap();
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-2", "name: two"));
+    env.run(&["adopt", "Thing/a", "--yes"]).exits(0);
+    env.apply();
+    env.in_sync();
+    assert_eq!(things(&env), ["thing-2.json"]);
+}
+
+#[test]
+fn a_value_that_changes_replaces_what_follows_it() {
+    let env = desk("");
+    let follower = |more: &str| thing("b", "", &format!("name: b{more}"));
+    let leader = |content: &str| thing("a", "", &format!("name: a, content: {content}"));
+    let trigger =
+        ", lifecycle: {createBeforeDestroy: true, replaceTriggeredBy: [\"${Thing/a:status.size}\"]}";
+    env.push("a.yaml", &format!("{}{}", leader("four"), follower("")));
+    env.apply();
+    // To begin to follow a value replaces nothing.
+    env.push("a.yaml", &format!("{}{}", leader("four"), follower(trigger)));
+    env.run(&["plan"]).says(&["~ Thing/b", "lifecycle.replaceTriggeredBy: (none) → 4"]).hides(&["-/+"]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+    env.push("a.yaml", &format!("{}{}", leader("seven77"), follower(trigger)));
+    env.apply();
+    env.in_sync();
+    assert_eq!(things(&env), ["thing-1.json", "thing-3.json"], "the follower is another one now");
+    assert_eq!(state(&env, "thing-1.json")["size"], 7);
+    env.push("a.yaml", &before("a", "createBeforDestroy: true, replaceTriggeredBy: x", "name: a"));
+    env.run(&["plan"]).exits(1).says(&[
+        "unknown field `createBeforDestroy` of lifecycle",
+        "did you mean `createBeforeDestroy`?",
+        "expected a list for `replaceTriggeredBy`",
+    ]);
+}
+
+#[test]
+fn two_manifests_of_one_resource_are_a_mistake() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.apply();
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1", "name: a"));
+    let resource = "apiVersion: terraform/v1\nkind: Resource\nmetadata: {name: b, annotations: {reconciled/import: thing-1}}\nspec: {type: toy_thing, attributes: {name: b}}\n";
+    env.push("b.yaml", resource);
+    env.run(&["plan"]).exits(1).says(&[
+        "Resource/b and Thing/a are one resource, toy_thing `thing-1`",
+        "b.yaml:1",
+        "a.yaml:1",
+        "give each its own `reconciled/import`",
+    ]);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(state(&env, "thing-1.json")["name"], "a");
+}
+
+#[test]
+fn a_manifest_may_forbid_what_its_entry_allows() {
+    let env = desk("");
+    let only = |policy: &str, spec: &str| thing("a", &format!("reconciled/policy: {policy}"), spec);
+    env.push("a.yaml", &only("observe", "name: a"));
+    env.run(&["apply", "--yes"])
+        .says(&["its manifest's `reconciled/policy: observe` does not allow to create"]);
+    assert_eq!(things(&env), [""; 0]);
+    env.push("a.yaml", &only("create-only", "name: a, content: x"));
+    env.apply();
+    env.push("a.yaml", &only("create-only", "name: a, content: y"));
+    env.run(&["apply", "--yes"]).says(&["`reconciled/policy: create-only` does not allow to update"]);
+    env.push("a.yaml", &only("upsert-only", "name: a, content: y"));
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "y");
+    env.push("a.yaml", &only("upsert-only", "name: b"));
+    env.run(&["apply", "--yes"]).says(&["does not allow to replace"]);
+    env.push_without("a.yaml");
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"], "what must not be deleted is left when its manifest goes");
+    env.push("a.yaml", &thing("a", "reconciled/policy: sinc", "name: a"));
+    env.run(&["plan"]).exits(1).says(&["unknown value `sinc`", "upsert-only"]);
+    let both = thing("a", "reconciled/policy: upsert-only, reconciled/deletion: delete", "name: a");
+    env.push("a.yaml", &both);
+    env.run(&["plan"]).exits(1).says(&["contradict each other"]);
+}
+
+/// A desk with a second entry of the same provider, which keeps its things in `other/`.
+fn two() -> (Env, String) {
+    let env = desk("");
+    fs::create_dir(env.path("other")).unwrap();
+    let own = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let second = format!(
+        "  - {{name: second, type: terraform, source: example/toy, settle: 0s, path: {}, config: {{directory: {}}}}}\n",
+        toy().display(),
+        env.path("other").display()
+    );
+    let config = own.replace("providers:\n", &format!("providers:\n{second}"));
+    assert_ne!(own, config);
+    env.write("config.yaml", &config);
+    (env, config)
+}
+
+#[test]
+fn an_entry_that_cannot_be_used_stops_no_other_and_loses_nothing() {
+    let (env, config) = two();
+    let theirs = thing("theirs", "reconciled/provider: second", "name: theirs");
+    let resource = |name: &str| {
+        format!(
+            "apiVersion: terraform/v1\nkind: Resource\nmetadata: {{name: {name}}}\nspec: {{type: toy_thing, attributes: {{name: x}}}}\n---\n"
+        )
+    };
+    let ours = |names: &[&str]| names.iter().map(|name| thing(name, "", "name: x")).collect::<String>();
+    env.push("a.yaml", &format!("{}{theirs}{}", ours(&["a", "b"]), resource("r")));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json", "thing-3.json"]);
+
+    // The entry of most of them has no program any more; one manifest goes, one comes, and one of the others changes.
+    let broken = config.replacen(
+        &format!("path: {}, config: {{directory: {}", toy().display(), env.path("world").display()),
+        &format!("path: /nonexistent/toy, config: {{directory: {}", env.path("world").display()),
+        1,
+    );
+    assert_ne!(broken, config);
+    env.write("config.yaml", &broken);
+    let changed = thing("theirs", "reconciled/provider: second", "name: theirs, content: new");
+    env.push("a.yaml", &format!("{}{changed}{}", ours(&["a", "c"]), resource("r")));
+    let said = env.run(&["apply", "--yes", "--timeout", "2s"]).exits(1);
+    said.says(&[
+        "provider `toy` cannot be used: the provider's program /nonexistent/toy cannot be run",
+        "install the provider there",
+        "config.yaml:",
+        "this Thing waits",
+    ]);
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json", "thing-3.json"], "nothing is pruned or made");
+    let other = fs::read_to_string(env.path("other/thing-1.json")).unwrap();
+    assert!(other.contains("\"new\""), "{other}");
+    assert_eq!(
+        fs::read_dir(env.path("other")).unwrap().count(),
+        1,
+        "what was for one entry went to no other"
+    );
+    env.run(&["check"]).exits(1).says(&["FAIL  config", "provider `toy` cannot be used"]);
+
+    // Once it is there again, all of it goes on.
+    env.write("config.yaml", &config);
+    env.apply();
+    assert_eq!(things(&env).len(), 3, "{:?}", things(&env));
+    env.in_sync();
+}
