@@ -247,9 +247,12 @@ fn the_cloud_example_is_applied_as_it_stands() {
     aws_entry(&env, &moto, "");
     let own = fs::read_to_string(env.path("config.yaml")).unwrap();
     fs::create_dir(env.path("zones")).unwrap();
+    fs::create_dir_all(env.path("machine/etc/default")).unwrap();
     let others = format!(
-        "providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n",
-        env.path("zones").display()
+        "providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n  \
+         - {{name: host, type: host, root: {}, paths: [/etc]}}\n",
+        env.path("zones").display(),
+        env.path("machine").display()
     );
     env.write("config.yaml", &own.replace("providers:\n", &others));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud");
@@ -264,4 +267,6 @@ fn the_cloud_example_is_applied_as_it_stands() {
         .map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     let zone = zone.collect::<String>();
     assert!(zone.contains("example-com-assets.s3") && zone.contains("/jobs"), "{zone}");
+    let worker = fs::read_to_string(env.path("machine/etc/default/worker")).unwrap();
+    assert!(worker.starts_with("QUEUE_URL=http") && worker.ends_with("/jobs\n"), "{worker}");
 }

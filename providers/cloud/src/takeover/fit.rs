@@ -86,7 +86,12 @@ pub(super) async fn fit(
         let planned = plugin.plan(of, state, &asked, private, &hidden).await?;
         if planned.state == *state && planned.replace.is_empty() {
             plugin.validate(of, &config, &hidden).await?;
-            return Ok(Fit { config, ignore, secrets: secrets(block, state) });
+            let secrets = secrets(block, state);
+            if would_show(block, &config, &secrets) {
+                return Err(Error::invalid("a secret within one of its blocks has to be declared")
+                    .hint("write its manifest by hand, with {secret: NAME} in that place"));
+            }
+            return Ok(Fit { config, ignore, secrets });
         }
         let differs = |name: &&Arc<str>| planned.state.get(name) != state.get(name);
         let differing: Vec<&Arc<str>> = names.clone().filter(differs).collect();
@@ -125,6 +130,14 @@ fn secrets(block: &Block, state: &Value) -> BTreeMap<Arc<str>, Arc<str>> {
     let clear =
         |(name, _): (&Arc<str>, &Attribute)| Some((name.clone(), Arc::from(state.get(name).as_str()?)));
     required.filter_map(clear).collect()
+}
+
+/// True when a secret that has no name of its own would stand in the manifest.
+fn would_show(block: &Block, config: &Value, named: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+    let Value::Map(fields) = config else { return false };
+    let rest = fields.iter().filter(|(name, _)| !named.contains_key(*name));
+    let rest = Value::Map(rest.map(|(name, value)| (name.clone(), value.clone())).collect());
+    !change::secrets(block, &rest).is_empty()
 }
 
 fn is_declarable(block: &Block, name: &str) -> bool {
@@ -204,5 +217,58 @@ fn held(nesting: Nesting, value: &Value, one: &dyn Fn(&Value) -> Value) -> Value
             Value::Map(all.iter().map(|(key, value)| (key.clone(), one(value))).collect())
         }
         (single, _) => one(single),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{schema::Schema, wire::message};
+
+    /// `key` of its own, and `login` with `user` and `password` that has to be there.
+    fn block() -> Block {
+        let attribute = |name: &str, sensitive| message::Attribute {
+            name: name.into(),
+            type_json: br#""string""#.to_vec(),
+            required: true,
+            sensitive,
+            ..message::Attribute::default()
+        };
+        let login = message::Block {
+            attributes: vec![attribute("user", false), attribute("password", true)],
+            ..Default::default()
+        };
+        let nested = message::NestedBlock {
+            type_name: "login".into(),
+            block: Some(login),
+            nesting: 1,
+            min_items: 1,
+            ..Default::default()
+        };
+        let block = message::Block {
+            attributes: vec![attribute("key", true)],
+            block_types: vec![nested],
+            ..Default::default()
+        };
+        Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap().block
+    }
+
+    fn map(fields: &[(&str, Value)]) -> Value {
+        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_named_apart_would_show() {
+        let block = block();
+        let text = |text: &str| Value::String(text.into());
+        let config = |password: Value| {
+            map(&[("key", text("k")), ("login", map(&[("user", text("u")), ("password", password)]))])
+        };
+        let state = config(text("p"));
+        let named = secrets(&block, &state);
+        assert_eq!(named.keys().map(|name| &**name).collect::<Vec<_>>(), ["key"]);
+        assert!(would_show(&block, &state, &named));
+        assert!(!would_show(&block, &config(Value::Null), &named));
+        assert!(would_show(&block, &config(Value::Null), &BTreeMap::new()));
     }
 }
