@@ -135,7 +135,8 @@ mod tests {
         let kinds = Arc::new(registry::kinds());
         let view = |entry: &config::ProviderEntry| {
             let observer = registry::build(entry, config).unwrap();
-            EntryView { name: entry.name.clone(), observer, kinds: kinds.clone() }
+            let of_type = registry::types().into_iter().find(|one| *one.name == *entry.type_name);
+            EntryView { name: entry.name.clone(), observer, kinds: of_type.unwrap().kinds }
         };
         let views: Vec<EntryView> = config.providers.iter().map(view).collect();
         let tree = FolderTree::open(&examples().join(example), &Paths::all(), Limits::default()).unwrap();

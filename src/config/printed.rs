@@ -17,15 +17,18 @@ const FRESH: Duration = Duration::from_secs(30);
 /// No secret is longer.
 const LONGEST: u64 = 1 << 20;
 
+/// A program and its arguments.
+type Argv = Arc<[Arc<str>]>;
+
 /// What commands printed lately.
 #[derive(Default)]
-pub(super) struct Printed(Mutex<HashMap<Arc<[Arc<str>]>, (Instant, Secret)>>);
+pub(super) struct Printed(Mutex<HashMap<Argv, (Instant, Secret)>>);
 
 impl Printed {
     /// What the command prints, without its last newline.
     ///
     /// Errors: it cannot be started, fails, is too slow, or prints nothing. What it wrote is not part of the error.
-    pub(super) fn of(&self, argv: &Arc<[Arc<str>]>) -> Result<Secret, Error> {
+    pub(super) fn of(&self, argv: &Argv) -> Result<Secret, Error> {
         // Held while it runs: several that ask at once start one command.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, secret)) = known.get(argv).filter(|(since, _)| since.elapsed() < FRESH) {
@@ -102,7 +105,7 @@ fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
 mod tests {
     use super::*;
 
-    fn argv(words: &[&str]) -> Arc<[Arc<str>]> {
+    fn argv(words: &[&str]) -> Argv {
         words.iter().map(|word| Arc::from(*word)).collect()
     }
 

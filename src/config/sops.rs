@@ -107,11 +107,13 @@ fn named(mut error: Error, place: &str) -> Error {
     error
 }
 
+/// Source, path and hash of the content: what one source may open says nothing of another.
+type FileId = (String, String, [u8; 32]);
+
 /// Files and values that were opened, in memory alone.
 #[derive(Default)]
 pub(super) struct Opened {
-    /// By source, path and hash of the content: what one source may open says nothing of another.
-    files: Mutex<HashMap<(String, String, [u8; 32]), Arc<sops::Opened>>>,
+    files: Mutex<HashMap<FileId, Arc<sops::Opened>>>,
     values: Mutex<HashMap<String, Secret>>,
 }
 

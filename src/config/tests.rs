@@ -312,7 +312,7 @@ fn a_secret_has_one_place_and_known_sources() {
       --> config.yaml:2:6
     2 |   a: {file: /x, env: Y}
       |      ^
-    hint: write one of file, env, credential
+    hint: write one of file, env, credential, exec
     error: there is no source `ifra`
       --> config.yaml:3:24
     3 |   b: {env: Y, sources: [ifra]}

@@ -10,7 +10,7 @@
 //! cannot be understood is refused, never passed by.
 
 mod age;
-mod comment;
+mod clear;
 mod value;
 
 #[cfg(test)]
@@ -75,7 +75,6 @@ impl Identities {
 pub struct File {
     path: String,
     documents: Vec<Node>,
-    comments: Vec<comment::Comment>,
 }
 
 /// A value and what leads to it.
@@ -86,7 +85,6 @@ struct Leaf<'a> {
     context: String,
     text: &'a str,
     kind: &'a ScalarKind,
-    line: u32,
 }
 
 /// The values of a verified file.
@@ -121,8 +119,7 @@ impl File {
                 format!("sops encrypt --in-place {path}, and never push the clear text"),
             ));
         }
-        let comments = comment::all(&file.text);
-        Ok(File { path: path.to_owned(), documents, comments })
+        Ok(File { path: path.to_owned(), documents })
     }
 
     /// Says whether there is an encrypted value at `key`, which needs no key of age.
@@ -130,8 +127,7 @@ impl File {
     /// Errors: there is none.
     pub fn check(&self, key: &str) -> Result<(), Refused> {
         let leaves = self.leaves();
-        let is_meant = |leaf: &&Leaf<'_>| leaf.name == key && !leaf.text.ends_with(",type:comment]");
-        let found: Vec<&Leaf<'_>> = leaves.iter().filter(is_meant).collect();
+        let found: Vec<&Leaf<'_>> = leaves.iter().filter(|leaf| leaf.name == key).collect();
         match found[..] {
             [leaf] if Sealed::parse(leaf.text).is_some() => Ok(()),
             [_] => {
@@ -175,65 +171,25 @@ impl File {
         let is_partial = text("mac_only_encrypted") == Some("true");
         let mut digest = Context::new(&SHA512);
         let mut opened = Vec::new();
-        let leaves = self.leaves();
-        let mut comments = self.comments.iter().peekable();
-        for (index, leaf) in leaves.iter().enumerate() {
-            while let Some(comment) = comments.next_if(|comment| comment.line < leaf.line) {
-                self.comment(comment, index, &leaves, &key, is_partial, &mut digest)?;
-            }
+        for leaf in self.leaves() {
             match Sealed::parse(leaf.text) {
                 Some(sealed) => {
                     let clear = sealed.open(&key, &leaf.context);
                     let clear = clear.ok_or_else(|| {
                         self.tampered(&format!("the value of `{}` was changed or moved", leaf.name))
                     })?;
-                    digest.update(&*clear);
+                    digest.update(&clear);
                     opened.push((leaf.name.clone(), Secret::new(clear.to_vec())));
                 }
                 None if is_partial => {}
-                None => digest.update(comment::canonical(leaf.text, leaf.kind).as_bytes()),
+                None => digest.update(clear::canonical(leaf.text, leaf.kind).as_bytes()),
             }
-        }
-        for comment in comments {
-            self.comment(comment, leaves.len(), &leaves, &key, is_partial, &mut digest)?;
         }
         let expected: String = digest.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
         if expected.as_bytes() != &**mac {
             return Err(self.tampered("its content does not fit its MAC"));
         }
         Ok(Opened(opened))
-    }
-
-    fn comment(
-        &self,
-        comment: &comment::Comment,
-        next: usize,
-        leaves: &[Leaf<'_>],
-        key: &[u8; 32],
-        is_partial: bool,
-        digest: &mut Context,
-    ) -> Result<(), Refused> {
-        if !comment.text.starts_with("ENC[") {
-            if !is_partial {
-                digest.update(comment.text.as_bytes());
-            }
-            return Ok(());
-        }
-        // A comment belongs to the mapping it stands in, which is one of those around its neighbours.
-        let neighbours = [next.checked_sub(1), Some(next)].into_iter().flatten();
-        let around = neighbours.filter_map(|index| leaves.get(index)).flat_map(|leaf| {
-            let keys: Vec<&str> = leaf.context.split_inclusive(':').collect();
-            (0..keys.len()).map(|end| keys[..end].concat()).collect::<Vec<_>>()
-        });
-        for place in around {
-            let context = if place.is_empty() { ":" } else { &place };
-            let clear = Sealed::parse(&comment.text).and_then(|sealed| sealed.open(key, context));
-            if let Some(clear) = clear {
-                digest.update(&*clear);
-                return Ok(());
-            }
-        }
-        Err(self.tampered(&format!("the comment in line {} was changed or moved", comment.line)))
     }
 
     fn tampered(&self, what: &str) -> Refused {
@@ -297,14 +253,13 @@ impl File {
 fn below<'a>(node: &'a Node, name: String, context: String, all: &mut Vec<Leaf<'a>>) {
     match &node.value {
         NodeValue::Null => {}
-        NodeValue::Scalar(text, kind) => all.push(Leaf { name, context, text, kind, line: node.span.line }),
+        NodeValue::Scalar(text, kind) => all.push(Leaf { name, context, text, kind }),
         NodeValue::Seq(nodes) => {
-            let mut index = 0;
-            for node in nodes {
+            // Between items sops writes a comment as an item, encrypted; the MAC is not over comments.
+            let is_comment =
+                |node: &&Node| node.as_str().is_some_and(|text| text.ends_with(",type:comment]"));
+            for (index, node) in nodes.iter().filter(|node| !is_comment(node)).enumerate() {
                 below(node, format!("{name}.{index}"), context.clone(), all);
-                // Between items sops writes a comment as an item.
-                let is_comment = node.as_str().is_some_and(|text| text.ends_with(",type:comment]"));
-                index += usize::from(!is_comment);
             }
         }
         NodeValue::Map(entries) => {

@@ -24,7 +24,7 @@ impl Sealed {
         let mut bytes = |name: &str| STANDARD.decode(field(name)?).ok();
         let data = bytes("data")?;
         let (iv, tag) = (bytes("iv")?.try_into().ok()?, bytes("tag")?.try_into().ok()?);
-        let known = ["str", "int", "float", "bool", "bytes", "comment", "time"];
+        let known = ["str", "int", "float", "bool", "bytes", "time"];
         field("type").filter(|kind| known.contains(kind))?;
         Some(Sealed { data, iv, tag })
     }
