@@ -260,11 +260,16 @@ impl Loading<'_> {
         substitute::texts_mut(spec, verbatim, file.as_ref(), &mut |text, node| {
             let span = node.span;
             let unknown = |reference: &Reference| ScalarKind::Unknown([reference.clone()].into());
-            let value = match puts.next() {
-                Some(Put::Output(_, _, reference)) if hides_outputs => (Box::default(), unknown(reference)),
-                Some(Put::Value(text, kind) | Put::Output(text, kind, _)) => (text.clone(), kind.clone()),
-                Some(Put::Unknown(reference)) => (Box::default(), unknown(reference)),
-                Some(Put::Failed | Put::Sealed(_)) | None => return gaps.failed.push(span),
+            // What is not known yet stands as it is written: consent is given to that.
+            let value: (Box<str>, ScalarKind) = match puts.next() {
+                Some((Put::Output(_, _, reference), written)) if hides_outputs => {
+                    (written.as_str().into(), unknown(reference))
+                }
+                Some((Put::Value(text, kind) | Put::Output(text, kind, _), _)) => {
+                    (text.clone(), kind.clone())
+                }
+                Some((Put::Unknown(reference), written)) => (written.as_str().into(), unknown(reference)),
+                Some((Put::Failed | Put::Sealed(_), _)) | None => return gaps.failed.push(span),
             };
             if let ScalarKind::Unknown(_) = value.1 {
                 gaps.unknown.push(span);

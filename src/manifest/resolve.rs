@@ -23,8 +23,8 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) puts: BTreeMap<Root, Put>,
-    /// What its templates come to, in the order of [`texts_mut`].
-    pub(super) texts: Vec<Put>,
+    /// What its templates come to and how they are written, in the order of [`texts_mut`].
+    pub(super) texts: Vec<(Put, String)>,
     /// Hash of content and values: equal input, equal manifest.
     pub(super) input: Hash,
     /// Hash of what persons wrote: content and values, without outputs.
@@ -167,8 +167,8 @@ impl Resolver<'_, '_> {
         let mut written_texts = String::new();
         if document.is_template {
             resolved.texts = self.texts(&mut resolved, &mut written_texts);
-            resolved.failed |= resolved.texts.contains(&Put::Failed);
-            resolved.has_outputs |= resolved.texts.iter().any(|put| matches!(put, Put::Output(..)));
+            resolved.failed |= resolved.texts.iter().any(|(put, _)| *put == Put::Failed);
+            resolved.has_outputs |= resolved.texts.iter().any(|(put, _)| matches!(put, Put::Output(..)));
         }
         for (address, span) in &document.settings.depends_on {
             match self.directory.find(&self.loading.units, self.unit, address) {
@@ -180,7 +180,8 @@ impl Resolver<'_, '_> {
         resolved.after.dedup();
         // Debug prints every part of roots and values; only equality within one process counts.
         resolved.input = hash(&document.content, &format!("{:?}{:?}", resolved.puts, resolved.texts));
-        let values = written(resolved.puts.values().chain(&resolved.texts)) + &written_texts;
+        let values =
+            written(resolved.puts.values().chain(resolved.texts.iter().map(|(put, _)| put))) + &written_texts;
         resolved.content =
             if values.is_empty() { document.content } else { hash(&document.content, &values) };
         resolved
@@ -219,7 +220,7 @@ impl Resolver<'_, '_> {
     }
 
     /// Renders the texts of a manifest that says `template: true`; notes in `written` what persons wrote elsewhere.
-    fn texts(&mut self, resolved: &mut Resolved, written: &mut String) -> Vec<Put> {
+    fn texts(&mut self, resolved: &mut Resolved, written: &mut String) -> Vec<(Put, String)> {
         let (loading, unit) = (self.loading, self.unit);
         let Some(file) = loading.templates.get(&unit.document.kind) else { return Vec::new() };
         let nothing = BTreeSet::new();
@@ -241,13 +242,13 @@ impl Resolver<'_, '_> {
                     if let Text::Of(_) = text {
                         written.push_str(&format!("{} {content}\n", content.len()));
                     }
-                    self.rendered(&content, &place, span, resolved)
+                    (self.rendered(&content, &place, span, resolved), content)
                 }
                 Err(error) => {
                     let problem = Problem::error(error.chain());
                     self.problems
                         .push((error.hint.iter().fold(problem, |problem, hint| problem.hint(&**hint)), span));
-                    Put::Failed
+                    (Put::Failed, String::new())
                 }
             });
         }

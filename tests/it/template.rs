@@ -44,7 +44,7 @@ fn a_file_of_the_repository_is_a_template_too_and_followed_when_it_changes() {
     assert_eq!(read(&env, "a"), "listen 80;\n");
     env.write("work/files/a.conf", "listen {{ vars.port + 1 }};\n");
     env.push_all();
-    env.run(&["plan"]).exits(0).says(&["~ File/a", "- listen 80;", "+ listen 81;"]);
+    env.run(&["plan"]).exits(0).says(&["~ File/a", "listen 80; → listen 81;"]);
     env.apply();
     assert_eq!(read(&env, "a"), "listen 81;\n");
     env.in_sync();
@@ -68,7 +68,11 @@ fn a_text_waits_for_a_certificate_of_a_host_without_an_entry_for_any() {
         "apiVersion: local/v1\nkind: File\nmetadata: {{name: page}}\nspec: {{path: {out}/page, template: true, content: \"{text}\"}}\n"
     );
     env.push("all.yaml", &format!("{issuer}{}{page}", certificate("a.example")));
-    env.run(&["plan"]).exits(0).says(&["+ File/page", "known after apply", "+ Certificate/web"]);
+    env.run(&["plan"]).exits(0).says(&[
+        "+ File/page",
+        "waiting: until Certificate/web is ready",
+        "+ Certificate/web",
+    ]);
     env.apply();
     let read = || fs::read_to_string(env.path("out/page")).unwrap();
     let first = read();
