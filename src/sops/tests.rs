@@ -93,9 +93,7 @@ fn what_sops_wrote_is_read_and_verified() {
     );
     for flags in [
         &[][..],
-        &["--mac-only-encrypted"],
         &["--encrypted-regex", "^(password|port|ratio|on|list|last)$"],
-        &["--unencrypted-comment-regex", "about"],
         &["--encrypted-suffix", "word"],
     ] {
         let text = desk.encrypt("a.yaml", MIXED, flags);

@@ -54,6 +54,14 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
     out
 }
 
+/// The spec of these bytes, unless texts in them still hold references whose values are not known.
+pub(crate) fn known_or_waiting(bytes: Vec<u8>, on: &[Reference]) -> Spec {
+    match on.is_empty() {
+        true => Spec::known(bytes),
+        false => Spec::Waiting { template: Hash::of(&bytes), on: on.into() },
+    }
+}
+
 /// What a person wrote: the name of a secret, whatever its value is today.
 fn without_marks(shape: &Shape) -> Shape {
     let mut shape = shape.clone();
@@ -323,7 +331,10 @@ impl Reader<'_> {
                 self.refuse(from.span, "`from` has no meaning beside `content`", "leave one of the two out");
                 return None;
             }
-            (Some(At { value: TextOr::Text(text), .. }), None) => Bytes::copy_from_slice(text.as_bytes()),
+            (Some(At { value: TextOr::Text(text), unknown, .. }), None) => {
+                self.waits_for.extend(unknown.iter().cloned());
+                Bytes::copy_from_slice(text.as_bytes())
+            }
             (Some(At { value: TextOr::Map(secret), span, .. }), None) => {
                 return self.secret(&secret.secret, *span);
             }

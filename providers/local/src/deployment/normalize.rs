@@ -8,10 +8,11 @@ use super::{
 use crate::{
     Config, balancer,
     hands::{Check, is_address, unknown_command, url},
+    normalize::known_or_waiting,
     systemd::{self, RunState, definition},
 };
 use reconciled_provider::{
-    At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec,
+    At, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope, Span,
 };
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let mut reader = Reader { config, manifest, problems };
     reader.check_entry(inputs);
     let fronts = balancer::of_deployment(manifest, inputs);
+    let waits_for: Vec<Reference> = spec.iter().flat_map(|spec| spec.content.unknown.clone()).collect();
     let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
         deployment.fronts = fronts;
         (deployment, enabled)
@@ -51,7 +53,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         out.resources.push(Resource {
             id: ResourceId::from(id),
             scope: scope.clone(),
-            spec: Spec::known(declared.encode()),
+            spec: known_or_waiting(declared.encode(), &waits_for),
             origin: manifest.origin(manifest.span),
             policy,
         });
