@@ -132,6 +132,9 @@ impl HostSecrets {
         HostSecrets { sops: keys.to_vec(), ..self }
     }
 
+    /// The name of a value that could not be opened; there is none by it.
+    pub(crate) const NO_NAME: &str = OPENED;
+
     /// The name by which a manifest's backend asks for a value that was opened for it.
     pub(crate) fn name_of(mark: SecretMark) -> String {
         format!("{OPENED}{}", mark.0)

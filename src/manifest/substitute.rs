@@ -227,13 +227,18 @@ pub(super) struct Gaps {
 /// Puts values into a spec.
 pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &dyn Fn(&Root) -> Put) -> Gaps {
     let mut gaps = Gaps::default();
-    sealed_mut(spec, &mut |root, node| match put(&root) {
-        Put::Sealed(mark) => {
-            let [key, value] = ["secret", &HostSecrets::name_of(mark)]
-                .map(|text| Node { span: node.span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) });
-            node.value = NodeValue::Map(vec![(key, value)]);
-        }
-        _ => gaps.failed.push(node.span),
+    sealed_mut(spec, &mut |root, node| {
+        // What failed is told once: a secret without a value stands in for it.
+        let name = match put(&root) {
+            Put::Sealed(mark) => HostSecrets::name_of(mark),
+            _ => {
+                gaps.failed.push(node.span);
+                HostSecrets::NO_NAME.to_owned()
+            }
+        };
+        let [key, value] = ["secret", &name]
+            .map(|text| Node { span: node.span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) });
+        node.value = NodeValue::Map(vec![(key, value)]);
     });
     scalars_mut(spec, verbatim, &mut |span, text, kind| {
         if !text.contains("${") {

@@ -143,7 +143,7 @@ fn what_a_manifest_names_is_checked_without_any_key() {
         ("content: {secret: \"sops:00\"}", "not one that a manifest may name"),
     ] {
         env.write("work/a.yaml", &file("db", spec));
-        env.run(&["validate", "work"]).exits(1).says(&["a.yaml:4", told]);
+        env.run(&["validate", "work"]).exits(1).says(&["a.yaml:4", told]).hides(&["needs one of"]);
     }
 }
 

@@ -70,7 +70,8 @@ fn a_text_waits_for_a_certificate_of_a_host_without_an_entry_for_any() {
     env.push("all.yaml", &format!("{issuer}{}{page}", certificate("a.example")));
     env.run(&["plan"]).exits(0).says(&[
         "+ File/page",
-        "waiting: until Certificate/web is ready",
+        "(known after apply)",
+        "waiting: for an output of Certificate/web",
         "+ Certificate/web",
     ]);
     env.apply();
