@@ -234,13 +234,13 @@ pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
     let Some(facts) = &standing.facts else { return Sealed::default() };
     let suggested = standing.issued.as_ref().and_then(|issued| issued.suggested.as_ref());
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
-    let told = serde_json::json!({"status": {
+    let told = serde_json::json!({
         "fingerprint": facts.fingerprint,
         "issuer": facts.issuer,
         "notBefore": moment(facts.not_before),
         "notAfter": moment(facts.not_after),
         "renewalTime": moment(due),
         "directory": wish.output.directory,
-    }});
+    });
     Sealed(Bytes::from(told.to_string()))
 }
