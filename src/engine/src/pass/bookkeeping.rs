@@ -69,6 +69,7 @@ pub(super) fn bookkeeping(
         // Within the consistency window, "not there" is no answer to whether a create took effect.
         let visible =
             view.seen.get(id).is_some() || !open.intent.makes_anew() || now >= open.started_at + window;
+        let asked = asked || plan.unanswered.contains(&open.intent.action);
         !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
     let endings: Vec<Ending> = view

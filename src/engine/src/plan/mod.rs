@@ -28,8 +28,8 @@ use crate::{
     suspension::Suspension,
 };
 use reconciled_provider::{
-    Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Resource, ResourceId, Scope,
-    Sealed, Sorted, Version,
+    ActionId, Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Resource,
+    ResourceId, Scope, Sealed, Sorted, Version,
 };
 use std::{
     cell::OnceCell,
@@ -138,6 +138,8 @@ pub struct ScopePlan {
     pub as_declared: Vec<ResourceId>,
     /// What the ledger has as drifted and of which the difference is ignored now.
     pub ignored: Vec<ResourceId>,
+    /// Creates without an answer that no observation can answer, and that nothing asks for now.
+    pub unanswered: Vec<ActionId>,
     /// Suspensions whose time is over and that leave nothing in doubt here, by id.
     pub looked: Vec<Arc<str>>,
 }
@@ -178,6 +180,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         unlike: 0,
         as_declared: Vec::new(),
         ignored: Vec::new(),
+        unanswered: Vec::new(),
         looked: Vec::new(),
     };
     let planner = Planner {

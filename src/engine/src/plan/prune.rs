@@ -163,14 +163,32 @@ fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
     if !open.intent.makes_anew() || planner.seen.get(id).is_some() {
         return;
     }
-    let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else { return };
+    let tells = client_token || info.marking == Marking::Native;
+    let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else {
+        // Nobody asks for it now. The question stays: whoever asks for it again must not make a second one.
+        if !tells {
+            out.unanswered.push(open.intent.action);
+            let row = &open.intent.row;
+            let message =
+                "an earlier create may have succeeded, the remote cannot tell, and nothing asks for it now";
+            let hint = format!(
+                "look at the remote: if it is there, delete it there or declare it with its id as \
+                 `reconciled/import`; then: reconciled forget {}",
+                row.address
+            );
+            out.conditions.push(Condition {
+                hint: Some(hint.into()),
+                ..condition(row, "CreateUnknown", message.into())
+            });
+        }
+        return;
+    };
     let same = step.work.desired.as_ref().and_then(|d| d.spec.hash()) == open.intent.after;
     if client_token && same {
         // The same request with the same token: the remote knows whether it has carried it out.
         return;
     }
     let visible_at = open.started_at + info.consistency_window;
-    let tells = client_token || info.marking == Marking::Native;
     step.blocked = match (tells, planner.input.now < visible_at) {
         (true, false) => return,
         (true, true) => Some(Blocked::Ambiguous(Some(visible_at))),

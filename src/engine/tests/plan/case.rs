@@ -24,7 +24,7 @@
 use crate::observer::Spoken;
 use futures_executor::block_on;
 use reconciled_engine::{
-    Desired, ManifestMeta, Row, RowState, SourceState,
+    Desired, ManifestMeta, Reach, Row, RowState, SourceState,
     plan::{
         CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection,
         guard::{self, GuardLimits, Verdict},
@@ -392,6 +392,7 @@ impl Case {
             needs_consent: false,
             path_changed: line.has("path-changed"),
             drift: line.get("drift").map(drift),
+            reach: Reach::default(),
         };
         self.desired.sources.insert(name.into(), state);
     }

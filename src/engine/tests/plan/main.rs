@@ -163,6 +163,7 @@ scenarios! {
         a_create_without_an_answer_is_looked_for,
         a_create_without_an_answer_is_tried_again_once_reads_must_show_it,
         a_create_that_nothing_can_tell_apart_needs_a_person,
+        a_create_without_an_answer_stays_a_question_when_nothing_asks_for_it,
         a_replacement_that_nothing_can_tell_apart_needs_a_person,
     }
     guarding {

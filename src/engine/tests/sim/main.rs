@@ -49,6 +49,7 @@ scenarios!(
     cloud_create_with_tokens,
     cloud_replace_with_tokens,
     cloud_create_without_tokens_under_lag,
+    cloud_create_without_tokens_that_nothing_asks_for_meanwhile,
     cloud_create_in_part,
     cloud_rename_is_a_move,
     host_rename_leaves_nothing_behind,

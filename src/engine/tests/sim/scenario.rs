@@ -165,6 +165,7 @@ const NAMES: &[&str] = &[
     "cloud_create_with_tokens",
     "cloud_replace_with_tokens",
     "cloud_create_without_tokens_under_lag",
+    "cloud_create_without_tokens_that_nothing_asks_for_meanwhile",
     "cloud_create_in_part",
     "cloud_rename_is_a_move",
     "host_rename_leaves_nothing_behind",
@@ -358,6 +359,19 @@ impl Scenario {
                 script: vec![(AtRest, commit(desired("r1", &["cloud/q|a|a", "cloud/q|b|b"])))],
                 expect: [(scope("cloud/q"), contents(&[("a", "a"), ("b", "b")]))].into(),
                 must_hit: &["crash with an open intent", "stale read", "lost answer"],
+                ..base
+            },
+            "cloud_create_without_tokens_that_nothing_asks_for_meanwhile" => Scenario {
+                roles: cloud(false),
+                excluded: vec![Fault::Duplicate],
+                script: vec![
+                    (AtRest, commit(desired("r1", &["cloud/q|a|a", "cloud/q|b|b"]))),
+                    // The file that declares b is broken for a while.
+                    (AfterPoints(3), commit(desired("r2", &["cloud/q|a|a"]).invalid())),
+                    (AtRest, commit(desired("r3", &["cloud/q|a|a", "cloud/q|b|b"]))),
+                ],
+                expect: [(scope("cloud/q"), contents(&[("a", "a"), ("b", "b")]))].into(),
+                must_hit: &["crash with an open intent", "lost answer"],
                 ..base
             },
             "cloud_create_in_part" => Scenario {
