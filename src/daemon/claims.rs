@@ -18,6 +18,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tokio_util::task::TaskTracker;
 
@@ -98,6 +99,11 @@ struct Desk {
 
 impl Desk {
     async fn new(guard: &str) -> Desk {
+        Desk::with(guard, "").await
+    }
+
+    /// With `team`, what a second source may do.
+    async fn with(guard: &str, team: &str) -> Desk {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("zones")).unwrap();
@@ -105,8 +111,19 @@ impl Desk {
         git(&at("infra"), &["init", "-q"]);
         commit(&at("infra"), &["www", "api", "old"], &[]);
         let path = dir.path().display();
+        let team = match team {
+            "" => String::new(),
+            rules => {
+                fs::create_dir(at("team")).unwrap();
+                git(&at("team"), &["init", "-q"]);
+                fs::write(at("team/none.yaml"), "").unwrap();
+                git(&at("team"), &["add", "-A"]);
+                git(&at("team"), &["commit", "-qm", "nothing"]);
+                format!(", allow: all}}, {{name: team, url: {path}/team, interval: 60s, allow: [{rules}]")
+            }
+        };
         let config = format!(
-            "instance: test\nstateDir: {path}/state\nsources: [{{name: infra, url: {path}/infra, interval: 60s}}]\n\
+            "instance: test\nstateDir: {path}/state\nsources: [{{name: infra, url: {path}/infra, interval: 60s{team}}}]\n\
              providers: [{{name: zones, type: zonefile, directory: {path}/zones, guard: {{{guard}}}}}]\n"
         );
         fs::write(at("config.yaml"), config).unwrap();
@@ -166,12 +183,23 @@ fn commit(infra: &Path, names: &[&str], certificates: &[&str]) {
             .into();
     text.extend(names.iter().map(record));
     if !certificates.is_empty() {
-        text += "---\napiVersion: test/v1\nkind: Thing\nmetadata: {name: web}\nspec:\n  provider: ca\n  scope: web\n  items:\n";
-        text.extend(certificates.iter().map(|name| format!("    {name}: issued\n")));
+        text += "---\n";
+        text += &wanted(certificates);
     }
-    fs::write(infra.join("all.yaml"), text).unwrap();
-    git(infra, &["add", "-A"]);
-    git(infra, &["commit", "-qm", "change"]);
+    publish(infra, &text);
+}
+
+fn wanted(certificates: &[&str]) -> String {
+    let mut text = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: web}\nspec:\n  provider: ca\n  scope: web\n  items:\n"
+        .to_owned();
+    text.extend(certificates.iter().map(|name| format!("    {name}: issued\n")));
+    text
+}
+
+fn publish(repository: &Path, text: &str) {
+    fs::write(repository.join("all.yaml"), text).unwrap();
+    git(repository, &["add", "-A"]);
+    git(repository, &["commit", "-qm", "change"]);
 }
 
 const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -213,4 +241,31 @@ async fn claims_are_carried_in_a_zone_that_is_held() {
     let zone = desk.zone();
     assert!(zone.contains("api") && zone.contains("old"), "what is held stays:\n{zone}");
     desk.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_source_may_not_declare_it_may_not_claim() {
+    for (rules, told) in [
+        ("{provider: '*', scopes: [web]}", true),
+        ("{provider: '*', scopes: [web]}, {provider: zones, scopes: [example.org]}", true),
+        ("{provider: '*', scopes: [web]}, {provider: zones, deny: ['Zone/*#_acme-challenge*']}", true),
+        ("{provider: '*', scopes: [web]}, {provider: zones, kinds: [dns/None], deny: ['*/*#www/*']}", false),
+    ] {
+        let desk = Desk::with("maxDeletes: 0", rules).await;
+        publish(&desk.at("team"), &wanted(&["a"]));
+        desk.instance.follower.wake(Some("team".into()));
+        let mut status = String::new();
+        for _ in 0..1_500 {
+            status =
+                serde_json::to_string(&desk.instance.writing.db.reader().not_well().await.unwrap()).unwrap();
+            if desk.issued() == 1 || status.contains("source `team` may not write") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(status.contains("source `team` may not write"), told, "{rules}: {status}");
+        assert!(!told || !desk.zone().contains("for "), "{rules}");
+        assert_eq!(desk.issued(), usize::from(!told), "{rules}");
+        desk.end().await;
+    }
 }

@@ -9,7 +9,7 @@ use super::{
     standing::{self, Standing},
 };
 use crate::config::{Allow, AllowRule, OnInvalid};
-use reconciled_engine::{Desired, ManifestMeta, SourceState};
+use reconciled_engine::{Desired, ManifestMeta, Reach, SourceState};
 use reconciled_provider::{
     Address, Hash, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span, address::glob,
 };
@@ -429,11 +429,9 @@ fn first_column(line: u32) -> Span {
 }
 
 fn lets_through(rule: &AllowRule, scope: &Scope, unit: &Unit) -> bool {
-    let any = |globs: &Option<Vec<Arc<str>>>, text: &str| {
-        globs.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, text)))
-    };
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
-    glob(&rule.provider, &scope.provider) && any(&rule.scopes, &scope.name) && any(&rule.kinds, &kind)
+    reaches(rule, scope)
+        && rule.kinds.as_ref().is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &kind)))
 }
 
 /// The content of manifests that are made from other files too: a change of such a file is a change of the manifest.
@@ -489,10 +487,29 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
             drift: side.request.rules.drift,
+            reach: reach(&side.request.rules.allow),
         };
         (side.request.name.clone(), state)
     };
     loading.sides.iter().enumerate().map(state).collect()
+}
+
+/// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do
+/// not, as a claim has none.
+fn reach(allow: &Allow) -> Reach {
+    let Allow::Rules(rules) = allow else { return Reach::default() };
+    let rules = rules.clone();
+    Reach::within(move |scope, address, group| {
+        rules.iter().any(|rule| {
+            reaches(rule, scope) && !rule.deny.iter().any(|pattern| pattern.matches(address, group))
+        })
+    })
+}
+
+fn reaches(rule: &AllowRule, scope: &Scope) -> bool {
+    let scopes = rule.scopes.as_ref();
+    glob(&rule.provider, &scope.provider)
+        && scopes.is_none_or(|globs| globs.iter().any(|pattern| glob(pattern, &scope.name)))
 }
 
 fn unchecked(loading: &Loading<'_>) -> BTreeSet<Arc<str>> {

@@ -3,6 +3,7 @@
 use reconciled_provider::{Address, Drift, Hash, ManifestKey, Origin, Policies, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
@@ -61,6 +62,33 @@ pub struct SourceState {
     pub needs_consent: bool,
     /// What happens on drift where the manifest does not say.
     pub drift: Option<Drift>,
+    /// Where its resources may claim something for a time.
+    pub reach: Reach,
+}
+
+/// Asked of the scope, the address of the resource that would carry a claim, and the group of the address.
+type Asked = dyn Fn(&Scope, &Address, &str) -> bool + Send + Sync;
+
+/// Where resources of a source may claim something for a time, such as a record that answers a challenge: what a source
+/// may not declare there, it may not claim there either.
+#[derive(Clone, Default)]
+pub struct Reach(Option<Arc<Asked>>);
+
+impl Reach {
+    /// As far as `may` says.
+    pub fn within(may: impl Fn(&Scope, &Address, &str) -> bool + Send + Sync + 'static) -> Reach {
+        Reach(Some(Arc::new(may)))
+    }
+    /// True when a claim may be carried there. Without rules it may be anywhere.
+    pub fn covers(&self, scope: &Scope, address: &Address, group: &str) -> bool {
+        self.0.as_ref().is_none_or(|may| may(scope, address, group))
+    }
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Reach(by rules)" } else { "Reach(anywhere)" })
+    }
 }
 
 impl SourceState {

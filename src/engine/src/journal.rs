@@ -20,8 +20,10 @@ use std::{
 };
 use tracing::Span;
 
-/// Where a claim lands: provided by the engine, which knows every entry.
-pub(crate) type Place<'a> = &'a (dyn Fn(&Claim) -> Result<(Scope, ResourceId), Error> + Send + Sync);
+/// Where a claim of a manifest lands: provided by the engine, which knows every entry. Fails where the manifest's source
+/// may not write.
+pub(crate) type Place<'a> =
+    &'a (dyn Fn(&Claim, Option<&ManifestKey>) -> Result<(Scope, ResourceId), Error> + Send + Sync);
 
 /// The journal of one batch.
 pub(crate) struct BatchJournal<'a> {
@@ -133,8 +135,9 @@ impl BatchJournal<'_> {
     /// `Done` ends the claims made while pending; those made for as long as the resource is tracked stay.
     fn claims(&self, step: &Step, made: &[Claim], gone: bool, writes: &mut Writes) -> Result<(), Error> {
         let mut rows = Vec::new();
+        let manifest = step.work.row.as_ref().map(|row| &row.manifest);
         for claim in made {
-            let (scope, id) = (self.place)(claim)?;
+            let (scope, id) = (self.place)(claim, manifest)?;
             rows.push(ClaimRow {
                 owner_scope: self.scope.clone(),
                 owner: step.id.clone(),

@@ -29,7 +29,7 @@ use crate::{
     telemetry,
 };
 use futures_util::{FutureExt, StreamExt, stream};
-use reconciled_provider::{Claim, Error, Observer, Provider, Scope, Stop};
+use reconciled_provider::{Claim, Error, ManifestKey, Observer, Provider, Scope, Stop};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
@@ -103,7 +103,7 @@ impl Engine {
         report.held = domains.held;
         let fences = self.fences(desired).await?;
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
-        let place = |claim: &Claim| self.place(claim, &scopes);
+        let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
         let width = survey.scopes.len().clamp(1, WIDTH);
         let jobs = stream::iter(survey.scopes).map(|(scope, view)| {
             let (fences, place, held) = (&fences, &place, domains.scopes.contains(&scope));

@@ -18,7 +18,8 @@ use crate::{
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
-    Action, ActionId, Batch, Claim, Cx, Error, ManifestKey, Op, Outcome, ResourceId, Scope,
+    Action, ActionId, Address, Batch, Claim, Cx, Error, ErrorKind, ManifestKey, Op, Outcome, ResourceId,
+    Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,16 +40,36 @@ impl Engine {
         Ok(Arc::new(all))
     }
 
+    /// Where a claim lands, if the source of `owner` may write there.
     pub(super) fn place(
         &self,
         claim: &Claim,
+        owner: Option<&ManifestKey>,
+        desired: &Desired,
         scopes: &BTreeSet<Scope>,
     ) -> Result<(Scope, ResourceId), Error> {
         let entry = self.surveyor.entries.get(&claim.provider).ok_or_else(|| {
             Error::invalid(format!("a claim names the entry `{}`, which is not configured", claim.provider))
         })?;
         let mine = scopes.iter().filter(|s| s.provider == claim.provider).cloned().collect();
-        entry.observer.place(claim, &mine)
+        let (scope, id) = entry.observer.place(claim, &mine)?;
+        let Some(source) = owner.map(ManifestKey::source) else { return Ok((scope, id)) };
+        let Some(state) = desired.sources.get(source) else { return Ok((scope, id)) };
+        // As whoever declares that scope would call it.
+        let meta = desired.in_scope(&scope).first().map(|resource| desired.manifest(resource.origin));
+        let (address, group) = match (meta, owner) {
+            (Some(meta), _) => (meta.address.clone(), meta.key.group()),
+            (None, Some(owner)) => (Address::of(owner, None), owner.group()),
+            (None, None) => return Ok((scope, id)),
+        };
+        let address = Address { part: entry.observer.part(&scope, &id), ..address };
+        if state.reach.covers(&scope, &address, group) {
+            return Ok((scope, id));
+        }
+        let text =
+            format!("source `{source}` may not write {id} in {scope}, which it needs there for a time");
+        Err(Error::new(ErrorKind::PermissionDenied, text)
+            .hint("the host allows this under `allow` of the source; ask its operator"))
     }
 
     /// One scope: bookkeeping, then the batch.
@@ -135,7 +156,7 @@ impl Engine {
             _ => None,
         });
         let claimed: BTreeSet<Scope> =
-            claimed.flatten().filter_map(|c| place(c).ok()).map(|(scope, _)| scope).collect();
+            claimed.flatten().filter_map(|c| place(c, None).ok()).map(|(scope, _)| scope).collect();
         let mut report = self
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
