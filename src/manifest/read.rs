@@ -50,6 +50,8 @@ pub(super) struct Side<'a> {
     pub(super) has_errors: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
     pub(super) is_tampered: bool,
+    /// Bytes that references, variables and templates put into its manifests.
+    pub(super) put_in: usize,
 }
 
 /// One file with manifests.
@@ -166,6 +168,7 @@ impl<'a> Loading<'a> {
             broken: BTreeSet::new(),
             has_errors: false,
             is_tampered: false,
+            put_in: 0,
         };
         let mut problems = Vec::new();
         side.variables = vars::read(&source.rules.vars, source.files, &mut problems);

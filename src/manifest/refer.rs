@@ -157,6 +157,10 @@ impl Resolver<'_, '_> {
             Ok(found) => found,
             Err(problem) => return self.miss(*problem, span),
         };
+        if text.len() > LONGEST {
+            let text = format!("`{address}` comes to more than {} KiB of text", LONGEST >> 10);
+            return self.too_far(wrong(text).hint("refer to less of it"), span);
+        }
         if !text.contains("${") || loading.is_verbatim(target, &steps[0].to_string()) {
             return Put::Value(text, kind);
         }
@@ -182,9 +186,10 @@ impl Resolver<'_, '_> {
             trail,
             beyond: None,
             tampered: self.tampered,
+            room: self.room,
         });
         let (within, used) = (RefCell::new(&mut within), RefCell::new(None));
-        let new = replaced(&text, &|root| {
+        let new = replaced(&text, LONGEST, &|root| {
             let put = inner.borrow_mut().put(root, span, &mut within.borrow_mut());
             if let Put::Output(_, _, reference) = &put {
                 used.borrow_mut().get_or_insert_with(|| reference.clone());

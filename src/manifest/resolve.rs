@@ -35,7 +35,12 @@ pub(super) struct Resolved {
     pub(super) has_outputs: bool,
     /// A part has no value, and that is reported.
     pub(super) failed: bool,
+    /// Bytes that are put into the manifest.
+    pub(super) put_in: usize,
 }
+
+/// Most bytes that are put into the manifests of one source: a few lines may refer to one long text many times.
+const MOST: usize = 64 << 20;
 
 /// Which manifests an address without a group may mean, by source, kind and name.
 pub(super) struct Directory(HashMap<(usize, Arc<str>, Arc<str>), Vec<usize>>);
@@ -124,6 +129,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
             trail: vec![index],
             beyond: None,
             tampered: &mut tampered,
+            room: MOST.saturating_sub(loading.sides[unit.source].put_in),
         }
         .resolve();
         let problems: Vec<Problem> = problems
@@ -131,6 +137,7 @@ pub(super) fn resolve(loading: &mut Loading<'_>) {
             .map(|(problem, span)| standing::place(loading, unit, problem, span))
             .collect();
         let (source, path) = (unit.source, loading.sides[unit.source].texts[unit.text].path.clone());
+        loading.sides[source].put_in += resolved.put_in;
         resolved.failed |= problems.iter().any(Problem::is_error);
         loading.sides[source].is_tampered |= tampered;
         if resolved.failed {
@@ -152,6 +159,8 @@ pub(super) struct Resolver<'a, 'b> {
     pub(super) beyond: Option<Problem>,
     /// Set when an encrypted file is not as it was written.
     pub(super) tampered: &'a mut bool,
+    /// Bytes that may still be put into manifests of the source.
+    pub(super) room: usize,
 }
 
 impl Resolver<'_, '_> {
@@ -162,13 +171,28 @@ impl Resolver<'_, '_> {
             let put = self.put(&token.root, token.span, &mut resolved);
             resolved.failed |= put == Put::Failed;
             resolved.has_outputs |= matches!(put, Put::Output(..));
+            resolved.put_in = resolved.put_in.saturating_add(put.len().saturating_mul(token.times));
             resolved.puts.insert(token.root.clone(), put);
+            if resolved.put_in > self.room {
+                break;
+            }
         }
         let mut written_texts = String::new();
         if document.is_template {
             resolved.texts = self.texts(&mut resolved, &mut written_texts);
             resolved.failed |= resolved.texts.iter().any(|(put, _)| *put == Put::Failed);
             resolved.has_outputs |= resolved.texts.iter().any(|(put, _)| matches!(put, Put::Output(..)));
+        }
+        resolved.put_in += resolved.texts.iter().map(|(put, _)| put.len()).sum::<usize>();
+        if resolved.put_in > self.room {
+            let text =
+                format!("values of more than {} MiB are put into the manifests of this source", MOST >> 20);
+            self.problems.push((
+                Problem::error(text).hint("refer to less, or to it from fewer places"),
+                document.span,
+            ));
+            (resolved.failed, resolved.put_in) = (true, 0);
+            (resolved.puts, resolved.texts) = Default::default();
         }
         for (address, span) in &document.settings.depends_on {
             match self.directory.find(&self.loading.units, self.unit, address) {
@@ -382,7 +406,7 @@ pub(super) fn host_text(text: &str, host: &Host) -> Result<String, String> {
             }
         }
     };
-    match replaced(text, &put) {
+    match replaced(text, usize::MAX, &put) {
         Some((text, _)) => Ok(text.into()),
         None => Err(missing.into_inner().unwrap_or_default()),
     }

@@ -9,7 +9,10 @@ use reconciled_provider::{
     Address, Node, Reference, SecretMark, Span,
     yaml::{NodeValue, ScalarKind},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What a `${…}` of ours asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +31,10 @@ pub(super) enum Root {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) root: Root,
+    /// Where it stands first.
     pub(super) span: Span,
+    /// How often it stands there.
+    pub(super) times: usize,
 }
 
 /// What is put in the place of a [`Root`].
@@ -44,6 +50,16 @@ pub(super) enum Put {
     Sealed(SecretMark),
     /// Nothing: the problem is reported elsewhere.
     Failed,
+}
+
+impl Put {
+    /// How many bytes it puts in.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Put::Value(text, _) | Put::Output(text, ..) => text.len(),
+            Put::Unknown(_) | Put::Sealed(_) | Put::Failed => 0,
+        }
+    }
 }
 
 enum Piece<'a> {
@@ -194,24 +210,24 @@ fn within(node: &mut Node, visit: &mut impl FnMut(Text, &mut Node)) {
 
 /// Every distinct token of a spec, with the first place it is used at.
 pub(super) fn tokens(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>) -> Vec<Token> {
-    let mut all: Vec<Token> = Vec::new();
-    let mut seen = BTreeSet::new();
+    let (mut all, mut seen) = (Vec::<Token>::new(), BTreeMap::new());
+    let mut note = |root: Root, span| {
+        let index = *seen.entry(root).or_insert_with_key(|root| {
+            all.push(Token { root: root.clone(), span, times: 0 });
+            all.len() - 1
+        });
+        all[index].times += 1;
+    };
     scalars_mut(spec, verbatim, &mut |span, text, _| {
         if !text.contains("${") {
             return;
         }
         for piece in pieces(text) {
             let Piece::Ours(root, _) = piece else { continue };
-            if seen.insert(root.clone()) {
-                all.push(Token { root, span });
-            }
+            note(root, span);
         }
     });
-    sealed_mut(spec, &mut |root, node| {
-        if seen.insert(root.clone()) {
-            all.push(Token { root, span: node.span });
-        }
-    });
+    sealed_mut(spec, &mut |root, node| note(root, node.span));
     all
 }
 
@@ -244,7 +260,7 @@ pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &d
         if !text.contains("${") {
             return;
         }
-        match replaced(text, put) {
+        match replaced(text, usize::MAX, put) {
             Some((new, new_kind)) => {
                 *text = new;
                 if let Some(new_kind) = new_kind {
@@ -260,10 +276,18 @@ pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &d
     gaps
 }
 
-/// The text with values in place, and its kind where that changes; none when something failed.
-pub(super) fn replaced(text: &str, put: &dyn Fn(&Root) -> Put) -> Option<(Box<str>, Option<ScalarKind>)> {
+/// The text with values in place, and its kind where that changes; none when something failed. It ends soon after it
+/// comes to more than `most` bytes.
+pub(super) fn replaced(
+    text: &str,
+    most: usize,
+    put: &dyn Fn(&Root) -> Put,
+) -> Option<(Box<str>, Option<ScalarKind>)> {
     let (mut new, mut unknown) = (String::with_capacity(text.len()), Vec::new());
     for piece in pieces(text) {
+        if new.len() > most {
+            break;
+        }
         match piece {
             Piece::Text(text) => new.push_str(text),
             Piece::Ours(root, written) => match put(&root) {
@@ -320,7 +344,7 @@ mod tests {
     #[test]
     fn ours_are_replaced_and_the_rest_is_left_alone() {
         let check = |text: &str, expect: Option<&str>| {
-            assert_eq!(replaced(text, &put).map(|(text, _)| text).as_deref(), expect, "{text}");
+            assert_eq!(replaced(text, usize::MAX, &put).map(|(text, _)| text).as_deref(), expect, "{text}");
         };
         check("a.${vars.d}", Some("a.example.com"));
         check("${host.name}.${vars.d}:${vars.ttl}", Some("h1.example.com:60"));
@@ -335,9 +359,9 @@ mod tests {
 
     #[test]
     fn a_single_value_keeps_its_kind_and_an_unknown_part_makes_the_whole_unknown() {
-        assert_eq!(replaced("${vars.ttl}", &put).unwrap().1, Some(ScalarKind::Int));
-        assert_eq!(replaced("${vars.ttl}s", &put).unwrap().1, None);
-        let (_, kind) = replaced("${vars.d}/${Zone/a:serial}", &put).unwrap();
+        assert_eq!(replaced("${vars.ttl}", usize::MAX, &put).unwrap().1, Some(ScalarKind::Int));
+        assert_eq!(replaced("${vars.ttl}s", usize::MAX, &put).unwrap().1, None);
+        let (_, kind) = replaced("${vars.d}/${Zone/a:serial}", usize::MAX, &put).unwrap();
         let Some(ScalarKind::Unknown(references)) = kind else { panic!() };
         assert_eq!((&*references[0].target.0, &*references[0].path), ("Zone/a", "serial"));
     }

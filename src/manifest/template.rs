@@ -3,8 +3,11 @@
 //! # Guarantees
 //! - What a text refers to is known without rendering it: `ref` takes one literal address, and nothing else leads to
 //!   another manifest.
-//! - A text of any content costs bounded time and memory: there are no variables of its own and no macros, what it
-//!   comes to has a limit, and so has every part of it.
+//! - A text of any content costs bounded time and memory: there are no variables of its own, no macros, no recursion
+//!   and no lists but of plain values, so that no value can be made from itself again and again; what a filter makes
+//!   has a limit, and so has the whole.
+
+mod scan;
 
 use super::substitute::{Put, Root, classify};
 use crate::config::Host;
@@ -13,16 +16,29 @@ use minijinja::{
     value::ValueKind,
 };
 use reconciled_provider::{Reference, yaml::ScalarKind};
-use std::{collections::BTreeMap, io};
+use scan::tags;
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-/// The longest text that a template may be, and the longest that one part of it may come to.
+/// The longest text that a template may be, and the longest that a filter may make.
 const PART: usize = 1 << 20;
-/// The longest text that a template may come to.
+/// The longest text that a template may come to, and the most that all of its filters make.
 const WHOLE: usize = 16 << 20;
-/// Most `+` and `~` within one tag: each may double what it joins.
-const JOINS: usize = 64;
+/// The longest value of a reference, and most of them in one text.
+const REFERENCE: usize = 64 << 10;
+const REFERENCES: usize = 256;
+/// The most that all variables may be, as JSON.
+const VARS: usize = 256 << 10;
+/// Most `+` and `~` within one tag: each copies what it joins.
+const JOINS: usize = 16;
 /// Most steps of the interpreter.
-const FUEL: u64 = 1_000_000;
+const FUEL: u64 = 250_000;
 /// Words that may begin a statement.
 const STATEMENTS: [&str; 8] = ["for", "endfor", "if", "elif", "else", "endif", "raw", "endraw"];
 
@@ -65,8 +81,11 @@ impl<'a> Template<'a> {
             if tag.joins > JOINS {
                 return refuse(format!("more than {JOINS} of `+` and `~` in one expression"));
             }
-            if tag.multiplies {
-                return refuse("`*` is not available in templates".into());
+            if tag.joins > 0 && tag.statement == Some("for") {
+                return refuse("`+` and `~` are not available in `for`".into());
+            }
+            if let Some(what) = tag.grows {
+                return refuse(format!("{what} is not available in templates"));
             }
             for literal in tag.references {
                 match classify(literal) {
@@ -77,6 +96,9 @@ impl<'a> Template<'a> {
                         ));
                     }
                 };
+            }
+            if references.len() > REFERENCES {
+                return refuse(format!("more than {REFERENCES} references in one template"));
             }
         }
         Ok(Template { text, references })
@@ -99,19 +121,30 @@ impl<'a> Template<'a> {
         if !unknown.is_empty() {
             return Ok(Rendered::Unknown(unknown));
         }
+        if puts
+            .values()
+            .any(|put| matches!(put, Put::Value(text, _) | Put::Output(text, ..) if text.len() > REFERENCE))
+        {
+            let message = format!("a reference comes to more than {} KiB", REFERENCE >> 10);
+            return Err(Wrong { line: 1, message });
+        }
+        if serde_json::to_writer(&mut Bounded::new(VARS), vars).is_err() {
+            let message = format!("variables of more than {} KiB are not available in templates", VARS >> 10);
+            return Err(Wrong { line: 1, message });
+        }
         let mut environment = environment();
         environment.add_function("ref", move |address: &str| match puts.get(address) {
             Some(Put::Value(text, kind) | Put::Output(text, kind, _)) => Ok(value(text, kind)),
-            _ => Err(Error::new(ErrorKind::InvalidOperation, "`ref` takes one literal: ref('ADDRESS:path')")),
+            _ => Err(invalid("`ref` takes one literal: ref('ADDRESS:path')".into())),
         });
         let labels: BTreeMap<&str, &str> =
             host.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
         let facts = serde_json::json!({"vars": vars, "host": {"name": &*host.name, "labels": labels}});
-        let mut out = Bounded(Vec::new());
+        let mut out = Bounded::new(WHOLE);
         let template = environment.template_from_str(self.text).map_err(|error| wrong(&error))?;
         match template.render_captured_to(minijinja::value::Serde(facts), &mut out) {
-            Ok(_) => Ok(Rendered::Text(String::from_utf8(out.0).unwrap_or_default())),
-            Err(_) if out.0.len() >= WHOLE => {
+            Ok(_) => Ok(Rendered::Text(String::from_utf8(out.text).unwrap_or_default())),
+            Err(_) if out.is_full() => {
                 Err(Wrong { line: 1, message: format!("it comes to more than {} MiB", WHOLE >> 20) })
             }
             Err(error) => Err(wrong(&error)),
@@ -137,6 +170,8 @@ fn value(text: &str, kind: &ScalarKind) -> Value {
 
 /// An interpreter that knows only what cannot grow without bound.
 fn environment() -> Environment<'static> {
+    let made = Made::default();
+    let (joining, replacing, writing) = (made.clone(), made.clone(), made.clone());
     let mut all = Environment::empty();
     all.set_undefined_behavior(UndefinedBehavior::Strict);
     all.set_syntax(syntax());
@@ -149,14 +184,14 @@ fn environment() -> Environment<'static> {
     all.add_filter("first", filters::first);
     all.add_filter("int", filters::int);
     all.add_filter("items", filters::items);
-    all.add_filter("join", join);
+    all.add_filter("join", move |list: Value, between: Option<&str>| joining.join(list, between));
     all.add_filter("last", filters::last);
     all.add_filter("length", filters::length);
     all.add_filter("lower", filters::lower);
-    all.add_filter("replace", replace);
+    all.add_filter("replace", move |text: &str, from: &str, to: &str| replacing.replace(text, from, to));
     all.add_filter("sort", filters::sort);
-    all.add_filter("string", filters::string);
-    all.add_filter("tojson", filters::tojson);
+    all.add_filter("string", move |value: Value| writing.string(value));
+    all.add_filter("tojson", move |value: Value| made.json(value));
     all.add_filter("trim", filters::trim);
     all.add_filter("upper", filters::upper);
     all.add_test("defined", tests::is_defined);
@@ -176,43 +211,89 @@ fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder().keep_trailing_newline(true).build().unwrap_or_default()
 }
 
-fn too_long() -> Error {
-    Error::new(ErrorKind::InvalidOperation, format!("a part comes to more than {} KiB", PART >> 10))
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
 }
 
-fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
-    let count = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
-    let length = count.checked_mul(to.len()).and_then(|length| length.checked_add(text.len()));
-    match length.is_some_and(|length| length <= PART) {
-        true => Ok(text.replace(from, to)),
-        false => Err(too_long()),
-    }
-}
+/// What all filters of one rendering have made.
+#[derive(Clone, Default)]
+struct Made(Arc<AtomicUsize>);
 
-fn join(list: Value, between: Option<&str>) -> Result<String, Error> {
-    let mut text = String::new();
-    for (index, item) in list.try_iter()?.enumerate() {
-        if index > 0 {
-            text.push_str(between.unwrap_or_default());
-        }
-        match item.kind() {
-            ValueKind::String | ValueKind::Number | ValueKind::Bool => text.push_str(&item.to_string()),
-            kind => return Err(Error::new(ErrorKind::InvalidOperation, format!("cannot join a {kind}"))),
-        }
-        if text.len() > PART {
-            return Err(too_long());
+impl Made {
+    fn take(&self, length: Option<usize>) -> Result<(), Error> {
+        let length = length.filter(|length| *length <= PART);
+        let length =
+            length.ok_or_else(|| invalid(format!("a part comes to more than {} KiB", PART >> 10)))?;
+        match self.0.fetch_add(length, Ordering::Relaxed) + length > WHOLE {
+            true => Err(invalid(format!("its parts come to more than {} MiB", WHOLE >> 20))),
+            false => Ok(()),
         }
     }
-    Ok(text)
+
+    fn replace(&self, text: &str, from: &str, to: &str) -> Result<String, Error> {
+        let count = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
+        let length = count.checked_mul(to.len()).and_then(|length| length.checked_add(text.len()));
+        self.take(length)?;
+        Ok(text.replace(from, to))
+    }
+
+    fn join(&self, list: Value, between: Option<&str>) -> Result<String, Error> {
+        let mut text = Bounded::new(PART);
+        for (index, item) in list.try_iter()?.enumerate() {
+            let between = if index > 0 { between.unwrap_or_default() } else { "" };
+            let item = match item.kind() {
+                ValueKind::String | ValueKind::Number | ValueKind::Bool => item.to_string(),
+                kind => return Err(invalid(format!("cannot join a {kind}"))),
+            };
+            if io::Write::write_fmt(&mut text, format_args!("{between}{item}")).is_err() {
+                self.take(None)?;
+            }
+        }
+        self.made(text)
+    }
+
+    fn json(&self, value: Value) -> Result<String, Error> {
+        let mut text = Bounded::new(PART);
+        match serde_json::to_writer(&mut text, &value) {
+            Err(_) if text.is_full() => self.take(None)?,
+            done => done.map_err(|error| invalid(error.to_string()))?,
+        }
+        self.made(text)
+    }
+
+    fn string(&self, value: Value) -> Result<String, Error> {
+        let mut text = Bounded::new(PART);
+        if io::Write::write_fmt(&mut text, format_args!("{value}")).is_err() {
+            self.take(None)?;
+        }
+        self.made(text)
+    }
+
+    fn made(&self, text: Bounded) -> Result<String, Error> {
+        self.take(Some(text.text.len()))?;
+        String::from_utf8(text.text).map_err(|error| invalid(error.to_string()))
+    }
 }
 
 /// Takes so much and no more.
-struct Bounded(Vec<u8>);
+struct Bounded {
+    text: Vec<u8>,
+    limit: usize,
+}
+
+impl Bounded {
+    fn new(limit: usize) -> Bounded {
+        Bounded { text: Vec::new(), limit }
+    }
+    fn is_full(&self) -> bool {
+        self.text.len() >= self.limit
+    }
+}
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = WHOLE.saturating_sub(self.0.len()).min(bytes.len());
-        self.0.extend_from_slice(&bytes[..room]);
+        let room = self.limit.saturating_sub(self.text.len()).min(bytes.len());
+        self.text.extend_from_slice(&bytes[..room]);
         match room == bytes.len() {
             true => Ok(room),
             false => Err(io::Error::other("too long")),
@@ -221,104 +302,6 @@ impl io::Write for Bounded {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// One `{{ … }}` or `{% … %}`.
-#[derive(Default)]
-struct Tag<'a> {
-    line: usize,
-    /// The word that a statement begins with.
-    statement: Option<&'a str>,
-    joins: usize,
-    multiplies: bool,
-    /// Literals that `ref` is called with.
-    references: Vec<&'a str>,
-}
-
-/// The tags of a template that parses, without those in comments and raw text.
-fn tags(text: &str) -> Vec<Tag<'_>> {
-    let (mut all, mut at, mut is_raw) = (Vec::new(), 0, false);
-    while let Some(begin) = text[at..].find('{').map(|begin| at + begin) {
-        let inner = begin + 2;
-        let closing = match text.get(begin..inner) {
-            Some("{{") => "}}",
-            Some("{%") => "%}",
-            Some("{#") => "#}",
-            _ => {
-                at = begin + 1;
-                continue;
-            }
-        };
-        if closing == "#}" {
-            at = text[inner..].find(closing).map_or(text.len(), |end| inner + end + 2);
-            continue;
-        }
-        let line = 1 + text[..begin].matches('\n').count();
-        let (mut tag, length) = read(&text[inner..], closing);
-        at = inner + length;
-        tag.line = line;
-        if closing == "}}" {
-            tag.statement = None;
-        }
-        is_raw = match (is_raw, tag.statement) {
-            (false, Some("raw")) => true,
-            (true, Some("endraw")) => false,
-            (true, _) => {
-                // Nothing in raw text is a tag, not even what looks like a long one.
-                at = inner;
-                continue;
-            }
-            (false, _) => false,
-        };
-        all.push(tag);
-    }
-    all
-}
-
-/// Reads a tag up to `closing`; returns how long it is with it.
-fn read<'a>(text: &'a str, closing: &str) -> (Tag<'a>, usize) {
-    let mut tag = Tag::default();
-    let begin = text.trim_start_matches(['-', '+']).trim_start();
-    let word = begin.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(begin.len());
-    tag.statement = Some(&begin[..word]).filter(|word| !word.is_empty());
-    let mut at = 0;
-    while at < text.len() && !text[at..].starts_with(closing) {
-        let rest = &text[at..];
-        let first = rest.chars().next().unwrap_or_default();
-        match first {
-            '\'' | '"' => {
-                let end = literal(rest, first);
-                let before = text[..at].trim_end();
-                let called =
-                    before.strip_suffix('(').map(str::trim_end).and_then(|text| text.strip_suffix("ref"));
-                let is_word = |text: &str| text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-                if called.is_some_and(|before| !is_word(before)) {
-                    tag.references.push(rest[..end].trim_matches(first));
-                }
-                at += end;
-                continue;
-            }
-            '+' | '~' => tag.joins += 1,
-            '*' => tag.multiplies = true,
-            _ => {}
-        }
-        at += first.len_utf8();
-    }
-    (tag, (at + closing.len()).min(text.len()))
-}
-
-/// The length of the quoted text that `text` begins with.
-fn literal(text: &str, quote: char) -> usize {
-    let mut is_escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            _ if c == quote => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
@@ -361,6 +344,14 @@ mod unit {
             ),
             ("{{ ref('Zone/a:status.serial') + 1 }}", "8"),
             ("{% raw %}{{ vars.nope }} {% set x %}{% endraw %}<&>", "{{ vars.nope }} {% set x %}<&>"),
+            ("{% for p in [80, 'x', true] %}{{ p }},{% endfor %}", "80,x,True,"),
+            ("{% for (k, v) in vars.a | items %}{{ k ~ v }}{% endfor %}", "bc"),
+            ("{{ vars['peers'][0] }}{{ (vars.port + 1) | string | tojson }}", "a\"81\""),
+            (
+                "{% if 'a' in vars.peers and vars.port in [80, 443] %}{{ vars.a | tojson }}{% endif %}",
+                "{\"b\":\"c\"}",
+            ),
+            ("{%- raw -%} {{ {%- endraw -%} x", "{{x"),
             ("{# ref('x') #}{{ '}}' }} { {x", "}} { {x"),
         ] {
             assert_eq!(text(from), to, "{from}");
@@ -383,6 +374,14 @@ mod unit {
             ("{{ ref('vars.x') }}", 1, "no ADDRESS:path"),
             ("{{ ref(vars.domain) }}", 1, "one literal"),
             ("{{ 'a' * 1000000 }}", 1, "`*`"),
+            ("{% for b in [vars.a, vars.a] %}{% endfor %}", 1, "a list of other"),
+            ("{% for b in [[1], [1]] %}{% endfor %}", 1, "a list of other"),
+            ("{% for b in (vars.a, vars.a) %}{% endfor %}", 1, "a tuple"),
+            ("{% if vars.a in [vars.a] %}{% endif %}", 1, "a list of other"),
+            ("{{ {'a': vars.a} }}", 1, "a mapping"),
+            ("{% for b in vars.a ~ vars.a %}{% endfor %}", 1, "in `for`"),
+            ("{% for b in vars.peers recursive %}{{ loop(vars.peers) }}{% endfor %}", 1, "`recursive`"),
+            ("{{ [1]|tojson(indent=100000000000) }}", 1, ""),
         ] {
             let wrong = render(text).unwrap_err();
             assert_eq!(wrong.line, line, "{text}: {wrong:?}");
@@ -403,11 +402,23 @@ mod unit {
                 many("{% endfor %}", 5)
             ),
             format!("{{% for i in range(90000) %}}{}{{% endfor %}}", many("x", 10_000)),
+            format!("{{{{ vars.domain{} }}}}", many("|tojson", 60)),
+            format!(
+                "{{% for i in range(1000) %}}{{% if vars.domain|replace('e', '{}') == 1 %}}{{% endif %}}{{% endfor %}}",
+                many("x", 100_000)
+            ),
             many("a", PART + 1),
         ] {
             let wrong = render(&text).unwrap_err();
             assert!(!wrong.message.is_empty(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_looks_like_many_tags_is_read_once() {
+        let long = format!("{{% raw %}}{}{{% endraw %}}{{{{ vars.domain }}}}", "{{".repeat(400_000));
+        assert_eq!(tags(&long).len(), 2);
+        assert!(text(&long).ends_with("{{example.com"));
     }
 
     proptest::proptest! {
