@@ -1,9 +1,11 @@
 //! Secrets that a command of the host prints: `{exec: [pass, show, dns/token]}`.
 
 use reconciled_provider::{Error, Secret};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::HashMap,
     io::Read,
+    os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
@@ -12,7 +14,7 @@ use zeroize::Zeroizing;
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long what it printed counts: one pass asks for the same secret many times.
+/// How long what it printed counts, or that it failed: one pass asks for the same secret many times.
 const FRESH: Duration = Duration::from_secs(30);
 /// No secret is longer.
 const LONGEST: u64 = 1 << 20;
@@ -20,24 +22,45 @@ const LONGEST: u64 = 1 << 20;
 /// A program and its arguments.
 type Argv = Arc<[Arc<str>]>;
 
+/// What a command printed or how it failed, and when.
+type Last = Arc<Mutex<Option<(Instant, Result<Secret, Error>)>>>;
+
 /// What commands printed lately.
 #[derive(Default)]
-pub(super) struct Printed(Mutex<HashMap<Argv, (Instant, Secret)>>);
+pub(super) struct Printed(Mutex<HashMap<Argv, Last>>);
 
 impl Printed {
     /// What the command prints, without its last newline.
     ///
     /// Errors: it cannot be started, fails, is too slow, or prints nothing. What it wrote is not part of the error.
     pub(super) fn of(&self, argv: &Argv) -> Result<Secret, Error> {
-        // Held while it runs: several that ask at once start one command.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, secret)) = known.get(argv).filter(|(since, _)| since.elapsed() < FRESH) {
-            return Ok(secret.clone());
+        let last =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(argv.clone()).or_default().clone();
+        let fresh = |last: &Option<(Instant, Result<Secret, Error>)>| {
+            last.as_ref().filter(|(since, _)| since.elapsed() < FRESH).map(|(_, result)| result.clone())
+        };
+        if let Some(result) = last.try_lock().ok().and_then(|last| fresh(&last)) {
+            return result;
         }
-        known.remove(argv);
-        let secret = run(argv)?;
-        known.insert(argv.clone(), (Instant::now(), secret.clone()));
-        Ok(secret)
+        blocking(|| {
+            // Held while it runs: several that ask at once start one command, and none waits for another one.
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(result) = fresh(&last) {
+                return result;
+            }
+            let result = run(argv);
+            *last = Some((Instant::now(), result.clone()));
+            result
+        })
+    }
+}
+
+/// Waits without stopping others that share the thread.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
@@ -52,6 +75,7 @@ fn run(argv: &[Arc<str>]) -> Result<Secret, Error> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .map_err(|error| failed(format!("it cannot be started: {error}")))?;
     let stdout = child.stdout.take();
@@ -92,8 +116,10 @@ fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
             Ok(Some(status)) => return Some(status),
             Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
             Ok(None) | Err(_) => {
-                // It may have ended by itself meanwhile.
-                let _ = child.kill();
+                // With all that it started; it may have ended by itself meanwhile.
+                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
                 let _ = child.wait();
                 return None;
             }
@@ -118,6 +144,9 @@ mod tests {
         assert_eq!(printed.of(&command).unwrap().reveal(), b"hunter2");
         assert_eq!(printed.of(&command).unwrap().reveal(), b"hunter2");
         assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
+        let fails = argv(&["sh", "-c", "echo x >> \"$0\"; exit 3", &count]);
+        assert!(printed.of(&fails).is_err() && printed.of(&fails).is_err());
+        assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\nx\n", "a failure counts as long");
         for (words, told) in [
             (&["sh", "-c", "echo hunter2; echo hunter2 >&2; exit 3"][..], "exit status: 3"),
             (&["true"], "printed nothing"),

@@ -113,7 +113,7 @@ type FileId = (String, String, [u8; 32]);
 /// Files and values that were opened, in memory alone.
 #[derive(Default)]
 pub(super) struct Opened {
-    files: Mutex<HashMap<FileId, Arc<sops::Opened>>>,
+    files: Mutex<HashMap<FileId, Result<Arc<sops::Opened>, Refused>>>,
     values: Mutex<HashMap<String, Secret>>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Opened {
 const FILES: usize = 1_000;
 
 impl Opened {
-    /// The opened file, which is decrypted once for each content.
+    /// The opened file, which is decrypted once for each content, and refused once.
     pub(super) fn file(
         &self,
         wanted: &Wanted<'_>,
@@ -130,18 +130,35 @@ impl Opened {
     ) -> Result<Arc<sops::Opened>, Refused> {
         let id = (wanted.source.to_owned(), wanted.path.to_owned(), *blake3::hash(content).as_bytes());
         let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        if let Some(known) = known.filter(|file| file.get(wanted.key).is_some()) {
-            return Ok(known);
+        match known {
+            Some(Ok(file)) if file.get(wanted.key).is_some() => return Ok(file),
+            Some(Err(refused)) => return Err(refused),
+            _ => {}
         }
-        let file = sops::File::read(wanted.path, content)?;
-        let opened = Arc::new(file.open(&identities().map_err(Refused::Unreadable)?)?);
+        let file =
+            sops::File::read(wanted.path, content).inspect_err(|refused| self.remember(&id, refused))?;
+        let opened = file.open(&identities().map_err(Refused::Unreadable)?);
+        let opened = Arc::new(opened.inspect_err(|refused| {
+            // A key of the host may come, but what was changed stays so.
+            if let Refused::Tampered(_) = refused {
+                self.remember(&id, refused);
+            }
+        })?);
         file.check(wanted.key)?;
+        self.put(id, Ok(opened.clone()));
+        Ok(opened)
+    }
+
+    fn remember(&self, id: &FileId, refused: &Refused) {
+        self.put(id.clone(), Err(refused.clone()));
+    }
+
+    fn put(&self, id: FileId, result: Result<Arc<sops::Opened>, Refused>) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files.len() >= FILES {
             files.clear();
         }
-        files.insert(id, opened.clone());
-        Ok(opened)
+        files.insert(id, result);
     }
 
     /// Remembers a value by its mark.

@@ -22,12 +22,12 @@ use reconciled_provider::{
     problem::did_you_mean,
     yaml::{Limits, NodeValue, ScalarKind, parse},
 };
-use ring::digest::{Context, SHA512};
+use ring::digest::{Context, SHA256, SHA512};
 use value::Sealed;
 use zeroize::Zeroizing;
 
 /// Why a file gives nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Refused {
     /// It is not as sops wrote it: nothing else that came with it deserves trust either.
     Tampered(Error),
@@ -113,6 +113,10 @@ impl File {
             .iter()
             .any(|document| document.get("sops").is_some_and(|sops| sops.get("mac").is_some()))
         {
+            let read = File { path: path.to_owned(), documents };
+            if read.leaves().iter().any(|leaf| Sealed::parse(leaf.text).is_some()) {
+                return Err(read.tampered("its section `sops` is gone, or the `mac` in it"));
+            }
             let text = format!("`{path}` is not encrypted: it has no section `sops`");
             return Err(unreadable(
                 text,
@@ -170,6 +174,10 @@ impl File {
         let mac = mac.ok_or_else(|| self.tampered("its MAC does not belong to its key and date"))?;
         let is_partial = text("mac_only_encrypted") == Some("true");
         let mut digest = Context::new(&SHA512);
+        if is_partial {
+            // So that the flag cannot be taken away: sops begins with the hash of its name.
+            digest.update(ring::digest::digest(&SHA256, b"sops").as_ref());
+        }
         let mut opened = Vec::new();
         for leaf in self.leaves() {
             match Sealed::parse(leaf.text) {

@@ -105,6 +105,16 @@ fn what_sops_wrote_is_read_and_verified() {
             assert!(opened.get("plain_unencrypted").is_none());
         }
     }
+    // Only a rule of its configuration says this.
+    let rules = desk.folder.path().join("rules").display().to_string();
+    let (key, path) =
+        (desk.identities.recipients().remove(0), desk.folder.path().join("a.yaml").display().to_string());
+    let rule = format!("creation_rules: [{{age: {key}, mac_only_encrypted: true, encrypted_suffix: word}}]");
+    fs::write(&rules, rule).unwrap();
+    fs::write(&path, MIXED).unwrap();
+    let text = run("sops", &["--config", &rules, "encrypt", &path]);
+    assert!(text.contains("mac_only_encrypted: true"), "{text}");
+    assert_eq!(value(&desk.open(&text).unwrap(), "database.password"), "hunter2");
     let json =
         r#"{"database": {"password": "hunter2", "ports": [1, 2.50, true, null, ""]}, "a_unencrypted": 1.0}"#;
     let opened = desk.open(&desk.encrypt("a.json", json, &[])).unwrap();
@@ -126,6 +136,8 @@ fn whatever_was_changed_after_sops_is_noticed() {
     is_tampered(desk.open(&text.replace("plain_unencrypted: 12", "plain_unencrypted: 13")), "does not fit");
     is_tampered(desk.open(&text.replace("empty: \"\"", "empty: \"x\"")), "does not fit");
     is_tampered(desk.open(&text.replace("    # no comment", "    # no commend")), "does not fit");
+    let whole = text.split_once("\nsops:").unwrap().0;
+    is_tampered(File::read("a.yaml", whole.as_bytes()).map(|_| unreachable!()), "its section `sops` is gone");
     let date = line("lastmodified:");
     is_tampered(desk.open(&text.replace(&date, "    lastmodified: \"2020-01-01T00:00:00Z\"")), "MAC");
 }
