@@ -29,7 +29,7 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// Resources of which it is kept what was seen and what is remembered, about 700 bytes each: what a push is planned
+/// Resources of which it is kept what was seen, about 300 bytes each: what a push is planned
 /// from is often what was just verified.
 const RECALLED: usize = 20_000;
 
@@ -86,7 +86,6 @@ impl Instance {
             Some(db) => session.writing(db),
             None => session.writer().await?,
         };
-        writing.db.keep_rows(RECALLED);
         let seed = Hash::of(session.config.instance.as_bytes()).0;
         let settings = Settings {
             resync: session.config.providers.iter().map(|entry| (entry.name.clone(), entry.resync)).collect(),

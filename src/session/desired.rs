@@ -253,7 +253,10 @@ impl Session {
     /// Loads the manifests of `snapshots`, with what is kept at earlier revisions in its place.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
         let mut outlook = self.load_newest(snapshots, store).await?;
-        outlook.pins = self.put_back(&mut outlook.desired, &outlook.outputs, store).await?;
+        let (pins, problems) = self.put_back(&mut outlook.desired, &outlook.outputs, store).await?;
+        outlook.broken.extend(problems.iter().map(|reported| reported.source.clone()));
+        outlook.reported.extend(problems);
+        outlook.pins = pins;
         Ok(outlook)
     }
 

@@ -1,11 +1,12 @@
 //! Rollbacks as a session sees them: pinned resources are put back into a desired state that was just read.
 //!
-//! Guarantees: a pin that cannot be kept is an error, never silently the newest revision. What is over is left out
-//! here and ended by whoever writes.
+//! Guarantees: a source with a pin that cannot be kept stays wholly as it is, never silently at the newest revision, and
+//! others go on. What is over is left out here and ended by whoever writes.
 
 use super::{Failure, KnownOutputs, Session, Snapshot, SourceAsk};
-use crate::manifest::{Cache, Owners};
+use crate::manifest::{Cache, Owners, Reported};
 use reconciled_engine::{Desired, Pin, Store, Write, pin::put_back, store::Event};
+use reconciled_provider::Problem;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -62,15 +63,14 @@ impl Pins {
 }
 
 impl Session {
-    /// Puts pinned resources back into `desired`, which was read from the newest revisions.
-    ///
-    /// Errors: the revision of a pin cannot be had any more.
+    /// Puts pinned resources back into `desired`, which was read from the newest revisions. What keeps that from being
+    /// done for a source is a problem of it, and nothing of it is desired then.
     pub(super) async fn put_back(
         &self,
         desired: &mut Desired,
         outputs: &KnownOutputs,
         store: &dyn Store,
-    ) -> Result<Pins, Failure> {
+    ) -> Result<(Pins, Vec<Reported>), Failure> {
         let now = self.clock.now();
         let mut pins = Pins::default();
         for pin in store.pins().await? {
@@ -85,23 +85,27 @@ impl Session {
         for pin in &pins.kept {
             groups.entry((pin.manifest.source(), &pin.commit)).or_default().push(pin);
         }
+        let mut reported = Vec::new();
         for ((source, commit), group) in groups {
-            let then = self.desired_at(source, commit, outputs).await.map_err(|failure| {
-                let pin = group[0];
-                Failure::hinted(
-                    format!("{} is kept at {}, which cannot be read: {failure}", pin.address, pin.label),
-                    format!("to let it go on: reconciled resume {}", pin.address),
-                )
-            })?;
-            let label = group[0].label.clone();
-            put_back(desired, &then, &group).map_err(|address| {
-                Failure::hinted(
-                    format!("{address} is kept at {label}, which declares it otherwise on this host by now"),
-                    format!("to let it go on: reconciled resume {address}"),
-                )
-            })?;
+            let Pin { address, label, .. } = group[0];
+            let problem = match self.desired_at(source, commit, outputs).await {
+                Ok(then) => put_back(desired, &then, &group).err().map(|address| {
+                    let text = format!(
+                        "{address} is kept at {label}, which declares it otherwise on this host by now"
+                    );
+                    Problem::error(text).hint(format!("to let it go on: reconciled resume {address}"))
+                }),
+                Err(failure) => {
+                    let text = format!("{address} is kept at {label}, which cannot be read: {failure}");
+                    Some(Problem::error(text).hint(format!("to let it go on: reconciled resume {address}")))
+                }
+            };
+            if let Some(problem) = problem {
+                freeze(desired, source);
+                reported.push(Reported { source: source.into(), problem });
+            }
         }
-        Ok(pins)
+        Ok((pins, reported))
     }
 
     /// What a source desired at one of its commits; from its mirror.
@@ -167,6 +171,20 @@ impl Session {
         let in_force = Some(commit.into());
         self.poll(configured, SourceAsk { in_force, rev, is_local: true, ..SourceAsk::default() }).await
     }
+}
+
+/// Takes out what a source declares, and has all of it stay as it is.
+fn freeze(desired: &mut Desired, source: &str) {
+    let Desired { sources, manifests, scopes, exclusive, .. } = desired;
+    let is_of = |index: u32| manifests[index as usize].key.source() == source;
+    if let Some(state) = sources.get_mut(source) {
+        state.broken.extend(manifests.iter().filter(|m| m.key.source() == source).map(|m| m.file.clone()));
+        state.prunes = false;
+    }
+    scopes.values_mut().for_each(|list| list.retain(|resource| !is_of(resource.origin.manifest)));
+    scopes.retain(|_, list| !list.is_empty());
+    // Who declared a scope exclusive is not said: one that only this source fills may be its own.
+    exclusive.retain(|scope| scopes.contains_key(scope));
 }
 
 /// Earlier revisions whose parsed files are kept.

@@ -13,6 +13,9 @@ use reconciled_engine::{
 use reconciled_provider::{ManifestKey, ResourceId, Scope};
 use std::{sync::Arc, time::Duration};
 
+/// Rows that are kept in memory, about 400 bytes each: what one pass wrote the next one looks at.
+const KEPT: usize = 20_000;
+
 /// A session that may write.
 pub struct Writing {
     /// The state, locked.
@@ -32,6 +35,7 @@ impl Session {
 
     /// Writes through a state that is open.
     pub fn writing(&self, db: Arc<Db>) -> Writing {
+        db.keep_rows(KEPT);
         let store: Arc<dyn Store> = Arc::new(Measured::new(db.clone(), self.metrics.clone()));
         let engine =
             Engine::new(self.surveyor.clone(), self.writers.clone(), store, self.config.instance.clone());

@@ -1,7 +1,7 @@
 //! Going back to an earlier revision, and on again.
 
 use crate::{
-    env::{Env, Output, rrsets, zone},
+    env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
     running::{Daemon, wait_for},
 };
@@ -120,4 +120,54 @@ fn a_rollback_without_a_daemon_is_for_the_next_apply() {
     env.run(&["resume", "--source", "infra"]).exits(0).says(&["is no longer kept at"]);
     env.apply().exits(0);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.2")]));
+}
+
+#[test]
+fn a_revision_that_cannot_be_read_any_more_freezes_its_source_and_no_other() {
+    let env = Env::zonefile();
+    let text = |zone: &str, value: &str| {
+        crate::env::zone(zone, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")])
+    };
+    let providers = format!(
+        "  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.], {WIDE_GUARD}}}",
+        env.path("zones").display()
+    );
+    env.git_in(".", &["init", "-q", "-b", "main", "other"]);
+    let other = |value: &str| {
+        env.write("other/zone.yaml", &text("example.org", value));
+        env.git_in("other", &["add", "-A"]);
+        env.git_in("other", &["commit", "-qm", "change"]);
+    };
+    let sources = |keys: &str| {
+        let url = env.path("other").display().to_string();
+        env.config_with(
+            "it",
+            &providers,
+            &format!(", allow: all{keys}}}\n  - {{name: other, url: {url}, allow: all"),
+        );
+    };
+    sources("");
+    other("192.0.2.1");
+    let first = env.push("zone.yaml", &format!("{}# {}\n", text(ZONE, "192.0.2.1"), "-".repeat(2_000)));
+    env.apply().exits(0);
+    env.push("zone.yaml", &text(ZONE, "192.0.2.2"));
+    env.apply().exits(0);
+    env.run(&["rollback", first.trim(), "--reason", "x", "--source", "infra"]).exits(0);
+    env.apply().exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+
+    sources(", maxFile: 1KiB");
+    other("192.0.2.7");
+    let more = "    - {name: new, type: A, values: [192.0.2.3]}\n";
+    env.push("zone.yaml", &(text(ZONE, "192.0.2.2").trim_end().to_owned() + "\n" + more));
+    env.apply().exits(3).says(&[
+        "is kept at",
+        "which cannot be read",
+        "hint: to let it go on: reconciled resume",
+    ]);
+    assert_eq!(env.zone_rrsets("example.org"), rrsets(&[("www A", "300 192.0.2.7")]), "others go on");
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]), "it stays as it is");
+    env.run(&["resume", "--source", "infra"]).exits(0);
+    env.apply().exits(0);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("new A", "300 192.0.2.3"), ("www A", "300 192.0.2.2")]));
 }
