@@ -86,6 +86,19 @@ async fn copy(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
     File::open(to).and_then(|file| file.sync_all()).map_err(StoreError::file("write", to))
 }
 
+/// Makes an empty database where none is: whole and durable, or not at all. Migrations run in memory, as each of them
+/// would wait for the disk several times.
+pub(super) async fn make(file: &Path) -> Result<()> {
+    let fail = |error: sqlx::Error| StoreError::from(error).of(file);
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.map_err(fail)?;
+    open::migrate(&mut conn, file, Schema::Empty).await?;
+    let new = file.with_extension("db.new");
+    copy(&mut conn, &new).await?;
+    conn.close().await.map_err(fail)?;
+    fs::rename(&new, file).map_err(StoreError::file("create", file))?;
+    sync_dir(file)
+}
+
 /// Makes a rename durable.
 fn sync_dir(file: &Path) -> Result<()> {
     let dir = match file.parent() {

@@ -135,8 +135,8 @@ impl Db {
 
     async fn open_locked(dir: &Path, options: &OpenOptions, lock: Option<Lock>, how: Init) -> Result<Db> {
         let file = dir.join(DATABASE);
-        if options.create {
-            open::make_file(&file)?;
+        if options.create && open::is_new(&file) {
+            backup::make(&file).await?;
         }
         let named = |error: StoreError| error.of(&file);
         let mut conn = open::connect(&file).await?;

@@ -106,6 +106,12 @@ pub(super) fn make_dir(dir: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::file("create", dir))
 }
 
+/// True where no database is yet, nor what one left.
+pub(super) fn is_new(file: &Path) -> bool {
+    let is_empty = |file: &Path| fs::metadata(file).map_or(true, |data| data.len() == 0);
+    is_empty(file) && is_empty(&file.with_extension("db-wal"))
+}
+
 /// Makes an empty file for its owner only; SQLite gives the files beside it the same mode.
 pub(super) fn make_file(path: &Path) -> Result<()> {
     let mut options = fs::OpenOptions::new();

@@ -24,6 +24,9 @@ use tokio::sync::{mpsc, oneshot};
 /// Commits per transaction at most.
 const GROUP: usize = 256;
 
+/// A transaction that touches more rows is answered before SQLite folds it into the database, which takes as long again.
+const LARGE: usize = 500;
+
 /// Commits that may wait; more make the caller wait.
 pub(super) const QUEUE: usize = 1024;
 
@@ -115,9 +118,23 @@ impl Writer {
                 answers
             }
         };
+        let is_large = group.iter().map(|commit| size(&commit.writes)).sum::<usize>() > LARGE;
         for (commit, answer) in group.into_iter().zip(answers) {
             // The asker may have gone; what is committed stays committed.
             let _ = commit.reply.send(answer.map_err(|error| error.of(&self.file).into()));
+        }
+        // Meanwhile the remote does its part.
+        if is_large {
+            self.checkpoint().await;
+        }
+    }
+
+    /// Moves what is in the WAL into the database: nobody waits for it but the next commit.
+    async fn checkpoint(&mut self) {
+        for sql in ["PRAGMA wal_checkpoint(PASSIVE)", "PRAGMA wal_autocheckpoint = 1000"] {
+            if let Err(error) = sqlx::query(sql).execute(&mut self.conn).await {
+                tracing::warn!(error = %error, "a checkpoint failed, and is tried again with a later commit");
+            }
         }
     }
 
@@ -135,6 +152,9 @@ impl Writer {
 
     async fn try_transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
         self.touched.clear();
+        if group.iter().map(|writes| size(writes)).sum::<usize>() > LARGE {
+            sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
+        }
         sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
         self.check_epoch().await?;
         let mut answers = Vec::with_capacity(group.len());
@@ -224,6 +244,18 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// About how many rows these writes touch.
+fn size(writes: &[Write]) -> usize {
+    let size = |write: &Write| match write {
+        Write::Start { intents, .. } => intents.len(),
+        Write::End(endings) => endings.len(),
+        Write::Rows(rows) => rows.len(),
+        Write::Gone(_, ids) | Write::Settled(_, ids) => ids.len(),
+        _ => 1,
+    };
+    writes.iter().map(size).sum()
 }
 
 /// The failpoints around `COMMIT`, by what is committed.
