@@ -179,6 +179,23 @@ pub struct Account {
     /// The key that takes its place, from before the authority hears of it until it has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Private>,
+    /// What came of giving it to the authority so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<KeyChange>,
+}
+
+/// An account has another key that its authority has not taken yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyChange {
+    /// How often it was tried.
+    pub tries: u32,
+    /// When it is tried again, in seconds since 1970.
+    pub again_at: u64,
+    /// The authority is known to go by the old key: it said so since the last try.
+    pub is_settled: bool,
+    /// What went wrong.
+    pub message: String,
 }
 
 /// Where that is of which there is one for each issuer but the first.

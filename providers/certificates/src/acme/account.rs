@@ -6,13 +6,17 @@ use super::{
     now,
 };
 use crate::{
-    kept::{Account, Keep, Private},
+    kept::{Account, Keep, KeyChange, Private},
     wish::{Authority, Issue},
 };
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
+
+/// How often another key is offered at once where nobody answers, and how long it then waits, as after a refusal.
+const TRIES: u32 = 3;
+const DAY: u64 = 86_400;
 
 /// An account that the authority knows.
 #[derive(Debug)]
@@ -49,52 +53,96 @@ impl Login {
     /// Gives the account another key, where it is time to and no order needs the one it has (RFC 8555 §7.3.5).
     ///
     /// The new key is on disk before the authority hears of it. Where its answer was lost, it is asked which one it knows.
+    /// A refusal is kept, and no reason to issue nothing: the account goes on with the key that the authority knows.
     pub(super) async fn change_key(&self, client: &Client, cx: &Cx) -> Result<(), Fault> {
         let is_due = |account: &Account| {
             let old_at = self.rotate.map(|rotate| account.made_at + rotate);
-            account.url.is_some() && (account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at))
+            let is_early = |change: &KeyChange| change.is_settled && now(cx) < change.again_at;
+            let is_due = account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at);
+            account.url.is_some() && is_due && !account.change.as_ref().is_some_and(is_early)
         };
         if !self.keep.account(&self.id)?.is_some_and(|account| is_due(&account)) {
             return Ok(());
         }
         let _closed = self.gate.write().await;
-        let Some(mut account) = self.keep.account(&self.id)?.filter(is_due) else { return Ok(()) };
+        let Some(account) = self.keep.account(&self.id)?.filter(is_due) else { return Ok(()) };
         // What proves a name is made of the key.
-        let Some(url) = account
-            .url
-            .clone()
-            .filter(|_| account.next.is_some() || !matches!(self.keep.has_orders(), Ok(true)))
-        else {
-            return Ok(());
-        };
+        let is_free = account.next.is_some() || !matches!(self.keep.has_orders(), Ok(true));
+        let Some(url) = account.url.clone().filter(|_| is_free) else { return Ok(()) };
+        match self.offer_key(client, cx, account, &url).await {
+            // It was restored without its data: it is told anew, by the key that is there.
+            Err(fault) if fault.word() == "accountDoesNotExist" => Ok(self.forget().await?),
+            Err(fault) => self.keep_old_key(cx, fault),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn offer_key(
+        &self,
+        client: &Client,
+        cx: &Cx,
+        mut account: Account,
+        url: &str,
+    ) -> Result<(), Fault> {
         let directory = client.directory().await?;
         let Some(change) = directory.key_change.clone() else { return Ok(()) };
+        let what = "give the account another key";
+        let old = AccountKey::read(&account.key.secret())?;
         let (next, was_sent) = match account.next.clone() {
             Some(next) => (next, true),
             None => (Private::of(&AccountKey::make()?)?, false),
         };
-        if !was_sent {
-            account.next = Some(next.clone());
-            self.keep.put_account(&self.id, &account)?;
-        }
-        let (old, new) = (AccountKey::read(&account.key.secret())?, AccountKey::read(&next.secret())?);
-        let what = "give the account another key";
-        let is_known = was_sent && {
-            let ask = json!({"onlyReturnExisting": true});
-            match client.send(&new, Signer::Key, &directory.new_account, Some(&ask), what).await {
-                Ok(_) => true,
-                Err(fault) if fault.word() == "accountDoesNotExist" => false,
-                Err(fault) => return Err(fault),
+        let new = AccountKey::read(&next.secret())?;
+        let is_known = match was_sent && !account.change.as_ref().is_some_and(|change| change.is_settled) {
+            true => {
+                let ask = json!({"onlyReturnExisting": true});
+                match client.send(&new, Signer::Key, &directory.new_account, Some(&ask), what).await {
+                    Ok(_) => true,
+                    // In whatever words: it was asked for this key, and has no account of it.
+                    Err(Fault::Refused { .. }) => false,
+                    Err(fault) => return Err(fault),
+                }
             }
+            false => false,
         };
         if !is_known {
-            let payload = new.take_over(&old, &url, &change)?;
-            client.send(&old, Signer::Account(&url), &change, Some(&payload), what).await?;
+            let tried = account.change.take().unwrap_or(KeyChange {
+                tries: 0,
+                again_at: 0,
+                is_settled: true,
+                message: String::new(),
+            });
+            let is_early = tried.tries >= TRIES && now(cx) < tried.again_at;
+            // Until it has answered, either key may be the one it knows.
+            account.change = Some(KeyChange { is_settled: is_early, ..tried });
+            account.next = Some(next.clone());
+            self.keep.put_account(&self.id, &account)?;
+            if is_early {
+                return Ok(());
+            }
+            let payload = new.take_over(&old, url, &change)?;
+            client.send(&old, Signer::Account(url), &change, Some(&payload), what).await?;
         }
-        let changed = Account { key: next, url: Some(url), made_at: now(cx), next: None };
+        let url = Some(url.to_owned());
+        let changed = Account { key: next, url, made_at: now(cx), next: None, change: None };
         self.keep.put_account(&self.id, &changed)?;
         *self.known.lock().await = None;
         Ok(())
+    }
+
+    /// Keeps what went wrong with another key. Where the authority refused it, the old one is as good as before; where
+    /// nobody answered, that has to be asked.
+    fn keep_old_key(&self, cx: &Cx, fault: Fault) -> Result<(), Fault> {
+        let Some(mut account) = self.keep.account(&self.id)?.filter(|account| account.next.is_some()) else {
+            return Err(fault);
+        };
+        let is_settled = matches!(fault, Fault::Refused { .. });
+        let error = fault.into_error();
+        let tries = account.change.as_ref().map_or(0, |change| change.tries) + 1;
+        let again_at = if is_settled || tries >= TRIES { now(cx) + DAY } else { 0 };
+        account.change = Some(KeyChange { tries, again_at, is_settled, message: error.chain() });
+        self.keep.put_account(&self.id, &account)?;
+        if is_settled { Ok(()) } else { Err(error.into()) }
     }
 
     /// The account; one call at a time makes it.
@@ -113,7 +161,7 @@ impl Login {
         let mut known = self.known.lock().await;
         *known = None;
         if let Some(account) = self.keep.account(&self.id)? {
-            self.keep.put_account(&self.id, &Account { url: None, next: None, ..account })?;
+            self.keep.put_account(&self.id, &Account { url: None, next: None, change: None, ..account })?;
         }
         Ok(())
     }
@@ -124,7 +172,7 @@ impl Login {
             None => {
                 // Kept before the authority hears of it: a lost answer makes no second account.
                 let key = Private::of(&AccountKey::make()?)?;
-                let account = Account { key, url: None, made_at: now(cx), next: None };
+                let account = Account { key, url: None, made_at: now(cx), next: None, change: None };
                 self.keep.put_account(&self.id, &account)?;
                 account
             }

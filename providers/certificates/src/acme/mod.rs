@@ -55,7 +55,7 @@ impl Acme {
 }
 
 /// Names the account: one at each authority, and one for each binding there.
-fn account_id(authority: &Authority) -> String {
+pub(crate) fn account_id(authority: &Authority) -> String {
     let binding = authority.binding.as_ref().map_or("", |(id, _)| id.as_str());
     Hash::of(format!("{}\n{binding}", authority.server).as_bytes()).to_string()
 }

@@ -269,6 +269,9 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
         "rollover" => {
             let inner = payload(body);
             let claims = payload(inner.to_string().as_bytes());
+            if state.account.is_none() {
+                return problem(400, "accountDoesNotExist");
+            }
             if claims["account"] != format!("{base}/accounts/1")
                 || Some(&claims["oldKey"]) != state.account.as_ref()
             {

@@ -90,6 +90,52 @@ async fn an_account_gets_another_key_in_time_and_none_is_lost_with_an_answer() {
     }
 }
 
+/// A desk with a certificate whose account should have another key, and whose certificate another one.
+async fn with_an_old_key(authority: &Authority) -> Desk {
+    let mut desk = Desk::new(authority);
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.rotate = Some(86_400);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(86_401));
+    authority.begin(BEGIN + 86_400);
+    desk.renew().await;
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_forgot_everything_while_a_key_is_old_gives_certificates() {
+    let authority = Authority::start();
+    let mut desk = with_an_old_key(&authority).await;
+    authority.forget_everything();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.rollovers()), ((2, 2), 0));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.rollovers()), ((3, 3), 1), "and then it is changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_authority_does_not_take_is_no_reason_to_issue_nothing() {
+    // It refuses, and: nothing ever comes of it, in which case it is asked which key it knows.
+    for (fault, status, most) in [("conflict", 409, 1), ("serverInternal", 500, 3)] {
+        let authority = Authority::start();
+        let mut desk = with_an_old_key(&authority).await;
+        (0..20).for_each(|_| authority.fail("rollover", Fault::Refused(status, fault, "")));
+        desk.restart();
+        assert!(matches!(desk.passes(5).await, Outcome::Done(_)), "{fault}");
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{fault}");
+        assert_eq!((authority.counts(), authority.calls("rollover")), ((3, 3), most), "{fault}");
+        let told = desk.facts().await.into_iter().find(|fact| &*fact.name == "account key");
+        assert!(told.is_some_and(|fact| fact.value.contains("told to")), "{fault}");
+        desk.clock.advance(Duration::from_secs(86_400));
+        desk.renew().await;
+        assert!(matches!(desk.passes(5).await, Outcome::Done(_)), "{fault}: once a day");
+        assert_eq!(authority.calls("rollover"), most + 1, "{fault}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_forgot_everything_is_told_anew_also_in_the_middle_of_an_order() {
     let authority = Authority::start();

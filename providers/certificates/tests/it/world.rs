@@ -10,7 +10,7 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, ClaimState, Cx, Error, Focus, Health, Hint, Journal, Observed, Op, Origin,
+    Action, ActionId, Batch, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op, Origin,
     Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
@@ -129,6 +129,11 @@ impl Desk {
         let want =
             Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// What is told of it.
+    pub(crate) async fn facts(&self) -> Vec<Fact> {
+        self.provider.facts(&self.cx, &Scope::new("cert", "web")).await.unwrap()
     }
 
     /// How it fares.
