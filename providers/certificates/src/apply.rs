@@ -7,6 +7,7 @@
 use crate::{
     Config, acme,
     aside::aside,
+    choose::both,
     compare::{self, Difference, moment},
     deliver,
     heirs::Heirs,
@@ -170,10 +171,17 @@ impl Desk<'_> {
             }
         }
         if !is_good {
+            let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
-            match self.issue(name, wish, records, &why).await? {
-                Step::Waiting(recheck, claims) => return Ok(Some((recheck, claims))),
-                Step::Issued(_) => {}
+            match self.issue(name, wish, records, &why).await {
+                Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
+                Ok(Step::Issued(_)) => {}
+                Err(error) => {
+                    return Err(match put_back {
+                        Err(before) => both(error, &before),
+                        Ok(()) => error,
+                    });
+                }
             }
         }
         if records.are_claimed {
@@ -182,6 +190,21 @@ impl Desk<'_> {
         }
         self.put_in_place(name, wish).await?;
         Ok(None)
+    }
+
+    /// Puts the certificate of today back while another one is to be had: one that is not over is better than none.
+    async fn put_back(&self, name: &str, wish: &Wish, standing: Option<&Standing>) -> Result<(), Error> {
+        let now = self.cx.clock.now().as_secs();
+        let issued = standing.filter(|standing| standing.is_of_use(now)).and_then(|it| it.issued.as_ref());
+        let Some(issued) = issued else { return Ok(()) };
+        // What it was asked for stays as it was: that is how it differs from what is declared.
+        let today = Wish {
+            output: wish.output.clone(),
+            reload: wish.reload.clone(),
+            serve: wish.serve.clone(),
+            ..issued.wish.clone()
+        };
+        self.put_in_place(name, &today).await
     }
 
     /// What somebody else put where ours goes is kept: it may be the only copy of a key.

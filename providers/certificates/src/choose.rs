@@ -179,8 +179,8 @@ fn other<'a>(authority: &'a Authority, name: &str, solver: &'a Solver, word: &st
     others.find(|(_, other)| is_meant(other)).map(|(_, other)| other)
 }
 
-/// Two issuers failed: both are said, and the one that may be asked first says when.
-fn both(first: Error, second: &Error) -> Error {
+/// Two things failed: both are said, and the one that may be tried first says when.
+pub(crate) fn both(first: Error, second: &Error) -> Error {
     let wait = first.retry_after.into_iter().chain(second.retry_after).min();
     // The first one is asked again, whatever is wrong with the second.
     let kind = if second.kind.stalls() { first.kind } else { second.kind };

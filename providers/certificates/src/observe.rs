@@ -23,6 +23,8 @@ pub(crate) struct Standing {
     pub(crate) issued: Option<Issued>,
     /// What it says, if it can be read.
     pub(crate) facts: Option<Facts>,
+    /// It is one of its key.
+    fits: bool,
     /// What another certificate is needed for.
     pub(crate) unlike: Vec<Difference>,
     /// What is not right with its files.
@@ -46,6 +48,7 @@ impl Standing {
             return Ok(Some(Standing {
                 issued: None,
                 facts: None,
+                fits: false,
                 unlike: vec![what],
                 files: Vec::new(),
                 untold: false,
@@ -54,7 +57,8 @@ impl Standing {
         let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         let key = issued.key.secret();
-        if crate::key::public("the key", &key).ok().as_ref() != Some(&facts.public) {
+        let fits = crate::key::public("the key", &key).ok().as_ref() == Some(&facts.public);
+        if !fits {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
@@ -72,10 +76,16 @@ impl Standing {
         Ok(Some(Standing {
             issued: is_kept.then_some(issued),
             facts: Some(facts),
+            fits,
             unlike,
             files: troubles,
             untold,
         }))
+    }
+
+    /// True when it is better than none: it can be used until another one is there.
+    pub(crate) fn is_of_use(&self, now: u64) -> bool {
+        self.fits && self.facts.as_ref().is_some_and(|facts| now < facts.not_after)
     }
 
     /// Everything that is not as declared.

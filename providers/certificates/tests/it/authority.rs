@@ -50,6 +50,8 @@ struct State {
     /// The nth call fails so.
     nth: Option<(usize, Fault)>,
     issued: usize,
+    /// The kind of challenge, if not HTTP-01.
+    offers: Option<&'static str>,
     /// What a challenge comes to.
     refuses: bool,
     /// How often an order is still being processed.
@@ -107,6 +109,10 @@ impl Authority {
     /// Whether the fault of [`Authority::fail_nth`] is still to come.
     pub(crate) fn is_armed(&self) -> bool {
         self.state.lock().unwrap().nth.is_some()
+    }
+    /// Names are proven in this way from now on.
+    pub(crate) fn offer(&self, kind: &'static str) {
+        self.state.lock().unwrap().offers = Some(kind);
     }
     /// Proofs count for nothing from now on, or again.
     pub(crate) fn refuse(&self, refuses: bool) {
@@ -321,7 +327,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             let identifier = order.identifiers[0].clone();
             good(json!({"identifier": identifier, "status": status, "challenges": [
                 {"type": "dns-persist-01", "url": "nowhere"},
-                {"type": "http-01", "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
+                {"type": state.offers.unwrap_or("http-01"), "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
                  "status": status, "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}},
             ]}))
         }

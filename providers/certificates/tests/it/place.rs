@@ -1,7 +1,13 @@
 //! Where a certificate is put, who is told of it, and what others may have put there.
 
-use crate::{authority::Authority, world::Desk};
-use reconciled_certificates::{key, sign, wish::KeyKind};
+use crate::{
+    authority::{Authority, Fault, LIFE},
+    world::Desk,
+};
+use reconciled_certificates::{
+    key, sign,
+    wish::{Issue, KeyKind, Solver},
+};
 use reconciled_provider::{ErrorKind, Health, Outcome, Secret};
 use std::{
     fs,
@@ -28,6 +34,43 @@ async fn a_unit_that_fails_has_no_other_one_told_again_and_nothing_of_our_enviro
     assert_eq!(told, "a.service\nbad.service\nc.service\nbad.service\n");
     let environment = fs::read_to_string(desk.dir.path().join("environment")).unwrap();
     assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_put_back_although_its_renewal_fails_or_waits() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.wish.names.insert("b.a.example".into());
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let key = desk.dir.path().join("out/web/tls.key");
+    let before = fs::read(&key).unwrap();
+    // One that is due, and one that is not as declared: it was asked for more names.
+    desk.clock.advance(Duration::from_secs(LIFE * 3 / 4));
+    desk.wish.names.remove("b.a.example");
+    desk.wish.reload.insert("bad.service".into());
+    authority.fail("order", Fault::Refused(429, "rateLimited", ""));
+    fs::remove_file(&key).unwrap();
+    let outcome = desk.pass().await;
+    let text = error(&outcome).chain();
+    assert!(text.contains("told to") && text.contains("reload bad.service"), "{text}");
+    assert_eq!(fs::read(&key).unwrap(), before);
+    let seen = String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap();
+    assert!(seen.contains("dnsNames") && seen.contains("to be renewed since"), "{seen}");
+    // While it waits for a record.
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Dns("dns".into(), None))];
+    desk.wish.reload.clear();
+    desk.clock.advance(Duration::from_secs(600));
+    fs::remove_file(&key).unwrap();
+    authority.offer("dns-01");
+    let outcome = desk.pass().await;
+    assert!(matches!(&outcome, Outcome::Pending { claims, .. } if !claims.is_empty()), "{outcome:?}");
+    assert_eq!(fs::read(&key).unwrap(), before);
+    // One that is over is of no use to anybody.
+    fs::remove_file(&key).unwrap();
+    desk.clock.advance(Duration::from_secs(LIFE / 4));
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    assert!(!key.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +154,7 @@ async fn a_service_that_does_not_answer_may_be_waiting_for_its_certificate() {
     drop(listener);
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     assert_eq!(desk.health().await, Health::Unknown);
-    desk.clock.advance(Duration::from_secs(crate::authority::LIFE));
+    desk.clock.advance(Duration::from_secs(LIFE));
     assert!(matches!(desk.health().await, Health::Degraded { .. }), "that it is over counts more");
 }
 
