@@ -9,7 +9,7 @@ use crate::{
     aside::aside,
     choose::both,
     compare::{self, Difference, moment},
-    deliver,
+    deliver::{self, There},
     heirs::Heirs,
     kept::{Attempt, Issued, Keep, Private, Refusals},
     key,
@@ -209,8 +209,15 @@ impl Desk<'_> {
 
     /// What somebody else put where ours goes is kept: it may be the only copy of a key.
     fn keep_theirs(&self, name: &str, wish: &Wish) -> Result<(), Error> {
-        let files = deliver::found(&wish.output)?;
-        files.iter().try_for_each(|(file, bytes)| self.keep.put_replaced(name, file, bytes))
+        for (file, there) in deliver::found(&wish.output)? {
+            let is_replaced = [deliver::CHAIN, deliver::KEY].contains(&file);
+            // Whether the others are replaced is known when there is something to put there.
+            if is_replaced || !matches!(there, There::Huge | There::Other) {
+                let (file, bytes) = deliver::copy(&wish.output, file, there)?;
+                self.keep.put_replaced(name, &file, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Why nobody is asked now: a refusal, or a wish to be left alone.
@@ -386,7 +393,7 @@ impl Desk<'_> {
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
         if !deliver::troubles(&wish.output, &files)?.is_empty() {
             for (file, bytes) in deliver::foreign(&wish.output, &files)? {
-                self.keep.put_replaced(name, file, &bytes)?;
+                self.keep.put_replaced(name, &file, &bytes)?;
             }
             if issued.told.take().is_some() || !issued.told_units.is_empty() {
                 issued.told_units.clear();

@@ -5,7 +5,7 @@
 
 use crate::{
     compare::{Deviant, Difference, moment, unlike},
-    deliver,
+    deliver::{self, There},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     renewal, sign,
@@ -14,7 +14,9 @@ use crate::{
     x509::{self, Facts},
 };
 use bytes::Bytes;
-use reconciled_provider::{Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Version, Want};
+use reconciled_provider::{
+    Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want,
+};
 use std::{collections::BTreeSet, time::Duration};
 
 /// What is known of one certificate at one moment.
@@ -37,23 +39,25 @@ impl Standing {
     /// Looks at the certificate `name`; none when nothing is there.
     pub(crate) fn look(cx: &Cx, keep: &Keep, name: &str, wish: &Wish) -> Result<Option<Standing>, Error> {
         let now = cx.clock.now().as_secs();
-        let issued = match keep.issued(name)? {
-            Some(issued) => Some(issued),
-            None => found(wish)?,
+        let unusable = |what: &str| Standing {
+            issued: None,
+            facts: None,
+            fits: false,
+            unlike: vec![Difference::new("certificate", what, "issued anew")],
+            files: Vec::new(),
+            untold: false,
         };
-        let Some(issued) = issued else { return Ok(None) };
-        let is_kept = keep.issued(name)?.is_some();
-        let Ok(facts) = issued.facts() else {
-            let what = Difference::new("certificate", "cannot be read", "issued anew");
-            return Ok(Some(Standing {
-                issued: None,
-                facts: None,
-                fits: false,
-                unlike: vec![what],
-                files: Vec::new(),
-                untold: false,
-            }));
+        let kept = keep.issued(name)?;
+        let is_kept = kept.is_some();
+        let issued = match kept {
+            Some(issued) => issued,
+            None => match found(wish)? {
+                Theirs::Nothing => return Ok(None),
+                Theirs::NoFiles(what) => return Ok(Some(unusable(&what))),
+                Theirs::Files(issued) => *issued,
+            },
         };
+        let Ok(facts) = issued.facts() else { return Ok(Some(unusable("cannot be read"))) };
         let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         let key = issued.key.secret();
@@ -97,22 +101,33 @@ impl Standing {
     }
 }
 
-/// A certificate that somebody else put where this one goes.
-fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
-    let files = deliver::found(&wish.output)?;
-    if files.is_empty() {
-        return Ok(None);
+/// What somebody else put where a certificate goes.
+enum Theirs {
+    Nothing,
+    /// Something that is not read, in words for people.
+    NoFiles(String),
+    Files(Box<Issued>),
+}
+
+fn found(wish: &Wish) -> Result<Theirs, Error> {
+    let found = deliver::found(&wish.output)?;
+    if found.is_empty() {
+        return Ok(Theirs::Nothing);
     }
-    let text = |name: &str| {
-        let file = files.iter().find(|(found, _)| *found == name);
-        file.map_or_else(String::new, |(_, bytes)| String::from_utf8_lossy(bytes).into_owned())
+    let needed = found.iter().filter(|(name, _)| [deliver::CHAIN, deliver::KEY].contains(name));
+    let mut words = needed.filter_map(|(name, there)| Some(format!("{name} is {}", there.word()?)));
+    if let Some(what) = words.next() {
+        return Ok(Theirs::NoFiles(what));
+    }
+    let bytes = |name: &str| match found.iter().find(|(found, _)| *found == name) {
+        Some((_, There::File(bytes))) => &bytes[..],
+        _ => &[],
     };
-    let key = files.iter().find(|(name, _)| *name == deliver::KEY).map_or(&[][..], |(_, bytes)| bytes);
-    let key = reconciled_provider::Secret::new(key.to_vec());
+    let text = |name: &str| String::from_utf8_lossy(bytes(name)).into_owned();
+    let key = Private::of(&Secret::new(bytes(deliver::KEY).to_vec()));
     let ca = text(deliver::CA);
-    let key = Private::of(&key).or_else(|_| Private::of(&reconciled_provider::Secret::new(Vec::new())))?;
-    Ok(Some(Issued {
-        key,
+    Ok(Theirs::Files(Box::new(Issued {
+        key: key.or_else(|_| Private::of(&Secret::new(Vec::new())))?,
         chain: text(deliver::CHAIN),
         ca: (!ca.is_empty()).then_some(ca),
         issuer: None,
@@ -120,14 +135,14 @@ fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
         told: None,
         told_units: BTreeSet::new(),
         suggested: None,
-    }))
+    })))
 }
 
 /// Takes a certificate that somebody else put there into what is kept, if it is good.
 pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish) -> Result<(), Error> {
-    let Some(issued) = found(wish)? else { return Ok(()) };
+    let Theirs::Files(issued) = found(wish)? else { return Ok(()) };
     let told = issued.facts()?.fingerprint;
-    keep.put_issued(name, &Issued { told: Some(told), ..issued })
+    keep.put_issued(name, &Issued { told: Some(told), ..*issued })
 }
 
 /// What the certificate says that signs, where it is one of ours and there already.
