@@ -439,6 +439,7 @@ impl Desk<'_> {
 
     /// Makes a service read its files again.
     async fn tell(&self, unit: &str) -> Result<(), Error> {
+        self.config.check_reload(self.keep.entry())?;
         let mut argv = self.config.reload.iter().map(|argument| argument.replace("{unit}", unit));
         let program = argv.next().unwrap_or_default();
         let what = format!("reload {unit} with {program}");

@@ -221,6 +221,11 @@ impl Keep {
         Keep { issuer: number, ..self.clone() }
     }
 
+    /// The name of the entry.
+    pub(crate) fn entry(&self) -> &str {
+        &self.entry
+    }
+
     /// How the directory says whose it is that a certificate is put into.
     pub(crate) fn mark(&self, name: &str) -> String {
         format!("{}/{name}", self.entry)

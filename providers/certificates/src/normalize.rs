@@ -362,6 +362,10 @@ impl Reader<'_> {
 
     fn unit(&mut self, at: &At<String>) -> Option<String> {
         let name = self.known(at)?;
+        if let Err(error) = self.config.check_reload(self.inputs.entry()) {
+            self.report(at.span, error);
+            return None;
+        }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
         // Not an option of the command, and a unit at all.
         if name.starts_with('-') || !name.contains('.') || name.len() > 255 || !name.chars().all(is_plain) {

@@ -1,0 +1,93 @@
+//! What manifests come to, and what is wrong with them.
+
+use bytes::Bytes;
+use reconciled_certificates::{Config, normalize::normalize};
+use reconciled_provider::{
+    Error, Inputs, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId, Reference, Scope,
+    SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
+};
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
+
+#[derive(Default)]
+struct TestInputs {
+    scopes: BTreeSet<Scope>,
+    others: Vec<Manifest>,
+    policies: RefCell<Policies>,
+}
+
+impl Inputs for TestInputs {
+    fn entry(&self) -> &str {
+        "cert"
+    }
+    fn is_sole(&self) -> bool {
+        true
+    }
+    fn blob(&self, path: &str) -> Result<Bytes, Error> {
+        Err(Error::invalid(format!("there is no file `{path}`")))
+    }
+    fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
+        Err(Error::invalid("no secrets here"))
+    }
+    fn output(&self, _: &Reference) -> Value {
+        Value::Unknown
+    }
+    fn scopes(&self) -> &BTreeSet<Scope> {
+        &self.scopes
+    }
+    fn siblings(&self, kind: &str) -> Vec<&Manifest> {
+        self.others.iter().filter(|other| &*other.kind == kind).collect()
+    }
+    fn policy(&self, policy: Policy) -> PolicyId {
+        self.policies.borrow_mut().intern(policy)
+    }
+}
+
+fn manifest(kind: &str, name: &str, spec: &str) -> Manifest {
+    let file = Arc::new(SourceFile::new("all.yaml", spec));
+    let spec = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+    Manifest {
+        index: 0,
+        key: ManifestKey::new("infra", "cert", kind, "", name),
+        api_version: "cert/v1".into(),
+        kind: kind.into(),
+        name: name.into(),
+        labels: Default::default(),
+        annotations: Default::default(),
+        providers: None,
+        policy: Policy::default(),
+        file,
+        span: spec.span,
+        spec,
+    }
+}
+
+/// What a certificate comes to beside an issuer `own`.
+fn certificate(config: &Config, issuer: &str, spec: &str) -> Normalized {
+    let others = vec![manifest("Issuer", "own", issuer)];
+    let spec = format!("{{output: {{directory: /etc/ssl/web}}, {spec}}}");
+    let inputs = TestInputs { others, ..TestInputs::default() };
+    normalize(config, &manifest("Certificate", "web", &spec), &inputs)
+}
+
+/// One line for each problem.
+fn told(out: &Normalized) -> Vec<String> {
+    let hint = |hint: &Option<String>| hint.clone().unwrap_or_default();
+    out.problems.iter().map(|problem| format!("{} / {}", problem.message, hint(&problem.hint))).collect()
+}
+
+fn host() -> Config {
+    Config::new("/state", &["/etc/ssl"])
+}
+
+#[test]
+fn where_the_host_has_no_command_for_it_no_service_is_named() {
+    let spec = "issuerRef: {name: own}, dnsNames: [a.example], reload: [sshd.service]";
+    assert_eq!(certificate(&host(), "{selfSigned: {}}", spec).problems, []);
+    let config = Config { reload: Vec::new(), ..host() };
+    let out = certificate(&config, "{selfSigned: {}}", spec);
+    let told = told(&out);
+    assert!(out.resources.is_empty() && told.len() == 1, "{told:?}");
+    assert!(told[0].contains("makes no service read its files again") && told[0].contains("bus: system"));
+    let without = spec.replace(", reload: [sshd.service]", "");
+    assert_eq!(certificate(&config, "{selfSigned: {}}", &without).problems, []);
+}
