@@ -24,6 +24,8 @@ use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
+/// How long what is deleted waits for a pass over whom it was seen to make room for.
+const HEIR: Duration = Duration::from_secs(10);
 /// Longest wait for what is on its way.
 const LONGEST: u64 = 300;
 /// Waits after refusals in a row; the last one counts for all further ones.
@@ -72,7 +74,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
         }
         journal.started(&[action.id]).await?;
         let outcome = match &action.op {
-            Op::Delete { .. } => desk.delete(&batch.scope.name),
+            Op::Delete { .. } => desk.delete(&batch.scope.name).await,
             Op::Create { desired, .. }
             | Op::Update { desired, .. }
             | Op::Replace { desired, .. }
@@ -92,10 +94,32 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
 }
 
 impl Desk<'_> {
-    fn delete(&self, name: &str) -> Outcome {
+    async fn delete(&self, name: &str) -> Outcome {
+        self.await_heir(name).await;
         match aside(|| self.remove(name)) {
-            Ok(()) => Outcome::Gone,
+            Ok(()) => {
+                self.heirs.gone(name);
+                Outcome::Gone
+            }
             Err(error) => Outcome::Unknown(error),
+        }
+    }
+
+    /// Lets a pass begin with the certificate that wants this directory, if one was seen that does: it runs beside this one.
+    async fn await_heir(&self, name: &str) {
+        let Ok(Some(issued)) = self.keep.issued(name) else { return };
+        let directory = &issued.wish.output.directory;
+        let until = self.cx.clock.now() + HEIR;
+        let Some(heir) = self.heirs.seen_heir(name, directory) else { return };
+        if self.heirs.heir(name, directory).is_none() {
+            // It may have been looked at while this one was still declared, and have stopped at that.
+            self.watches.wake(&heir);
+        }
+        while self.heirs.heir(name, directory).is_none()
+            && self.cx.clock.now() < until
+            && !self.cx.stop.is_set()
+        {
+            self.cx.clock.sleep(HEIR / 100).await;
         }
     }
 
@@ -155,11 +179,15 @@ impl Desk<'_> {
         wish: &Wish,
         records: &Records,
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
+        self.heirs.worked_on(name, &wish.output.directory);
         if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
             let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs };
-            return match observe::comes_after(&eye, name, wish)? {
-                true => Ok(Some((SIGNER, Vec::new()))),
-                false => Err(deliver::taken(&wish.output, &other)),
+            return match observe::comes_after(self.cx, &eye, name, wish)? {
+                Some(since) => {
+                    let now = self.cx.clock.now().as_secs();
+                    Ok(Some((patience(SIGNER, since.as_secs(), now), Vec::new())))
+                }
+                None => Err(deliver::taken(&wish.output, &other)),
             };
         }
         let standing = aside(|| Standing::look(self.cx, self.keep, name, wish))?;

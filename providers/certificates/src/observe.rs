@@ -183,7 +183,8 @@ pub(crate) struct Eye<'a> {
 pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observation, Error> {
     let (keep, name) = (eye.keep, &*want.scope.name);
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
-    eye.heirs.set(name, desired.as_ref().map(|wish| &*wish.output.directory));
+    let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
+    eye.heirs.looked_at(name, desired.as_ref().map(|wish| &*wish.output.directory), is_tracked);
     let is_declared = desired.is_some();
     // A manifest that is gone declares what was put in place last.
     let wish = match desired {
@@ -191,7 +192,7 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         None => keep.issued(name)?.map(|issued| issued.wish),
     };
     let standing = match &wish {
-        Some(wish) if is_declared && comes_after(eye, name, wish)? => None,
+        Some(wish) if is_declared && comes_after(cx, eye, name, wish)?.is_some() => None,
         Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
         None => None,
     };
@@ -207,7 +208,6 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
-        let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
         if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
             differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
         }
@@ -234,18 +234,26 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
 
-/// True while the directory still belongs to a certificate of ours that nobody declares any more: what is there is taken over
-/// once that one goes.
-pub(crate) fn comes_after(eye: &Eye<'_>, name: &str, wish: &Wish) -> Result<bool, Error> {
-    if eye.keep.issued(name)?.is_some() {
-        return Ok(false);
-    }
+/// Since when the directory belongs to a certificate of ours that nobody declares any more: what is there is taken over once
+/// that one goes. None where it need not be waited for, or is not about to go.
+pub(crate) fn comes_after(
+    cx: &Cx,
+    eye: &Eye<'_>,
+    name: &str,
+    wish: &Wish,
+) -> Result<Option<Duration>, Error> {
     // What is no mark is said by the step that would replace it.
     let mark = deliver::mark_of(&wish.output).ok().flatten();
-    let Some(other) = mark.and_then(|mark| eye.keep.marked(&mark)) else {
-        return Ok(false);
-    };
-    Ok(other != name && eye.heirs.may_go(&other) && eye.keep.issued(&other)?.is_some())
+    let other = mark.and_then(|mark| eye.keep.marked(&mark)).filter(|other| other != name);
+    match other {
+        Some(other) if eye.keep.issued(name)?.is_none() && eye.keep.issued(&other)?.is_some() => {
+            Ok(eye.heirs.waits_for(name, &other, cx.clock.now()))
+        }
+        _ => {
+            eye.heirs.waits_no_more(name);
+            Ok(None)
+        }
+    }
 }
 
 /// When it is due, in seconds since 1970.

@@ -171,6 +171,76 @@ async fn a_manifest_that_is_renamed_leaves_no_moment_without_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_plan_has_seen_inherits_nothing() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    // A plan of manifests that never come into force.
+    desk.look("web", false).await;
+    assert!(desk.look("site", true).await.is_none());
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+    assert!(desk.keep().issued("site").unwrap().is_none(), "no key is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_over_is_looked_at_again_when_it_was_looked_at_too_early() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.look("web", true).await;
+    let seen = desk.look("site", true).await.unwrap();
+    assert_eq!(
+        seen.owner,
+        reconciled_provider::Owner::Unmarked,
+        "the other one is declared, as far as is known"
+    );
+    let mut hints = desk.hints();
+    let (outcome, hint) = tokio::join!(desk.delete(), hints.next());
+    assert!(matches!(outcome, Outcome::Gone));
+    assert_eq!(&*hint.unwrap().scope.name, "site");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_heir_was_deleted_before_it_goes_alone() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.look("web", false).await;
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    desk.look("site", false).await;
+    assert!(matches!(desk.delete_of("site").await, Outcome::Gone));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+    assert!(desk.keep().issued("site").unwrap().is_none(), "no key is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_looks_at_is_not_waited_for_for_ever() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.restart();
+    // A process that has just begun may look at it still; it does not, as nothing is tracked of it any more.
+    assert!(desk.look("site", true).await.is_none());
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    desk.clock.advance(Duration::from_secs(60));
+    let outcome = desk.pass_of("site").await;
+    let error = outcome.error().unwrap();
+    assert!(error.message.contains("is where certificate cert/web is put"), "{}", error.message);
+    assert!(error.hint.as_ref().unwrap().contains("if that certificate is gone for good"));
+    assert!(desk.look("site", true).await.is_some(), "so a plan says it too");
+    // One that is about to go is waited for, the less often the longer it takes.
+    desk.look("web", false).await;
+    desk.clock.advance(Duration::from_secs(3_000));
+    let outcome = desk.pass_of("site").await;
+    assert!(
+        matches!(outcome, Outcome::Pending { recheck_after, .. } if recheck_after.as_secs() == 300),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_is_gone_keeps_nothing_from_being_deleted() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);

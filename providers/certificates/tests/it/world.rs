@@ -163,10 +163,14 @@ impl Desk {
 
     /// A pass once nothing is declared.
     pub(crate) async fn delete(&self) -> Outcome {
-        let scope = Scope::new("cert", "web");
-        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
-        let observed = self.provider.observe(&self.cx, &want).await.unwrap().resources.pop().unwrap();
+        let observed = self.look("web", false).await.unwrap();
         self.carry_out(Op::Delete { observed, tracked: None }).await
+    }
+
+    /// A pass once the certificate `name` is not declared any more, of which nothing but a wait is there.
+    pub(crate) async fn delete_of(&self, name: &str) -> Outcome {
+        let observed = Observed::new(name.into(), Vec::new());
+        self.carry_out_in(Scope::new("cert", name), Op::Delete { observed, tracked: None }).await
     }
 
     /// A step after an outcome that was `Pending`, with a record that is there.
