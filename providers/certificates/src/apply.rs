@@ -431,6 +431,9 @@ impl Desk<'_> {
             aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
             (self.config.passed)("certificate.put");
         }
+        if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
+            deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
+        }
         if is_elsewhere {
             deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
         }

@@ -32,6 +32,10 @@ pub struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub state: PathBuf,
+    /// Names that the entry had before, whose state is beside its own; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub former: Vec<String>,
     /// What no manifest may touch: the state and the configuration of this program; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
@@ -87,6 +91,7 @@ impl Config {
             listen_tls: default_listen_tls(),
             limits: None,
             state: state.into(),
+            former: Vec::new(),
             reserved: Vec::new(),
             timeout: default_timeout(),
             passed: default_passed(),

@@ -9,7 +9,7 @@
 
 use crate::{
     directory::{self, Content, Seen, see},
-    kept::Issued,
+    kept::{Issued, Mark},
     wish::Output,
 };
 use reconciled_provider::{Error, ErrorKind};
@@ -229,7 +229,7 @@ fn through(directory: &Path, name: &str) -> PathBuf {
 /// Errors: `Invalid` when another certificate is put there, or a link is in the way, or something of another program;
 /// `PermissionDenied` where others may write.
 pub fn put(
-    mark: &str,
+    mark: &Mark,
     version: &str,
     output: &Output,
     files: &[File],
@@ -256,10 +256,10 @@ pub fn put(
 }
 
 /// Takes the files of the certificate with this mark away again; those of others stay.
-pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
+pub fn withdraw(mark: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    if owner(directory)?.is_none_or(|owner| owner != mark) {
+    if owner(directory)?.is_none_or(|owner| !mark.is(&owner)) {
         return Ok(());
     }
     for name in NAMES {
@@ -278,11 +278,11 @@ pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
 }
 
 /// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
-pub(crate) fn hand_over(mark: &str, heir: &str, output: &Output) -> Result<(), Error> {
+pub(crate) fn hand_over(mark: &Mark, heir: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    match owner(directory)?.is_some_and(|owner| owner == mark) {
-        true => sign(directory, heir).map_err(|error| refused(directory, error)),
+    match owner(directory)?.is_some_and(|owner| mark.is(&owner)) {
+        true => sign(directory, &heir.today).map_err(|error| refused(directory, error)),
         false => Ok(()),
     }
 }
@@ -292,9 +292,14 @@ pub(crate) fn mark_of(output: &Output) -> Result<Option<String>, Error> {
     owner(Path::new(&output.directory))
 }
 
+/// The mark that the entry wrote when it had another name, if it is still there.
+pub(crate) fn former_mark(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
+    Ok(owner(Path::new(&output.directory))?.filter(|owner| mark.former.contains(owner)))
+}
+
 /// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
-pub fn other_owner(mark: &str, output: &Output) -> Result<Option<String>, Error> {
-    let owner = owner(Path::new(&output.directory))?.filter(|owner| owner != mark);
+pub fn other_owner(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
+    let owner = owner(Path::new(&output.directory))?.filter(|owner| !mark.is(owner));
     // What is no mark of ours is not repeated: it may be anything.
     Ok(owner.map(|owner| match is_mark(&owner) {
         true => format!("certificate {owner}"),
@@ -320,15 +325,15 @@ fn owner(directory: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Two certificates in one directory would overwrite each other for ever.
-fn claim(output: &Output, mark: &str) -> Result<(), Error> {
+fn claim(output: &Output, mark: &Mark) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     if let Some(other) = other_owner(mark, output)? {
         return Err(taken(output, &other));
     }
-    if owner(directory)?.is_some() {
+    if owner(directory)?.is_some_and(|owner| owner == mark.today) {
         return Ok(());
     }
-    sign(directory, mark).map_err(|error| refused(directory, error))
+    sign(directory, &mark.today).map_err(|error| refused(directory, error))
 }
 
 fn sign(directory: &Path, mark: &str) -> io::Result<()> {

@@ -69,8 +69,12 @@ impl Standing {
             unlike.push(Difference::new("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
-        if let Some(other) = deliver::other_owner(&keep.mark(name), &wish.output)? {
+        let mark = keep.mark(name);
+        if let Some(other) = deliver::other_owner(&mark, &wish.output)? {
             troubles.push(format!("{other} is put there"));
+        }
+        if let Some(former) = deliver::former_mark(&mark, &wish.output)? {
+            troubles.push(format!("it is marked as {former}, as the entry was called before"));
         }
         if issued.wish.output.directory != wish.output.directory {
             troubles.push(format!("it is still in {}", issued.wish.output.directory));

@@ -241,6 +241,28 @@ async fn what_nobody_looks_at_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_renamed_has_what_it_had() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let mark = desk.dir.path().join("out/web/..certificate");
+    // `state` is the directory of the former name, `new` that of today.
+    desk.rename("new", "state");
+    fs::write(&mark, "state/web").unwrap();
+    let seen = desk.observe().await.unwrap();
+    assert_eq!(seen.owner, reconciled_provider::Owner::Ours);
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("marked as state/web"));
+    assert!(desk.dir.path().join("state").exists(), "who only looks moves nothing");
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(!desk.dir.path().join("state").exists());
+    assert!(desk.keep().issued("web").unwrap().is_some() && desk.is_in_sync().await);
+    assert_eq!((fs::read_to_string(&mark).unwrap().as_str(), authority.counts()), ("new/web", (1, 1)));
+    fs::write(&mark, "state/web").unwrap();
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_is_gone_keeps_nothing_from_being_deleted() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);

@@ -30,6 +30,9 @@ pub(crate) struct Desk {
     pub(crate) listen: SocketAddr,
     /// Whose limits are kept.
     pub(crate) limits: Option<Limits>,
+    /// The name of the entry, and of its directory; and those it had before.
+    name: &'static str,
+    former: Vec<String>,
     provider: Arc<dyn Provider>,
 }
 
@@ -92,17 +95,24 @@ impl Desk {
             serve: [].into(),
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let provider = connect(&dir, listen, None);
-        Desk { dir, cx, clock, wish, listen, limits: None, provider }
+        let (name, former) = ("cert", Vec::new());
+        let provider = connect(&dir, name, &former, listen, None);
+        Desk { dir, cx, clock, wish, listen, limits: None, name, former, provider }
+    }
+
+    /// The entry has another name from now on.
+    pub(crate) fn rename(&mut self, name: &'static str, former: &str) {
+        (self.name, self.former) = (name, vec![former.into()]);
+        self.restart();
     }
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(&self.dir, self.listen, self.limits);
+        self.provider = connect(&self.dir, self.name, &self.former, self.listen, self.limits);
     }
 
     pub(crate) fn keep(&self) -> Keep {
-        Keep::new("cert", self.dir.path().join("state"))
+        Keep::new(self.name, self.dir.path().join(state_of(self.name)))
     }
 
     fn desired(&self) -> Resource {
@@ -241,13 +251,24 @@ impl Desk {
     }
 }
 
-fn connect(dir: &tempfile::TempDir, listen: SocketAddr, limits: Option<Limits>) -> Arc<dyn Provider> {
+/// Where the entry keeps what it has.
+fn state_of(name: &str) -> &str {
+    if name == "cert" { "state" } else { name }
+}
+
+fn connect(
+    dir: &tempfile::TempDir,
+    name: &str,
+    former: &[String],
+    listen: SocketAddr,
+    limits: Option<Limits>,
+) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
-    let mut config = Config::new(dir.path().join("state"), &[&path]);
-    (config.listen, config.limits) = (listen, limits);
+    let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
+    (config.listen, config.limits, config.former) = (listen, limits, former.to_vec());
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
     config.timeout = Duration::from_secs(10);
-    open("cert", config).unwrap()
+    open(name, config).unwrap()
 }
