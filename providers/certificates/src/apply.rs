@@ -137,9 +137,7 @@ impl Desk<'_> {
                 None => deliver::withdraw(&self.keep.mark(name), &output)?,
             }
         }
-        for keep in self.keep.issuers(name)? {
-            Desk { keep: &keep, ..*self }.end_attempt(name)?;
-        }
+        self.end_attempts(name)?;
         self.keep.forget(name)
     }
 
@@ -198,7 +196,10 @@ impl Desk<'_> {
                 observe::take_over(self.keep, name, wish)?;
             }
         }
-        if !is_good {
+        if is_good {
+            // A process that died before it was done, or something else that was wished for meanwhile, left it.
+            self.end_attempts(name)?;
+        } else {
             let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
             match self.issue(name, wish, records, &why).await {
@@ -367,6 +368,12 @@ impl Desk<'_> {
             self.keep.end_renewal(name)?;
         }
         Ok(Step::Issued(signed))
+    }
+
+    /// Forgets what was begun at any issuer.
+    pub(crate) fn end_attempts(&self, name: &str) -> Result<(), Error> {
+        let issuers = self.keep.issuers(name)?;
+        issuers.iter().try_for_each(|keep| Desk { keep, ..*self }.end_attempt(name))
     }
 
     /// Forgets what was begun, and takes away what proved its names.

@@ -32,7 +32,8 @@ impl Desk<'_> {
             let desk = Desk { keep: &keep, ..*self };
             let error = match desk.issue_unless_away(name, &wish, records, why).await {
                 Ok(Step::Issued(signed)) => {
-                    self.end_others(name)?;
+                    // What was begun at others is of no use any more.
+                    self.end_attempts(name)?;
                     return Ok(Step::Issued(signed));
                 }
                 Ok(waiting) => return Ok(waiting),
@@ -119,14 +120,6 @@ impl Desk<'_> {
         }
         let outage = self.keep.outage(name)?;
         Ok(outage.is_some_and(|outage| now.saturating_sub(outage.since) >= PATIENCE))
-    }
-
-    /// What was begun at other issuers is of no use any more.
-    fn end_others(&self, name: &str) -> Result<(), Error> {
-        self.keep.issuers(name)?.iter().try_for_each(|keep| {
-            let desk = Desk { keep, ..*self };
-            desk.end_attempt(name)
-        })
     }
 }
 

@@ -209,11 +209,15 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         }
         _ => eye.watches.end(name),
     }
+    let is_left_over = is_declared && keep.is_begun(name)?;
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
         if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
             differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
+        }
+        if is_left_over && standing.unlike.is_empty() {
+            differs.push(Difference::new("state", "something begun is left over", "ended"));
         }
         let bytes = match differs.is_empty() {
             true => wish.encode(),

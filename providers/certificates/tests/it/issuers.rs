@@ -158,6 +158,31 @@ async fn a_file_for_a_web_server_is_there_while_it_is_needed_and_never_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_that_died_left_over_is_ended_although_the_certificate_is_good() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let webroot = desk.dir.path().join("www");
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    authority.fail("certificate", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    let finished = desk.keep().attempt("web").unwrap().unwrap();
+    let answer = fs::read_to_string(&finished.answers[0]).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    // As if it had died between the certificate and this.
+    desk.keep().put_attempt("web", &finished).unwrap();
+    fs::create_dir_all(finished.answers[0].parent().unwrap()).unwrap();
+    fs::write(&finished.answers[0], answer).unwrap();
+    desk.restart();
+    let seen = desk.observe().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("something begun is left over"));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(!finished.answers[0].exists() && !desk.keep().has_orders().unwrap());
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_put_outside_of_what_the_host_allows() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
