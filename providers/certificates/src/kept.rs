@@ -90,6 +90,9 @@ pub struct Attempt {
     /// The order says which certificate it replaces.
     #[serde(default)]
     pub is_renewal: bool,
+    /// Orders before it that the authority did not know any more, in a row.
+    #[serde(default)]
+    pub lost: u32,
     /// TXT values that have to be there, with the provider entries.
     #[serde(default)]
     pub challenges: Vec<Challenge>,

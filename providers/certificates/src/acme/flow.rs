@@ -40,11 +40,13 @@ const LAST: Duration = Duration::from_secs(5);
 const RECORD: Duration = Duration::from_secs(60);
 /// When to look again at first where the authority takes its time.
 const LATER: Duration = Duration::from_secs(5);
+/// How long an authority may take to know an order that it has just made: not all of its machines do at once.
+const YOUNG: u64 = 60;
 /// Longest time that an order is left to itself, whatever the authority says.
 const PROCESSING: Duration = Duration::from_secs(300);
 /// After this an order is let go of: authorities keep them for a week.
 const OLDEST: u64 = 6 * 86_400;
-/// Orders that may be let go of in one step.
+/// Orders that may be let go of in one step, or in a row because they are not known.
 const ORDERS: usize = 3;
 
 /// What is being worked on.
@@ -60,6 +62,27 @@ struct Work<'a> {
     carried: &'a BTreeSet<String>,
     /// One of the limits of the authority that are counted here has been reached.
     is_counted_out: bool,
+    pace: Pace,
+}
+
+/// How fast an order is asked for.
+#[derive(Default)]
+struct Pace {
+    /// Its state when it was asked for last.
+    status: String,
+    wait: Duration,
+}
+
+impl Pace {
+    /// How long to wait before the next call about an order in this state: the longer the longer nothing changes.
+    fn wait(&mut self, status: &str) -> Duration {
+        self.wait = match self.status == status {
+            true => (self.wait * 2).max(FIRST),
+            false => Duration::ZERO,
+        };
+        self.status = status.to_owned();
+        self.wait
+    }
 }
 
 /// Where an order leads.
@@ -90,8 +113,18 @@ impl Acme {
         let client = self.client(desk.keep, authority, desk.config)?;
         client.answers(desk.cx)?;
         client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
-        let mut work =
-            Work { acme: self, desk, client, name, wish, authority, attempt, carried, is_counted_out: false };
+        let mut work = Work {
+            acme: self,
+            desk,
+            client,
+            name,
+            wish,
+            authority,
+            attempt,
+            carried,
+            is_counted_out: false,
+            pace: Pace::default(),
+        };
         let step = work.advance().await;
         match &step {
             Err(error) if work.client.is_away(desk.cx) => work.away(error)?,
@@ -118,11 +151,12 @@ impl Work<'_> {
     }
 
     async fn advance(&mut self) -> Result<Step, Error> {
-        let begun = self.desk.cx.clock.now();
+        let cx = self.desk.cx;
+        let begun = cx.clock.now();
         for _ in 0..ORDERS {
             let turn = loop {
                 match self.turn().await {
-                    Ok(Turn::Again) if self.desk.cx.clock.now() > begun + TURNS => {
+                    Ok(Turn::Again) if cx.clock.now() > begun + TURNS || cx.stop.is_set() => {
                         break self.later();
                     }
                     Ok(Turn::Again) => {}
@@ -130,6 +164,7 @@ impl Work<'_> {
                     Err(fault) => match fault.word() {
                         "accountDoesNotExist" => {
                             self.client.login.forget().await?;
+                            self.attempt.lost += 1;
                             break Turn::LetGo;
                         }
                         // A name it will never take, or a request it does not understand.
@@ -153,13 +188,12 @@ impl Work<'_> {
                 Turn::Issued(signed) => return Ok(Step::Issued(signed)),
                 Turn::Wait(recheck, claims) => return Ok(Step::Waiting(recheck, claims)),
                 Turn::Refused(message) => return self.refused(message),
-                Turn::LetGo | Turn::Again => self.let_go()?,
+                Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go()?,
+                Turn::LetGo | Turn::Again => break,
             }
         }
-        Err(Error::unexpected(format!(
-            "{} forgets its orders as soon as they are made",
-            self.authority.server
-        )))
+        let server = &self.authority.server;
+        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"))
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
@@ -168,6 +202,7 @@ impl Work<'_> {
         self.attempt.answers.clear();
         self.attempt.order = None;
         self.attempt.challenges.clear();
+        self.pace = Pace::default();
         self.keep()
     }
 
@@ -178,6 +213,7 @@ impl Work<'_> {
     /// Remembers the refusal. The records go first; the next step says what was refused.
     fn refused(&mut self, message: String) -> Result<Step, Error> {
         self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message)?;
+        self.attempt.lost = 0;
         self.let_go()?;
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
@@ -192,12 +228,24 @@ impl Work<'_> {
         }
         let what = format!("ask for the order of {}", self.name);
         let answer = match self.client.post(self.desk.cx, &url, None, &what).await {
-            // It is not known any more, or was another account's.
-            Err(Fault::Refused { status: 401 | 403 | 404, .. }) => return Ok(Turn::LetGo),
-            Err(fault) if fault.word() == "malformed" => return Ok(Turn::LetGo),
+            // It is not known yet, or not any more, or was another account's.
+            Err(fault) if is_unknown(&fault) => {
+                let ordered_at = self.attempt.ordered_at;
+                if (ordered_at..ordered_at + YOUNG).contains(&now(self.desk.cx)) {
+                    return Ok(Turn::Wait(LATER, self.claims()));
+                }
+                self.attempt.lost += 1;
+                return Ok(Turn::LetGo);
+            }
             answer => answer?,
         };
         let order: Order = answer.json(&what)?;
+        let wait = self.pace.wait(&order.status);
+        if wait > BRIEFLY {
+            return Ok(self.later());
+        }
+        // Whatever brought it back here without a change would bring it back at once.
+        self.desk.cx.clock.sleep(wait).await;
         match &*order.status {
             "pending" => self.prove(&order).await,
             "ready" => self.finalize(&order).await,
@@ -433,8 +481,8 @@ impl Work<'_> {
 
     /// Waits as long as the authority says, or a moment; comes back later where that is long.
     async fn pause(&self, answer: &Answer) -> Turn {
-        let wait = answer.retry_after.unwrap_or(2 * FIRST);
-        if wait > Duration::from_secs(3) {
+        let wait = answer.retry_after.unwrap_or_default().max(2 * FIRST);
+        if wait > BRIEFLY {
             return Turn::Wait(wait.min(PROCESSING), self.claims());
         }
         self.desk.cx.clock.sleep(wait).await;
@@ -504,6 +552,12 @@ impl Work<'_> {
             None => Ok(Turn::Refused(format!("the order is {}", order.status))),
         }
     }
+}
+
+/// True when an authority says of an order that there is none.
+fn is_unknown(fault: &Fault) -> bool {
+    let is_gone = matches!(fault, Fault::Refused { status: 401 | 403 | 404, .. });
+    fault.word() == "malformed" || (is_gone && fault.word() != "accountDoesNotExist")
 }
 
 /// Names a claim: another value is another claim.

@@ -56,6 +56,8 @@ struct State {
     refuses: bool,
     /// How often an order is still being processed.
     slow: usize,
+    /// It does not say how long that takes.
+    is_silent: bool,
     /// The window of renewals.
     window: Option<(u64, u64)>,
     /// When certificates begin, if not at [`BEGIN`].
@@ -121,6 +123,11 @@ impl Authority {
     /// The next order takes so many questions to be done.
     pub(crate) fn slow(&self, questions: usize) {
         self.state.lock().unwrap().slow = questions;
+    }
+    /// The same, and it does not say how long to wait.
+    pub(crate) fn slow_and_silent(&self, questions: usize) {
+        self.slow(questions);
+        self.state.lock().unwrap().is_silent = true;
     }
     /// When certificates should be renewed.
     pub(crate) fn suggest(&self, window: (u64, u64)) {
@@ -311,7 +318,8 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 if state.slow > 0 {
                     state.slow -= 1;
                     let (status, _, text) = order_text(state, base, index);
-                    return (status, "Retry-After: 30\r\n".into(), text);
+                    let wait = if state.is_silent { "" } else { "Retry-After: 30\r\n" };
+                    return (status, wait.into(), text);
                 }
                 state.orders[index].status = "valid";
             }

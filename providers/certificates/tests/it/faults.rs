@@ -102,12 +102,60 @@ async fn an_order_that_is_forgotten_is_made_again_and_one_that_takes_its_time_is
     assert!(desk.pass().await.error().is_some());
     authority.forget();
     authority.slow(2);
+    // It may be one that not all of its machines know yet.
+    let outcome = desk.pass().await;
+    assert!(matches!(outcome, Outcome::Pending { .. }) && authority.counts().0 == 1, "{outcome:?}");
+    desk.clock.advance(Duration::from_secs(60));
     let outcome = desk.pass().await;
     let Outcome::Pending { recheck_after, .. } = &outcome else { panic!("{outcome:?}") };
     assert_eq!(*recheck_after, Duration::from_secs(30));
     desk.restart();
     assert!(matches!(desk.passes(4).await, Outcome::Done(_)));
     assert_eq!(authority.counts(), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_forgets_every_order_is_asked_three_times_and_then_refuses() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    (0..100).for_each(|_| authority.fail("orders", Fault::Refused(404, "malformed", "")));
+    for orders in [1, 1, 2, 3] {
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+        assert_eq!(authority.counts().0, orders);
+        let wait = if orders == 1 { 30 } else { 60 };
+        desk.clock.advance(Duration::from_secs(wait));
+        desk.restart();
+    }
+    let outcome = desk.passes(2).await;
+    let text = error(&outcome).chain();
+    assert!(text.contains("does not know orders that it gave, 3 in a row"), "{text}");
+    assert_eq!((authority.counts().0, desk.keep().refusals("web").unwrap().count), (3, 1));
+    assert_eq!(error(&outcome).retry_after, Some(Duration::from_secs(60)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_stays_as_it_is_is_asked_for_less_and_less_often() {
+    // The request is never taken; and: it takes its time, and does not say how much.
+    for state in ["ready", "processing"] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        match state {
+            "ready" => {
+                (0..1_000).for_each(|_| authority.fail("finalize", Fault::Refused(403, "orderNotReady", "")))
+            }
+            _ => authority.slow_and_silent(1_000),
+        }
+        let outcome = desk.pass().await;
+        let Outcome::Pending { recheck_after, .. } = &outcome else { panic!("{state}: {outcome:?}") };
+        assert!(*recheck_after >= Duration::from_secs(5), "{state}: {recheck_after:?}");
+        assert!(authority.calls("orders") < 15, "{state}: {}", authority.calls("orders"));
+        desk.clock.advance(Duration::from_secs(4_000));
+        let outcome = desk.pass().await;
+        assert!(
+            matches!(&outcome, Outcome::Pending { recheck_after, .. } if recheck_after.as_secs() == 300),
+            "{state}: {outcome:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
