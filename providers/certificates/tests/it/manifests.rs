@@ -91,3 +91,36 @@ fn where_the_host_has_no_command_for_it_no_service_is_named() {
     let without = spec.replace(", reload: [sshd.service]", "");
     assert_eq!(certificate(&config, "{selfSigned: {}}", &without).problems, []);
 }
+
+#[test]
+fn lists_end_somewhere() {
+    let acme = |names: usize| {
+        let names: Vec<String> = (0..names).map(|number| format!("n{number}.example")).collect();
+        let names = names.join(", ");
+        format!(
+            "{{acme: {{server: 'https://acme.example/dir', solvers: [{{http01: {{}}, selector: {{dnsNames: [{names}]}}}}, {{http01: {{}}}}]}}}}"
+        )
+    };
+    let many =
+        |count: usize, make: &dyn Fn(usize) -> String| (0..count).map(make).collect::<Vec<_>>().join(", ");
+    let named = |names: usize, addresses: usize, issuers: usize| {
+        let names = many(names, &|number| format!("a{number}.example"));
+        let addresses = many(addresses, &|number| format!("192.0.2.{number}"));
+        let issuers = many(issuers, &|_| "{name: own}".into());
+        format!("issuerRefs: [{issuers}], dnsNames: [{names}], ipAddresses: [{addresses}]")
+    };
+    let most = certificate(&host(), &acme(998), &named(50, 50, 10));
+    assert_eq!((most.problems.len(), most.resources.len()), (0, 1));
+    for (spec, text) in [
+        (named(50, 51, 1), "101 names and addresses, and at most 100 are taken"),
+        (named(1, 0, 11), "11 issuers, and at most 10 are taken"),
+    ] {
+        let out = certificate(&host(), &acme(1), &spec);
+        assert!(told(&out).len() == 1 && told(&out)[0].contains(text), "{:?}", told(&out));
+    }
+    let inputs = TestInputs::default();
+    let out = normalize(&host(), &manifest("Issuer", "own", &acme(999)), &inputs);
+    assert!(told(&out)[0].contains("1001 names and zones of solvers, and at most 1000"), "{:?}", told(&out));
+    let out = certificate(&host(), &acme(999), &named(1, 0, 1));
+    assert_eq!((told(&out).len(), out.resources.len()), (0, 0), "it is said where it stands");
+}
