@@ -54,9 +54,13 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
     let mut out = Normalized { problems, ..Normalized::default() };
     if let Some(wish) = wish.filter(|_| !out.problems.iter().any(Problem::is_error)) {
         let name = scope_name(manifest.key.namespace(), &manifest.name);
+        let scope = Arc::new(Scope::new(inputs.entry(), name.as_str()));
+        // Two in one directory would overwrite each other.
+        let place = format!("the directory {}", wish.output.directory);
+        out.remotes.push((scope.clone(), name.as_str().into(), place.into()));
         out.resources.push(Resource {
             id: name.as_str().into(),
-            scope: Arc::new(Scope::new(inputs.entry(), name)),
+            scope,
             spec: Spec::known(wish.encode()),
             origin: manifest.origin(manifest.span),
             policy: inputs.policy(manifest.policy.clone()),

@@ -124,3 +124,13 @@ fn lists_end_somewhere() {
     let out = certificate(&host(), &acme(999), &named(1, 0, 1));
     assert_eq!((told(&out).len(), out.resources.len()), (0, 0), "it is said where it stands");
 }
+
+#[test]
+fn a_certificate_is_the_only_one_in_its_directory() {
+    let out = certificate(&host(), "{selfSigned: {}}", "issuerRef: {name: own}, dnsNames: [a.example]");
+    let (scope, id, remote) = &out.remotes[0];
+    assert_eq!(
+        (&**scope, &*id.0, &**remote),
+        (&Scope::new("cert", "web"), "web", "the directory /etc/ssl/web")
+    );
+}
