@@ -414,6 +414,7 @@ impl Desk<'_> {
             lost: 0,
             challenges: Vec::new(),
             answers: Vec::new(),
+            made: BTreeSet::new(),
         };
         self.keep.put_attempt(name, &attempt)?;
         Ok(attempt)

@@ -99,6 +99,9 @@ pub struct Attempt {
     /// Files that were put below the directory of a web server, or were about to be.
     #[serde(default)]
     pub answers: Vec<PathBuf>,
+    /// Directories that were missing for them, the uppermost first.
+    #[serde(default)]
+    pub made: BTreeSet<PathBuf>,
 }
 
 /// A TXT value that has to be there for a while.

@@ -200,6 +200,7 @@ impl Work<'_> {
     fn let_go(&mut self) -> Result<(), Error> {
         super::remove_answers(&self.attempt)?;
         self.attempt.answers.clear();
+        self.attempt.made.clear();
         self.attempt.order = None;
         self.attempt.challenges.clear();
         self.pace = Pace::default();
@@ -377,11 +378,13 @@ impl Work<'_> {
                 urls.push(challenge.url.clone());
             }
         }
-        let paths = files.iter().map(|(path, _)| path);
-        let all =
-            self.attempt.answers.iter().chain(paths).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        if self.attempt.challenges != needed || self.attempt.answers != all {
-            (self.attempt.challenges, self.attempt.answers) = (needed, all);
+        let before = (self.attempt.challenges.clone(), self.attempt.answers.clone());
+        self.attempt.challenges = needed;
+        for (path, _) in files.iter().filter(|(path, _)| !before.1.contains(path)) {
+            self.attempt.answers.push(path.clone());
+            self.attempt.made.extend(webroot::missing(path));
+        }
+        if before != (self.attempt.challenges.clone(), self.attempt.answers.clone()) {
             self.keep()?;
         }
         files.iter().try_for_each(|(path, answer)| webroot::put(path, answer))?;

@@ -183,6 +183,35 @@ async fn what_a_process_that_died_left_over_is_ended_although_the_certificate_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_and_directories_of_others_at_a_web_server_stay() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let webroot = desk.dir.path().join("www");
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    let below = webroot.join(".well-known/acme-challenge");
+    fs::create_dir_all(webroot.join(".well-known")).unwrap();
+    fs::create_dir(&below).unwrap();
+    // The token of its first order.
+    fs::write(below.join("t0"), "somebody else's").unwrap();
+    let outcome = desk.pass().await;
+    let error = outcome.error().unwrap();
+    assert!(error.message.contains("t0 is there already, and is not of ours"), "{}", error.message);
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert_eq!(fs::read_to_string(below.join("t0")).unwrap(), "somebody else's");
+    // What a process that died has begun to write is its own; and the directories were there before.
+    fs::write(below.join("t1"), "t").unwrap();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let left: Vec<_> = fs::read_dir(&below).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["t0"]);
+    fs::remove_file(below.join("t0")).unwrap();
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(below.exists(), "it is empty, and was not made here");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_put_outside_of_what_the_host_allows() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
