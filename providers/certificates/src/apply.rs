@@ -411,6 +411,7 @@ impl Desk<'_> {
             order: None,
             ordered_at: 0,
             is_renewal: false,
+            is_counted: false,
             lost: 0,
             challenges: Vec::new(),
             answers: Vec::new(),

@@ -90,6 +90,9 @@ pub struct Attempt {
     /// The order says which certificate it replaces.
     #[serde(default)]
     pub is_renewal: bool,
+    /// The order counts for a certificate, as far as that is counted here.
+    #[serde(default)]
+    pub is_counted: bool,
     /// Orders before it that the authority did not know any more, in a row.
     #[serde(default)]
     pub lost: u32,

@@ -23,7 +23,7 @@ use crate::{
     x509,
 };
 use reconciled_provider::{Claim, Error, ErrorKind, Hash, Lives};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 /// How long a pass waits for an authority to look at what proves a name before it comes back later. The port at which
@@ -202,6 +202,7 @@ impl Work<'_> {
         self.attempt.answers.clear();
         self.attempt.made.clear();
         self.attempt.order = None;
+        self.attempt.is_counted = false;
         self.attempt.challenges.clear();
         self.pace = Pace::default();
         self.keep()
@@ -215,7 +216,12 @@ impl Work<'_> {
     fn refused(&mut self, message: String) -> Result<Step, Error> {
         self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message)?;
         self.attempt.lost = 0;
+        let was_counted = self.attempt.is_counted;
         self.let_go()?;
+        if was_counted {
+            let (keep, server) = (self.desk.keep, &self.authority.server);
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+        }
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
 
@@ -280,31 +286,50 @@ impl Work<'_> {
         if let Some(id) = &replaces {
             payload["replaces"] = json!(id);
         }
-        if self.desk.config.counts(&self.authority.server) {
-            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
-            self.acme.limits.order(keep, server, self.wish, now, replaces.is_some()).inspect_err(
-                |error| {
-                    self.is_counted_out = error.kind == ErrorKind::RateLimited;
-                },
-            )?;
-        }
-        let url = self.client.directory().await?.new_order.clone();
         let what = format!("order a certificate for {}", self.wish.subject());
-        self.attempt.is_renewal = replaces.is_some();
-        let answer = match self.client.post(self.desk.cx, &url, Some(&payload), &what).await {
-            // Another order replaces it already, or the authority does not know it: an order as any other then.
-            Err(fault) if replaces.is_some() && matches!(fault.word(), "alreadyReplaced" | "malformed") => {
-                payload.as_object_mut().map(|members| members.remove("replaces"));
-                self.attempt.is_renewal = false;
-                self.client.post(self.desk.cx, &url, Some(&payload), &what).await?
-            }
-            answer => answer?,
-        };
+        let mut is_renewal = replaces.is_some();
+        let mut sent = self.send_order(&payload, is_renewal, &what).await;
+        // Another order replaces it already, or the authority does not know it: an order as any other then.
+        if let Err(fault) = &sent
+            && is_renewal
+            && matches!(fault.word(), "alreadyReplaced" | "malformed")
+        {
+            payload.as_object_mut().map(|members| members.remove("replaces"));
+            is_renewal = false;
+            sent = self.send_order(&payload, is_renewal, &what).await;
+        }
+        let answer = sent?;
+        self.attempt.is_renewal = is_renewal;
+        self.attempt.is_counted = self.counts() && !is_renewal;
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
         self.attempt.challenges.clear();
         Ok(self.keep()?)
+    }
+
+    fn counts(&self) -> bool {
+        self.desk.config.counts(&self.authority.server)
+    }
+
+    /// Sends an order that is within what the authority gives, as far as that is counted here.
+    async fn send_order(&mut self, payload: &Value, is_renewal: bool, what: &str) -> Result<Answer, Fault> {
+        let (keep, server) = (self.desk.keep, &self.authority.server);
+        if self.counts() {
+            let counted = self.acme.limits.order(keep, server, self.wish, now(self.desk.cx), is_renewal);
+            self.is_counted_out = counted.as_ref().is_err_and(|error| error.kind == ErrorKind::RateLimited);
+            counted?;
+        }
+        let sent = async {
+            let url = self.client.directory().await?.new_order.clone();
+            self.client.post(self.desk.cx, &url, Some(payload), what).await
+        };
+        let sent = sent.await;
+        // Nothing comes of an order that nobody knows of here.
+        if sent.is_err() && self.counts() && !is_renewal {
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+        }
+        sent
     }
 
     /// The certificate this one takes the place of, where the authority wants to know and they share a name (RFC 9773 §5).
@@ -439,7 +464,7 @@ impl Work<'_> {
 
     /// A name was not proven, which the authority counts.
     fn unproven(&self, refused: &Authorization) -> Result<Turn, Fault> {
-        if self.desk.config.counts(&self.authority.server) {
+        if self.counts() {
             let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
             self.acme.limits.failure(keep, server, &refused.name(), now)?;
         }
@@ -511,10 +536,6 @@ impl Work<'_> {
         if self.desk.keep.issued(self.name)?.is_some_and(|issued| issued.chain == chain) {
             // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
-        }
-        if self.desk.config.counts(&self.authority.server) && !self.attempt.is_renewal {
-            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
-            self.acme.limits.certificate(keep, server, self.wish, now)?;
         }
         Ok(Turn::Issued(sign::Signed { chain, ca: String::new() }))
     }

@@ -43,6 +43,59 @@ async fn what_an_authority_gives_is_counted_whatever_else_is_wished_for() {
     assert_eq!(authority.counts(), (9, 9));
 }
 
+/// A pass over a certificate in a directory of its own.
+async fn pass_in(desk: &mut Desk, name: &str) -> Outcome {
+    desk.wish.output.directory = desk.dir.path().join("out").join(name).display().to_string();
+    let outcome = desk.pass_of(name).await;
+    desk.wish.output.directory = desk.dir.path().join("out/web").display().to_string();
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_under_way_count_until_they_are_refused() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+        assert_eq!(pass_in(&mut desk, name).await.error().unwrap().kind, ErrorKind::Unavailable);
+    }
+    let refused = pass_in(&mut desk, "f").await;
+    assert!(
+        refused.error().unwrap().message.contains("gives 5 certificates for exactly these"),
+        "{refused:?}"
+    );
+    // One of an order that the authority refuses at once, or that comes to nothing, is given back.
+    authority.refuse(true);
+    assert!(matches!(pass_in(&mut desk, "a").await, Outcome::Pending { .. }));
+    authority.refuse(false);
+    authority.fail("order", Fault::Refused(400, "rejectedIdentifier", ""));
+    assert!(matches!(pass_in(&mut desk, "f").await, Outcome::Pending { .. }));
+    assert!(matches!(pass_in(&mut desk, "g").await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (6, 1));
+    assert!(pass_in(&mut desk, "h").await.error().unwrap().message.contains("exactly these"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_does_not_replace_after_all_is_counted_as_any_other() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for name in ["b", "c", "d", "e"] {
+        authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+        assert!(pass_in(&mut desk, name).await.error().is_some());
+    }
+    authority.replaced();
+    desk.renew().await;
+    let outcome = desk.pass().await;
+    assert!(outcome.error().unwrap().message.contains("exactly these"), "{outcome:?}");
+    assert_eq!(authority.counts().0, 5);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_for_a_name_are_counted_over_every_wish_for_it() {
     let authority = Authority::start();
