@@ -38,6 +38,14 @@ pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
 }
 
+/// What a person types for the certificate whose scope is called `name`.
+pub(crate) fn address(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((namespace, name)) => format!("{namespace}/Certificate/{name}"),
+        None => format!("Certificate/{name}"),
+    }
+}
+
 /// How far a certificate is.
 pub(crate) enum Step {
     /// It was issued.
@@ -256,7 +264,7 @@ impl Desk<'_> {
         if let Some(busy) = self.keep.busy(name)?.filter(|busy| busy.until > now && busy.server == identity) {
             let until = moment(busy.until);
             let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
-            let hint = format!("to try at once all the same: reconciled renew Certificate/{name}");
+            let hint = format!("to try at once all the same: reconciled renew {}", address(name));
             let left = Duration::from_secs(busy.until - now);
             return Err(Error::rate_limited(message).retry_after(left).hint(hint));
         }
@@ -272,7 +280,7 @@ impl Desk<'_> {
             count => format!("{count} times in a row"),
         };
         let error = Error::unavailable(format!("{identity}: refused {times}: {}", refusals.message));
-        let hint = format!("to try at once after mending it: reconciled renew Certificate/{name}");
+        let hint = format!("to try at once after mending it: reconciled renew {}", address(name));
         Err(error.retry_after(Duration::from_secs(refusals.until - now)).hint(hint))
     }
 
@@ -525,6 +533,11 @@ fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Fact
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_begins_with_the_namespace() {
+        assert_eq!([address("web"), address("shop/web")], ["Certificate/web", "shop/Certificate/web"]);
+    }
 
     #[test]
     fn what_takes_long_is_looked_at_less_often_and_never_forgotten() {

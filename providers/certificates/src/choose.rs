@@ -5,7 +5,7 @@
 //! left behind.
 
 use crate::{
-    apply::{Desk, Records, Step},
+    apply::{Desk, Records, Step, address},
     compare::{Difference, moment},
     kept::Asked,
     wish::{Authority, Issue, Solver, Wish},
@@ -127,7 +127,7 @@ impl Desk<'_> {
 pub(crate) fn check(name: &str, wish: &Wish, way: &Renewal) -> Result<(), Error> {
     if let Some(issuer) = way.issuer.as_ref().filter(|issuer| !wish.issuer_names.contains(issuer)) {
         let all = wish.issuer_names.join(", ");
-        return Err(Error::unsupported(format!("`{issuer}` is no issuer of Certificate/{name}"))
+        return Err(Error::unsupported(format!("`{issuer}` is no issuer of {}", address(name)))
             .hint(format!("it has {all}; another one is named in `issuerRefs`")));
     }
     let Some(word) = &way.solver else { return Ok(()) };
@@ -143,10 +143,8 @@ pub(crate) fn check(name: &str, wish: &Wish, way: &Renewal) -> Result<(), Error>
     if issuers.peek().is_some() && issuers.any(can) {
         return Ok(());
     }
-    Err(Error::unsupported(format!(
-        "no solver `{word}` of its issuer proves all names of Certificate/{name}"
-    ))
-    .hint("the words are dns01, http01 and tlsAlpn01, and one such has to be in `solvers` of the issuer"))
+    Err(Error::unsupported(format!("no solver `{word}` of its issuer proves all names of {}", address(name)))
+        .hint("the words are dns01, http01 and tlsAlpn01, and one such has to be in `solvers` of the issuer"))
 }
 
 /// The same, proven in this way as far as its names can be.
