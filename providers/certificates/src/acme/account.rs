@@ -11,7 +11,7 @@ use crate::{
 };
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
 /// How often another key is offered at once where nobody answers, and how long it then waits, as after a refusal.
@@ -25,14 +25,20 @@ pub(super) struct Known {
     pub(super) url: String,
 }
 
+/// What is declared of the account, as it was the last time.
+#[derive(Debug, Default)]
+struct Declared {
+    email: Option<String>,
+    rotate: Option<u64>,
+}
+
 /// The way to the account.
 #[derive(Debug)]
 pub(super) struct Login {
     keep: Keep,
     id: String,
-    email: Option<String>,
     binding: Option<(String, String)>,
-    rotate: Option<u64>,
+    declared: std::sync::Mutex<Declared>,
     known: Mutex<Option<Arc<Known>>>,
     /// Whoever signs with the key holds it open; whoever changes the key closes it.
     gate: RwLock<()>,
@@ -40,9 +46,25 @@ pub(super) struct Login {
 
 impl Login {
     pub(super) fn new(keep: Keep, id: String, authority: &Authority) -> Login {
-        let (email, binding) = (authority.email.clone(), authority.binding.clone());
-        let rotate = authority.rotate;
-        Login { keep, id, email, binding, rotate, known: Mutex::default(), gate: RwLock::default() }
+        let login = Login {
+            keep,
+            id,
+            binding: authority.binding.clone(),
+            declared: std::sync::Mutex::default(),
+            known: Mutex::default(),
+            gate: RwLock::default(),
+        };
+        login.declare(authority);
+        login
+    }
+
+    /// From now on this is declared of the account.
+    pub(super) fn declare(&self, authority: &Authority) {
+        *self.declared() = Declared { email: authority.email.clone(), rotate: authority.rotate };
+    }
+
+    fn declared(&self) -> MutexGuard<'_, Declared> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// While this lives, the key stays.
@@ -55,8 +77,9 @@ impl Login {
     /// The new key is on disk before the authority hears of it. Where its answer was lost, it is asked which one it knows.
     /// A refusal is kept, and no reason to issue nothing: the account goes on with the key that the authority knows.
     pub(super) async fn change_key(&self, client: &Client, cx: &Cx) -> Result<(), Fault> {
+        let rotate = self.declared().rotate;
         let is_due = |account: &Account| {
-            let old_at = self.rotate.map(|rotate| account.made_at + rotate);
+            let old_at = rotate.map(|rotate| account.made_at + rotate);
             let is_early = |change: &KeyChange| change.is_settled && now(cx) < change.again_at;
             let is_due = account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at);
             account.url.is_some() && is_due && !account.change.as_ref().is_some_and(is_early)
@@ -84,7 +107,7 @@ impl Login {
         mut account: Account,
         url: &str,
     ) -> Result<(), Fault> {
-        let directory = client.directory().await?;
+        let directory = client.directory(cx).await?;
         let Some(change) = directory.key_change.clone() else { return Ok(()) };
         let what = "give the account another key";
         let old = AccountKey::read(&account.key.secret())?;
@@ -96,7 +119,7 @@ impl Login {
         let is_known = match was_sent && !account.change.as_ref().is_some_and(|change| change.is_settled) {
             true => {
                 let ask = json!({"onlyReturnExisting": true});
-                match client.send(&new, Signer::Key, &directory.new_account, Some(&ask), what).await {
+                match client.send(cx, &new, Signer::Key, &directory.new_account, Some(&ask), what).await {
                     Ok(_) => true,
                     // In whatever words: it was asked for this key, and has no account of it.
                     Err(Fault::Refused { .. }) => false,
@@ -121,7 +144,7 @@ impl Login {
                 return Ok(());
             }
             let payload = new.take_over(&old, url, &change)?;
-            client.send(&old, Signer::Account(url), &change, Some(&payload), what).await?;
+            client.send(cx, &old, Signer::Account(url), &change, Some(&payload), what).await?;
         }
         let url = Some(url.to_owned());
         let changed = Account { key: next, url, made_at: now(cx), next: None, change: None };
@@ -181,9 +204,10 @@ impl Login {
         if let Some(url) = account.url.clone() {
             return Ok(Known { key, url });
         }
-        let directory = client.directory().await?;
+        let directory = client.directory(cx).await?;
         let mut payload = json!({"termsOfServiceAgreed": true});
-        if let Some(email) = &self.email {
+        let email = self.declared().email.clone();
+        if let Some(email) = email {
             payload["contact"] = json!([format!("mailto:{email}")]);
         }
         match &self.binding {
@@ -199,7 +223,7 @@ impl Login {
             None => {}
         }
         let what = "make an account at the authority";
-        let answer = client.send(&key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
+        let answer = client.send(cx, &key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
         let missing = || Error::unexpected(format!("{what}: the answer names none"));
         let url = answer.location.ok_or_else(missing)?;
         self.keep.put_account(&self.id, &Account { url: Some(url.clone()), ..account })?;

@@ -269,7 +269,11 @@ impl Work<'_> {
         let addresses = addresses.map(|address| json!({"type": "ip", "value": address.to_string()}));
         let mut payload = json!({"identifiers": names.chain(addresses).collect::<Vec<_>>()});
         if let Some(profile) = &self.authority.profile {
-            let known = &self.client.directory().await?.meta.profiles;
+            let mut directory = self.client.directory(self.desk.cx).await?;
+            if !directory.meta.profiles.contains_key(profile) {
+                directory = self.client.directory_of_now(self.desk.cx).await?;
+            }
+            let known = &directory.meta.profiles;
             if !known.contains_key(profile) {
                 let all: Vec<_> = known.keys().map(String::as_str).collect();
                 let error = Error::invalid(format!("{} has no profile `{profile}`", self.authority.server));
@@ -321,7 +325,7 @@ impl Work<'_> {
             counted?;
         }
         let sent = async {
-            let url = self.client.directory().await?.new_order.clone();
+            let url = self.client.directory(self.desk.cx).await?.new_order.clone();
             self.client.post(self.desk.cx, &url, Some(payload), what).await
         };
         let sent = sent.await;
@@ -334,7 +338,7 @@ impl Work<'_> {
 
     /// The certificate this one takes the place of, where the authority wants to know and they share a name (RFC 9773 §5).
     async fn replaces(&self) -> Result<Option<String>, Fault> {
-        if self.client.directory().await?.renewal_info.is_none() {
+        if self.client.directory(self.desk.cx).await?.renewal_info.is_none() {
             return Ok(None);
         }
         let Some(issued) = self.desk.keep.issued(self.name)? else { return Ok(None) };

@@ -46,6 +46,7 @@ impl Acme {
         let key = format!("{}\n{:?}\n{bundle}", authority.server, authority.binding);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
+            client.login.declare(authority);
             return Ok(client.clone());
         }
         let client = Arc::new(Client::new(keep, authority, account_id(authority), config)?);

@@ -50,6 +50,10 @@ struct State {
     /// The nth call fails so.
     nth: Option<(usize, Fault)>,
     issued: usize,
+    /// Where it may write to.
+    contact: Value,
+    /// A profile that it has besides.
+    profile: Option<&'static str>,
     /// The kind of challenge, if not HTTP-01.
     offers: Option<&'static str>,
     /// What a challenge comes to.
@@ -111,6 +115,14 @@ impl Authority {
     /// Whether the fault of [`Authority::fail_nth`] is still to come.
     pub(crate) fn is_armed(&self) -> bool {
         self.state.lock().unwrap().nth.is_some()
+    }
+    /// It has this profile from now on.
+    pub(crate) fn add_profile(&self, name: &'static str) {
+        self.state.lock().unwrap().profile = Some(name);
+    }
+    /// Where it may write to.
+    pub(crate) fn contact(&self) -> Value {
+        self.state.lock().unwrap().contact.clone()
     }
     /// Names are proven in this way from now on.
     pub(crate) fn offer(&self, kind: &'static str) {
@@ -269,7 +281,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     match call {
         "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
             "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"), "renewalInfo": format!("{base}/info"),
-            "meta": {"profiles": {"shortlived": "six days"}}})),
+            "meta": {"profiles": {"shortlived": "six days", state.profile.unwrap_or("classic"): "more"}}})),
         "nonce" => (200, String::new(), String::new()),
         "account" => {
             let key = protected(body)["jwk"].clone();
@@ -277,6 +289,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 return problem(400, "accountDoesNotExist");
             }
             state.account = Some(key);
+            state.contact = payload(body)["contact"].clone();
             (201, format!("Location: {base}/accounts/1\r\n"), "{}".into())
         }
         "rollover" => {

@@ -169,6 +169,29 @@ async fn an_authority_that_forgot_everything_while_a_key_is_old_gives_certificat
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_an_authority_and_declared_of_an_account_is_that_of_today() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("dir"), authority.contact()), (1, serde_json::Value::Null));
+    // The process goes on, and the manifest says more.
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    (issuer.rotate, issuer.email) = (Some(86_400), Some("ops@a.example".into()));
+    desk.clock.advance(Duration::from_secs(86_401));
+    authority.begin(BEGIN + 86_400);
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("dir"), authority.rollovers()), (2, 1));
+    authority.forget_everything();
+    authority.fail("order", Fault::Refused(400, "accountDoesNotExist", ""));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(authority.contact()[0], "mailto:ops@a.example");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_the_authority_does_not_take_is_no_reason_to_issue_nothing() {
     // It refuses, and: nothing ever comes of it, in which case it is asked which key it knows.
     for (fault, status, most) in [("conflict", 409, 1), ("serverInternal", 500, 3)] {
