@@ -246,7 +246,9 @@ impl Keep {
     /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
     /// its own.
     pub fn formerly(self, names: &[String]) -> Keep {
-        Keep { former: names.to_vec(), ..self }
+        // One directory beside that of today, and no other one.
+        let is_plain = |name: &&String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+        Keep { former: names.iter().filter(is_plain).cloned().collect(), ..self }
     }
 
     /// Takes over what is kept under a former name, where nothing is kept under the name of today.

@@ -89,7 +89,14 @@ impl Fault {
                     }
                     _ => ErrorKind::Unavailable,
                 };
-                Error::new(kind, format!("{what}: {}", problem.text()))
+                let error = Error::new(kind, format!("{what}: {}", problem.text()));
+                match problem.word() {
+                    "unauthorized" => error.hint(
+                        "was the account deactivated there? its file is in certificates/ENTRY/accounts of the state \
+                         directory: once that is moved away, another account is made",
+                    ),
+                    _ => error,
+                }
             }
         }
     }

@@ -5,7 +5,8 @@ use crate::{
     world::Desk,
 };
 use reconciled_provider::{ErrorKind, Health, Outcome};
-use std::time::Duration;
+use reconciled_testkit::context::HandClock;
+use std::{sync::Arc, time::Duration};
 
 #[track_caller]
 fn error(outcome: &Outcome) -> &reconciled_provider::Error {
@@ -266,6 +267,59 @@ async fn a_profile_that_the_authority_does_not_have_is_said_with_those_it_has() 
     // One that it has got since then is no mistake any more.
     authority.add_profile("shortlife");
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_was_deactivated_is_said_and_no_other_one_is_made() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    for call in ["orders", "orders", "order", "order"] {
+        authority.fail(call, Fault::Refused(403, "unauthorized", ""));
+    }
+    // The order might be one that is not known everywhere yet.
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    desk.clock.advance(Duration::from_secs(60));
+    for _ in 0..2 {
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error:?}");
+        assert!(error.hint.as_ref().unwrap().contains("was the account deactivated there?"));
+    }
+    assert_eq!((authority.counts(), authority.calls("account")), ((1, 0), 1));
+    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    let mut desk = desk;
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.calls("account")), ((2, 1), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_off_by_ten_minutes_costs_nothing() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    // It is behind: what it gets begins in the future.
+    authority.begin(BEGIN + 660);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await && desk.health().await == Health::Healthy);
+    authority.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    desk.renew().await;
+    assert!(desk.pass().await.error().is_some());
+    // It goes back in the middle of an order.
+    let clock = Arc::new(HandClock::default());
+    clock.advance(Duration::from_secs(BEGIN - 540));
+    (desk.cx.clock, desk.clock) = (clock.clone(), clock);
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (2, 2));
+    // And one that is ahead of a certificate of a few minutes is said.
+    authority.live(300);
+    desk.clock.advance(Duration::from_secs(1_500));
+    desk.renew().await;
+    let outcome = desk.passes(1).await;
+    assert!(error(&outcome).hint.as_ref().unwrap().contains("is the clock of this machine right?"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
