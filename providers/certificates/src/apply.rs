@@ -24,8 +24,8 @@ use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
-/// How long what is deleted waits for a pass over whom it was seen to make room for.
-const HEIR: Duration = Duration::from_secs(10);
+/// How long what is deleted waits at a time for a pass over whom it was seen to make room for.
+const HEIR: Duration = Duration::from_secs(2);
 /// Longest wait for what is on its way.
 const LONGEST: u64 = 300;
 /// Waits after refusals in a row; the last one counts for all further ones.
@@ -103,7 +103,9 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
 
 impl Desk<'_> {
     async fn delete(&self, name: &str) -> Outcome {
-        self.await_heir(name).await;
+        if let Err(error) = self.await_heir(name).await {
+            return Outcome::Failed(error);
+        }
         match aside(|| self.remove(name)) {
             Ok(()) => {
                 self.heirs.gone(name);
@@ -113,21 +115,31 @@ impl Desk<'_> {
         }
     }
 
-    /// Lets a pass begin with the certificate that wants this directory, if one was seen that does: it runs beside this one.
-    async fn await_heir(&self, name: &str) {
-        let Ok(Some(issued)) = self.keep.issued(name) else { return };
+    /// Lets a pass begin with the certificate that wants this directory, if one was seen that does: it runs beside this one,
+    /// or comes after it.
+    async fn await_heir(&self, name: &str) -> Result<(), Error> {
+        let Some(issued) = self.keep.issued(name)? else { return Ok(()) };
         let directory = &issued.wish.output.directory;
-        let until = self.cx.clock.now() + HEIR;
-        let Some(heir) = self.heirs.seen_heir(name, directory) else { return };
-        if self.heirs.heir(name, directory).is_none() {
+        let Some(heir) = self.heirs.seen_heir(name, directory) else { return Ok(()) };
+        let has_begun = || self.heirs.heir(name, directory).is_some();
+        if !has_begun() {
             // It may have been looked at while this one was still declared, and have stopped at that.
             self.watches.wake(&heir);
         }
-        while self.heirs.heir(name, directory).is_none()
-            && self.cx.clock.now() < until
-            && !self.cx.stop.is_set()
-        {
-            self.cx.clock.sleep(HEIR / 100).await;
+        let until = self.cx.clock.now() + HEIR;
+        while !has_begun() && self.cx.clock.now() < until && !self.cx.stop.is_set() {
+            self.cx.clock.sleep(HEIR / 20).await;
+        }
+        match has_begun() || !self.heirs.puts_off(name, self.cx.clock.now()) {
+            true => Ok(()),
+            // No failure: what runs at a time is limited, and it may be waiting for this one to make room.
+            false => Err(Error::rate_limited(format!(
+                "{} goes once {} has begun to take over {directory}",
+                address(name),
+                address(&heir)
+            ))
+            .retry_after(HEIR)
+            .hint("where nothing comes of that within a minute, it goes with its files")),
         }
     }
 

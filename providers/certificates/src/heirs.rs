@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// How long one that was not looked at yet is waited for: everything of an entry is looked at when a process begins.
+/// How long one that was not looked at yet is waited for, as everything of an entry is looked at when a process begins; and
+/// one that was, and that no pass has begun with.
 const UNSEEN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ struct State {
     real: BTreeMap<String, String>,
     /// Since when certificates wait for the one that is in their directory.
     waiting: BTreeMap<String, Duration>,
+    /// Since when certificates are to be deleted, and wait for the one that was seen to want their directory.
+    put_off: BTreeMap<String, Duration>,
 }
 
 /// What is known of all certificates of an entry.
@@ -49,6 +52,14 @@ impl Heirs {
         let mut state = self.state();
         state.real.remove(name);
         state.waiting.remove(name);
+        state.put_off.remove(name);
+    }
+
+    /// True while the deletion of `name` is put off: for a while, since who was seen may be but a plan's.
+    pub(crate) fn puts_off(&self, name: &str, now: Duration) -> bool {
+        let mut state = self.state();
+        let since = *state.put_off.entry(name.to_owned()).or_insert(now);
+        (since..since + UNSEEN).contains(&now)
     }
 
     /// Who else wants the directory of `name`, and is not only planned.

@@ -254,6 +254,16 @@ async fn what_only_a_plan_has_seen_inherits_nothing() {
     // A plan of manifests that never come into force.
     desk.look("web", false).await;
     assert!(desk.look("site", true).await.is_none());
+    let outcome = desk.delete().await;
+    let error = outcome.error().unwrap();
+    assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(Duration::from_secs(2))));
+    assert!(
+        error.message.contains("Certificate/web goes once Certificate/site has begun"),
+        "{}",
+        error.message
+    );
+    assert!(desk.dir.path().join("out/web/tls.crt").exists());
+    desk.clock.advance(Duration::from_secs(60));
     assert!(matches!(desk.delete().await, Outcome::Gone));
     assert!(!desk.dir.path().join("out/web").exists());
     assert!(desk.keep().issued("site").unwrap().is_none(), "no key is left");
@@ -273,8 +283,12 @@ async fn who_takes_over_is_looked_at_again_when_it_was_looked_at_too_early() {
     );
     let mut hints = desk.hints();
     let (outcome, hint) = tokio::join!(desk.delete(), hints.next());
-    assert!(matches!(outcome, Outcome::Gone));
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     assert_eq!(&*hint.unwrap().scope.name, "site");
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(matches!(desk.pass_of("site").await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
