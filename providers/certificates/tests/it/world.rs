@@ -30,6 +30,8 @@ pub(crate) struct Desk {
     pub(crate) listen: SocketAddr,
     /// Whose limits are kept.
     pub(crate) limits: Option<Limits>,
+    /// Told the name of each place at which the process may die.
+    pub(crate) passed: fn(&str),
     /// The name of the entry, and of its directory; and those it had before.
     name: &'static str,
     former: Vec<String>,
@@ -96,8 +98,8 @@ impl Desk {
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (name, former) = ("cert", Vec::new());
-        let provider = connect(&dir, name, &former, listen, None);
-        Desk { dir, cx, clock, wish, listen, limits: None, name, former, provider }
+        let provider = connect(&dir, name, &former, listen, None, |_| {});
+        Desk { dir, cx, clock, wish, listen, limits: None, passed: |_| {}, name, former, provider }
     }
 
     /// The entry has another name from now on.
@@ -108,7 +110,7 @@ impl Desk {
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(&self.dir, self.name, &self.former, self.listen, self.limits);
+        self.provider = connect(&self.dir, self.name, &self.former, self.listen, self.limits, self.passed);
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -262,10 +264,12 @@ fn connect(
     former: &[String],
     listen: SocketAddr,
     limits: Option<Limits>,
+    passed: fn(&str),
 ) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
     (config.listen, config.limits, config.former) = (listen, limits, former.to_vec());
+    config.passed = passed;
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
