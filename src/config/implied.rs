@@ -10,7 +10,7 @@ use reconciled_provider::{
 const CERTIFICATES: &str = "certificates";
 
 /// The entry for certificates of a host that has none: they may be put where the host's files may be managed, and
-/// services read them again through the same bus. None where an entry of that type or name is written, and where no
+/// services read them again through the same bus, or not at all where there is none. None where an entry of that type or name is written, and where no
 /// entry manages the files of this machine itself.
 pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
     if entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES)) {
@@ -23,10 +23,10 @@ pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
     };
     let host = entries.iter().find(is_machine)?;
     let mut keys = vec![(word(host, "paths"), host.rest.get("paths")?.clone())];
-    if let Some(bus) = host.rest.get("bus").and_then(Node::as_str) {
-        let arguments = reload(bus).into_iter().map(|argument| word(host, &argument)).collect();
-        keys.push((word(host, "reload"), Node { span: host.span, value: NodeValue::Seq(arguments) }));
-    }
+    // A host without a bus has no units in Git: none is restarted by way of a certificate either.
+    let command = host.rest.get("bus").and_then(Node::as_str).map(reload).unwrap_or_default();
+    let arguments = command.iter().map(|argument| word(host, argument)).collect();
+    keys.push((word(host, "reload"), Node { span: host.span, value: NodeValue::Seq(arguments) }));
     Some(ProviderEntry {
         name: CERTIFICATES.into(),
         type_name: CERTIFICATES.into(),
@@ -88,6 +88,12 @@ mod tests {
             ["env", "SYSTEMCTL_FORCE_BUS=1", "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/b"]
         );
         assert_eq!(words("reload")[3..], ["systemctl", "try-reload-or-restart", "{unit}"]);
+    }
+
+    #[test]
+    fn without_a_bus_no_service_is_reloaded() {
+        let config = config("- {name: host, type: host, paths: [/etc]}");
+        assert_eq!(config.providers[1].rest.get("reload").unwrap().elements().len(), 0);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use crate::config::{Config, ProviderEntry};
 use reconciled_provider::{Problem, Provider};
 use std::{path::Path, sync::Arc};
 
+/// How an entry is called that a host implies.
+const IMPLIED: &str = "certificates";
+
 /// Builds the provider of one entry.
 ///
 /// Errors: every problem of the entry at its place.
@@ -14,6 +17,7 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
     let own = [config.state_dir.as_path(), Path::new(&*entry.file.path)];
     let config = authority::Config {
         state: config.state_dir.join("certificates").join(&*entry.name),
+        former: former(entry, config),
         reserved: own
             .into_iter()
             .filter(|path| path.is_absolute())
@@ -24,4 +28,43 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
         ..decoded
     };
     authority::open(&entry.name, config).map_err(|error| at_entry(entry, &error))
+}
+
+/// Names under which the entry may have kept something before: the one it says, and that of the entry that a host implies.
+fn former(entry: &ProviderEntry, config: &Config) -> Vec<String> {
+    let is_other = |other: &&ProviderEntry| other.name != entry.name;
+    let is_taken = |name: &str| config.providers.iter().filter(is_other).any(|other| &*other.name == name);
+    let mut is_alone = config.providers.iter().filter(is_other);
+    let is_alone = !is_alone.any(|other| other.type_name == entry.type_name);
+    let implied = is_alone.then_some(IMPLIED).filter(|name| **name != *entry.name);
+    let names = entry.was.as_deref().into_iter().chain(implied);
+    names.filter(|name| !is_taken(name)).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, parse};
+    use reconciled_provider::SourceFile;
+
+    fn former_of(name: &str, providers: &str) -> Vec<String> {
+        let text = format!("providers:\n{providers}");
+        let (config, problems) =
+            parse(Arc::new(SourceFile::new("config.yaml", text)), &Environment::default());
+        assert_eq!(problems, []);
+        let config = config.unwrap();
+        former(config.providers.iter().find(|entry| &*entry.name == name).unwrap(), &config)
+    }
+
+    #[test]
+    fn an_entry_takes_over_what_it_kept_under_another_name_and_nothing_of_others() {
+        let entry = |name: &str, more: &str| {
+            format!("- {{name: {name}, type: certificates, paths: [/etc/ssl]{more}}}\n")
+        };
+        assert_eq!(former_of("ca", &entry("ca", "")), ["certificates"]);
+        assert_eq!(former_of("ca", &entry("ca", ", was: old")), ["old", "certificates"]);
+        assert_eq!(former_of("certificates", &entry("certificates", "")), [] as [&str; 0]);
+        let two = entry("ca", ", was: le") + &entry("le", "");
+        assert_eq!(former_of("ca", &two), [] as [&str; 0], "each has its own");
+    }
 }

@@ -7,8 +7,9 @@
 use crate::{
     Config, acme,
     aside::aside,
+    choose::both,
     compare::{self, Difference, moment},
-    deliver,
+    deliver::{self, There},
     heirs::Heirs,
     kept::{Attempt, Issued, Keep, Private, Refusals},
     key,
@@ -23,6 +24,8 @@ use std::{collections::BTreeSet, process::Stdio, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
+/// How long what is deleted waits at a time for a pass over whom it was seen to make room for.
+const HEIR: Duration = Duration::from_secs(2);
 /// Longest wait for what is on its way.
 const LONGEST: u64 = 300;
 /// Waits after refusals in a row; the last one counts for all further ones.
@@ -33,6 +36,14 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// When to look again at what is waited for since `since`: after `first`, and later the longer it takes.
 pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
+}
+
+/// What a person types for the certificate whose scope is called `name`.
+pub(crate) fn address(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((namespace, name)) => format!("{namespace}/Certificate/{name}"),
+        None => format!("Certificate/{name}"),
+    }
 }
 
 /// How far a certificate is.
@@ -71,7 +82,7 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
         }
         journal.started(&[action.id]).await?;
         let outcome = match &action.op {
-            Op::Delete { .. } => desk.delete(&batch.scope.name),
+            Op::Delete { .. } => desk.delete(&batch.scope.name).await,
             Op::Create { desired, .. }
             | Op::Update { desired, .. }
             | Op::Replace { desired, .. }
@@ -91,10 +102,44 @@ pub(crate) async fn apply(desk: &Desk<'_>, batch: &Batch, journal: &dyn Journal)
 }
 
 impl Desk<'_> {
-    fn delete(&self, name: &str) -> Outcome {
+    async fn delete(&self, name: &str) -> Outcome {
+        if let Err(error) = self.await_heir(name).await {
+            return Outcome::Failed(error);
+        }
         match aside(|| self.remove(name)) {
-            Ok(()) => Outcome::Gone,
+            Ok(()) => {
+                self.heirs.gone(name);
+                Outcome::Gone
+            }
             Err(error) => Outcome::Unknown(error),
+        }
+    }
+
+    /// Lets a pass begin with the certificate that wants this directory, if one was seen that does: it runs beside this one,
+    /// or comes after it.
+    async fn await_heir(&self, name: &str) -> Result<(), Error> {
+        let Some(issued) = self.keep.issued(name)? else { return Ok(()) };
+        let directory = &issued.wish.output.directory;
+        let Some(heir) = self.heirs.seen_heir(name, directory) else { return Ok(()) };
+        let has_begun = || self.heirs.heir(name, directory).is_some();
+        if !has_begun() {
+            // It may have been looked at while this one was still declared, and have stopped at that.
+            self.watches.wake(&heir);
+        }
+        let until = self.cx.clock.now() + HEIR;
+        while !has_begun() && self.cx.clock.now() < until && !self.cx.stop.is_set() {
+            self.cx.clock.sleep(HEIR / 20).await;
+        }
+        match has_begun() || !self.heirs.puts_off(name, self.cx.clock.now()) {
+            true => Ok(()),
+            // No failure: what runs at a time is limited, and it may be waiting for this one to make room.
+            false => Err(Error::rate_limited(format!(
+                "{} goes once {} has begun to take over {directory}",
+                address(name),
+                address(&heir)
+            ))
+            .retry_after(HEIR)
+            .hint("where nothing comes of that within a minute, it goes with its files")),
         }
     }
 
@@ -112,9 +157,7 @@ impl Desk<'_> {
                 None => deliver::withdraw(&self.keep.mark(name), &output)?,
             }
         }
-        for keep in self.keep.issuers(name)? {
-            Desk { keep: &keep, ..*self }.end_attempt(name)?;
-        }
+        self.end_attempts(name)?;
         self.keep.forget(name)
     }
 
@@ -154,11 +197,15 @@ impl Desk<'_> {
         wish: &Wish,
         records: &Records,
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
+        self.heirs.worked_on(name, &wish.output.directory);
         if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
             let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs };
-            return match observe::comes_after(&eye, name, wish)? {
-                true => Ok(Some((SIGNER, Vec::new()))),
-                false => Err(deliver::taken(&wish.output, &other)),
+            return match observe::comes_after(self.cx, &eye, name, wish)? {
+                Some(since) => {
+                    let now = self.cx.clock.now().as_secs();
+                    Ok(Some((patience(SIGNER, since.as_secs(), now), Vec::new())))
+                }
+                None => Err(deliver::taken(&wish.output, &other)),
             };
         }
         let standing = aside(|| Standing::look(self.cx, self.keep, name, wish))?;
@@ -169,11 +216,21 @@ impl Desk<'_> {
                 observe::take_over(self.keep, name, wish)?;
             }
         }
-        if !is_good {
+        if is_good {
+            // A process that died before it was done, or something else that was wished for meanwhile, left it.
+            self.end_attempts(name)?;
+        } else {
+            let put_back = self.put_back(name, wish, standing.as_ref()).await;
             let why = standing.map(|standing| standing.unlike).unwrap_or_default();
-            match self.issue(name, wish, records, &why).await? {
-                Step::Waiting(recheck, claims) => return Ok(Some((recheck, claims))),
-                Step::Issued(_) => {}
+            match self.issue(name, wish, records, &why).await {
+                Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
+                Ok(Step::Issued(_)) => {}
+                Err(error) => {
+                    return Err(match put_back {
+                        Err(before) => both(error, &before),
+                        Ok(()) => error,
+                    });
+                }
             }
         }
         if records.are_claimed {
@@ -184,10 +241,32 @@ impl Desk<'_> {
         Ok(None)
     }
 
+    /// Puts the certificate of today back while another one is to be had: one that is not over is better than none.
+    async fn put_back(&self, name: &str, wish: &Wish, standing: Option<&Standing>) -> Result<(), Error> {
+        let now = self.cx.clock.now().as_secs();
+        let issued = standing.filter(|standing| standing.is_of_use(now)).and_then(|it| it.issued.as_ref());
+        let Some(issued) = issued else { return Ok(()) };
+        // What it was asked for stays as it was: that is how it differs from what is declared.
+        let today = Wish {
+            output: wish.output.clone(),
+            reload: wish.reload.clone(),
+            serve: wish.serve.clone(),
+            ..issued.wish.clone()
+        };
+        self.put_in_place(name, &today).await
+    }
+
     /// What somebody else put where ours goes is kept: it may be the only copy of a key.
     fn keep_theirs(&self, name: &str, wish: &Wish) -> Result<(), Error> {
-        let files = deliver::found(&wish.output)?;
-        files.iter().try_for_each(|(file, bytes)| self.keep.put_replaced(name, file, bytes))
+        for (file, there) in deliver::found(&wish.output)? {
+            let is_replaced = [deliver::CHAIN, deliver::KEY].contains(&file);
+            // Whether the others are replaced is known when there is something to put there.
+            if is_replaced || !matches!(there, There::Huge | There::Other) {
+                let (file, bytes) = deliver::copy(&wish.output, file, there)?;
+                self.keep.put_replaced(name, &file, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Why nobody is asked now: a refusal, or a wish to be left alone.
@@ -197,7 +276,7 @@ impl Desk<'_> {
         if let Some(busy) = self.keep.busy(name)?.filter(|busy| busy.until > now && busy.server == identity) {
             let until = moment(busy.until);
             let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
-            let hint = format!("to try at once all the same: reconciled renew Certificate/{name}");
+            let hint = format!("to try at once all the same: reconciled renew {}", address(name));
             let left = Duration::from_secs(busy.until - now);
             return Err(Error::rate_limited(message).retry_after(left).hint(hint));
         }
@@ -213,7 +292,7 @@ impl Desk<'_> {
             count => format!("{count} times in a row"),
         };
         let error = Error::unavailable(format!("{identity}: refused {times}: {}", refusals.message));
-        let hint = format!("to try at once after mending it: reconciled renew Certificate/{name}");
+        let hint = format!("to try at once after mending it: reconciled renew {}", address(name));
         Err(error.retry_after(Duration::from_secs(refusals.until - now)).hint(hint))
     }
 
@@ -311,6 +390,12 @@ impl Desk<'_> {
         Ok(Step::Issued(signed))
     }
 
+    /// Forgets what was begun at any issuer.
+    pub(crate) fn end_attempts(&self, name: &str) -> Result<(), Error> {
+        let issuers = self.keep.issuers(name)?;
+        issuers.iter().try_for_each(|keep| Desk { keep, ..*self }.end_attempt(name))
+    }
+
     /// Forgets what was begun, and takes away what proved its names.
     pub(crate) fn end_attempt(&self, name: &str) -> Result<(), Error> {
         if let Some(attempt) = self.keep.attempt(name)? {
@@ -346,8 +431,11 @@ impl Desk<'_> {
             order: None,
             ordered_at: 0,
             is_renewal: false,
+            is_counted: false,
+            lost: 0,
             challenges: Vec::new(),
             answers: Vec::new(),
+            made: BTreeSet::new(),
         };
         self.keep.put_attempt(name, &attempt)?;
         Ok(attempt)
@@ -363,7 +451,7 @@ impl Desk<'_> {
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
         if !deliver::troubles(&wish.output, &files)?.is_empty() {
             for (file, bytes) in deliver::foreign(&wish.output, &files)? {
-                self.keep.put_replaced(name, file, &bytes)?;
+                self.keep.put_replaced(name, &file, &bytes)?;
             }
             if issued.told.take().is_some() || !issued.told_units.is_empty() {
                 issued.told_units.clear();
@@ -372,6 +460,9 @@ impl Desk<'_> {
             let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
             aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
             (self.config.passed)("certificate.put");
+        }
+        if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
+            deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
         }
         if is_elsewhere {
             deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
@@ -409,6 +500,7 @@ impl Desk<'_> {
 
     /// Makes a service read its files again.
     async fn tell(&self, unit: &str) -> Result<(), Error> {
+        self.config.check_reload(self.keep.entry())?;
         let mut argv = self.config.reload.iter().map(|argument| argument.replace("{unit}", unit));
         let program = argv.next().unwrap_or_default();
         let what = format!("reload {unit} with {program}");
@@ -453,6 +545,11 @@ fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Fact
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_begins_with_the_namespace() {
+        assert_eq!([address("web"), address("shop/web")], ["Certificate/web", "shop/Certificate/web"]);
+    }
 
     #[test]
     fn what_takes_long_is_looked_at_less_often_and_never_forgotten() {

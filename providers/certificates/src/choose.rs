@@ -5,7 +5,7 @@
 //! left behind.
 
 use crate::{
-    apply::{Desk, Records, Step},
+    apply::{Desk, Records, Step, address},
     compare::{Difference, moment},
     kept::Asked,
     wish::{Authority, Issue, Solver, Wish},
@@ -32,7 +32,8 @@ impl Desk<'_> {
             let desk = Desk { keep: &keep, ..*self };
             let error = match desk.issue_unless_away(name, &wish, records, why).await {
                 Ok(Step::Issued(signed)) => {
-                    self.end_others(name)?;
+                    // What was begun at others is of no use any more.
+                    self.end_attempts(name)?;
                     return Ok(Step::Issued(signed));
                 }
                 Ok(waiting) => return Ok(waiting),
@@ -120,21 +121,13 @@ impl Desk<'_> {
         let outage = self.keep.outage(name)?;
         Ok(outage.is_some_and(|outage| now.saturating_sub(outage.since) >= PATIENCE))
     }
-
-    /// What was begun at other issuers is of no use any more.
-    fn end_others(&self, name: &str) -> Result<(), Error> {
-        self.keep.issuers(name)?.iter().try_for_each(|keep| {
-            let desk = Desk { keep, ..*self };
-            desk.end_attempt(name)
-        })
-    }
 }
 
 /// Refuses a way that a certificate cannot be had in.
 pub(crate) fn check(name: &str, wish: &Wish, way: &Renewal) -> Result<(), Error> {
     if let Some(issuer) = way.issuer.as_ref().filter(|issuer| !wish.issuer_names.contains(issuer)) {
         let all = wish.issuer_names.join(", ");
-        return Err(Error::unsupported(format!("`{issuer}` is no issuer of Certificate/{name}"))
+        return Err(Error::unsupported(format!("`{issuer}` is no issuer of {}", address(name)))
             .hint(format!("it has {all}; another one is named in `issuerRefs`")));
     }
     let Some(word) = &way.solver else { return Ok(()) };
@@ -150,10 +143,8 @@ pub(crate) fn check(name: &str, wish: &Wish, way: &Renewal) -> Result<(), Error>
     if issuers.peek().is_some() && issuers.any(can) {
         return Ok(());
     }
-    Err(Error::unsupported(format!(
-        "no solver `{word}` of its issuer proves all names of Certificate/{name}"
-    ))
-    .hint("the words are dns01, http01 and tlsAlpn01, and one such has to be in `solvers` of the issuer"))
+    Err(Error::unsupported(format!("no solver `{word}` of its issuer proves all names of {}", address(name)))
+        .hint("the words are dns01, http01 and tlsAlpn01, and one such has to be in `solvers` of the issuer"))
 }
 
 /// The same, proven in this way as far as its names can be.
@@ -179,8 +170,8 @@ fn other<'a>(authority: &'a Authority, name: &str, solver: &'a Solver, word: &st
     others.find(|(_, other)| is_meant(other)).map(|(_, other)| other)
 }
 
-/// Two issuers failed: both are said, and the one that may be asked first says when.
-fn both(first: Error, second: &Error) -> Error {
+/// Two things failed: both are said, and the one that may be tried first says when.
+pub(crate) fn both(first: Error, second: &Error) -> Error {
     let wait = first.retry_after.into_iter().chain(second.retry_after).min();
     // The first one is asked again, whatever is wrong with the second.
     let kind = if second.kind.stalls() { first.kind } else { second.kind };

@@ -13,8 +13,8 @@ pub struct Config {
     /// Directory for certificates whose manifest says `secretName` and no `output`: they are put into the directory of that
     /// name in it.
     pub directory: Option<String>,
-    /// Command that makes a service read its files again; `{unit}` is what a manifest names in `reload`.
-    /// Default: `[systemctl, try-reload-or-restart, "{unit}"]`.
+    /// Command that makes a service read its files again; `{unit}` is what a manifest names in `reload`. An empty one: no
+    /// manifest may name any. Default: `[systemctl, try-reload-or-restart, "{unit}"]`.
     #[serde(default = "default_reload")]
     pub reload: Vec<String>,
     /// Address at which HTTP-01 challenges are answered. Default: `"[::]:80"`.
@@ -32,6 +32,10 @@ pub struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub state: PathBuf,
+    /// Names that the entry had before, whose state is beside its own; handed over apart.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub former: Vec<String>,
     /// What no manifest may touch: the state and the configuration of this program; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
@@ -87,6 +91,7 @@ impl Config {
             listen_tls: default_listen_tls(),
             limits: None,
             state: state.into(),
+            former: Vec::new(),
             reserved: Vec::new(),
             timeout: default_timeout(),
             passed: default_passed(),
@@ -122,13 +127,24 @@ impl Config {
                 "add it to `paths`",
             );
         }
-        if self.reload.first().is_none_or(|program| program.is_empty() || program.contains('{')) {
+        if self.reload.first().is_some_and(|program| program.is_empty() || program.contains('{')) {
             return problem(
                 "reload of a certificates entry names no program".into(),
                 "write an argument list: reload: [systemctl, reload, \"{unit}\"]",
             );
         }
         Ok(())
+    }
+
+    /// Refuses to have services read their files again where the host has no command for that.
+    pub(crate) fn check_reload(&self, entry: &str) -> Result<(), Error> {
+        if !self.reload.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("provider `{entry}` makes no service read its files again")).hint(
+            "in the host configuration, write `bus: system` for the host entry, or an entry of `type: certificates` \
+             with reload: [systemctl, try-reload-or-restart, \"{unit}\"]; or leave `reload` out",
+        ))
     }
 
     /// True when what an authority gives is counted here as well.
@@ -183,8 +199,10 @@ mod tests {
         assert!(
             refused(Config { directory, ..Config::new("/state", &["/etc"]) }).contains("none of its `paths`")
         );
-        assert!(
-            refused(Config { reload: vec![], ..Config::new("/state", &["/etc"]) }).contains("no program")
-        );
+        let reload = |program: &str| vec![program.to_owned()];
+        for program in ["", "{unit}"] {
+            let config = Config { reload: reload(program), ..Config::new("/state", &["/etc"]) };
+            assert!(refused(config).contains("no program"));
+        }
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::{
     directory::{self, Content, Seen, see},
-    kept::Issued,
+    kept::{Issued, Mark},
     wish::Output,
 };
 use reconciled_provider::{Error, ErrorKind};
@@ -47,8 +47,35 @@ pub struct File {
     pub mode: u32,
 }
 
-/// A file that is there: its name, and what is in it.
-pub type Found = (&'static str, Zeroizing<Vec<u8>>);
+/// What is there under one of our names.
+pub enum There {
+    /// A file, with its content.
+    File(Zeroizing<Vec<u8>>),
+    /// A link of somebody else, to there. It is not followed.
+    Link(PathBuf),
+    /// A file larger than any of ours.
+    Huge,
+    /// Something that is no file.
+    Other,
+}
+
+impl There {
+    /// What it is, in words for people; none for a file.
+    pub(crate) fn word(&self) -> Option<String> {
+        match self {
+            There::File(_) => None,
+            There::Link(to) => Some(format!("a link to {}", to.to_string_lossy().escape_debug())),
+            There::Huge => Some("larger than any certificate".into()),
+            There::Other => Some("no file".into()),
+        }
+    }
+}
+
+/// What is there: its name, and what it is.
+pub type Found = (&'static str, There);
+
+/// A copy of what is there: how it is called, and what is in it.
+pub type Copy = (String, Zeroizing<Vec<u8>>);
 
 /// The files of a certificate.
 pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
@@ -119,37 +146,76 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
 pub fn found(output: &Output) -> Result<Vec<Found>, Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    let read = |name: &'static str| match see(&through(directory, name)) {
-        Ok(Seen::File(content)) => Some(Ok((name, content.bytes))),
-        Ok(_) => None,
+    let read = |name: &'static str| match there(&through(directory, name)) {
+        Ok(there) => Some(Ok((name, there?))),
         Err(error) => Some(Err(failed("read", &directory.join(name), error))),
     };
     NAMES.into_iter().filter_map(read).collect()
 }
 
-/// Files that are replaced by `files`, and that were not put there by us.
+fn there(path: &Path) -> io::Result<Option<There>> {
+    Ok(Some(match see(path)? {
+        Seen::Nothing => return Ok(None),
+        Seen::File(content) => There::File(content.bytes),
+        Seen::Huge => There::Huge,
+        Seen::Other => fs::read_link(path).map_or(There::Other, There::Link),
+    }))
+}
+
+/// Copies of what is replaced by `files`, and was not put there by us.
 ///
-/// Errors: `Invalid` when one is too large to be copied.
-pub fn foreign(output: &Output, files: &[File]) -> Result<Vec<Found>, Error> {
+/// Errors: `Invalid` when there is something that cannot be copied.
+pub fn foreign(output: &Output, files: &[File]) -> Result<Vec<Copy>, Error> {
     let directory = Path::new(&output.directory);
     let mut foreign = Vec::new();
-    for file in files {
+    for file in files.iter().filter(|file| !is_ours(directory, file.name)) {
         let path = directory.join(file.name);
-        match see(&path).map_err(|error| failed("read", &path, error))? {
-            Seen::File(content) if *content.bytes != *file.bytes => foreign.push((file.name, content.bytes)),
-            Seen::Huge => {
-                let message = format!("{} is larger than any certificate", path.display());
-                return Err(Error::invalid(message).hint("it is not replaced: move it away"));
-            }
-            _ => {}
+        let there = there(&path).map_err(|error| failed("read", &path, error))?;
+        let is_same = matches!(&there, Some(There::File(bytes)) if **bytes == *file.bytes);
+        if let Some(there) = there.filter(|_| !is_same) {
+            foreign.push(copy(output, file.name, there)?);
         }
     }
     Ok(foreign)
 }
 
+/// What is to be kept of what is replaced: of a link, where it leads, since what is there stays.
+///
+/// Errors: `Invalid` when it cannot be copied.
+pub(crate) fn copy(output: &Output, name: &str, there: There) -> Result<Copy, Error> {
+    let word = there.word().unwrap_or_default();
+    match there {
+        There::File(bytes) => Ok((name.into(), bytes)),
+        There::Link(to) => Ok((format!("{name}.link"), to.into_os_string().into_encoded_bytes().into())),
+        There::Huge | There::Other => Err(Error::invalid(format!("{}/{name} is {word}", output.directory))
+            .hint("it is not replaced: move it away")),
+    }
+}
+
 /// True when a name is the link we put there.
 fn is_ours(directory: &Path, name: &str) -> bool {
     fs::read_link(directory.join(name)).is_ok_and(|to| to == Path::new(DATA).join(name))
+        && !is_foreign_data(directory)
+}
+
+/// True when there is a `..data` that leads elsewhere than ours ever does: other programs call theirs so too.
+fn is_foreign_data(directory: &Path) -> bool {
+    let data = directory.join(DATA);
+    match fs::read_link(&data) {
+        Ok(to) => !to.to_str().is_some_and(is_version),
+        Err(_) => fs::symlink_metadata(&data).is_ok(),
+    }
+}
+
+/// True for the name of a directory that [`put`] makes: `..`, the beginning of a fingerprint, and a number.
+fn is_version(name: &str) -> bool {
+    let parts = name.strip_prefix("..").and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(version, number)| {
+        version.len() == 16
+            && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Where the content of a file is: a link of ours leads there, and no other one is followed.
@@ -158,12 +224,12 @@ fn through(directory: &Path, name: &str) -> PathBuf {
 }
 
 /// Puts the files of a certificate into their directory, which is marked with `mark`. `version` tells versions apart, in
-/// letters and digits.
+/// 16 hexadecimal digits.
 ///
-/// Errors: `Invalid` when another certificate is put there, or a link is in the way; `PermissionDenied` where others may
-/// write.
+/// Errors: `Invalid` when another certificate is put there, or a link is in the way, or something of another program;
+/// `PermissionDenied` where others may write.
 pub fn put(
-    mark: &str,
+    mark: &Mark,
     version: &str,
     output: &Output,
     files: &[File],
@@ -172,6 +238,12 @@ pub fn put(
     let directory = Path::new(&output.directory);
     let owner = ids(output)?;
     directory::make(directory)?;
+    if is_foreign_data(directory) {
+        let message = format!("{}/{DATA} was put there by another program", output.directory);
+        return Err(
+            Error::invalid(message).hint("take another directory for the certificate, or move it away")
+        );
+    }
     claim(output, mark)?;
     let target = free_name(directory, version);
     let there = directory.join(&target);
@@ -184,10 +256,10 @@ pub fn put(
 }
 
 /// Takes the files of the certificate with this mark away again; those of others stay.
-pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
+pub fn withdraw(mark: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    if owner(directory)?.is_none_or(|owner| owner != mark) {
+    if owner(directory)?.is_none_or(|owner| !mark.is(&owner)) {
         return Ok(());
     }
     for name in NAMES {
@@ -195,7 +267,9 @@ pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
             remove(&directory.join(name))?;
         }
     }
-    remove(&directory.join(DATA))?;
+    if !is_foreign_data(directory) {
+        remove(&directory.join(DATA))?;
+    }
     sweep(directory, "");
     remove(&directory.join(MARK))?;
     // What is not empty belongs to others as well.
@@ -204,11 +278,11 @@ pub fn withdraw(mark: &str, output: &Output) -> Result<(), Error> {
 }
 
 /// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
-pub(crate) fn hand_over(mark: &str, heir: &str, output: &Output) -> Result<(), Error> {
+pub(crate) fn hand_over(mark: &Mark, heir: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     directory::trust(directory)?;
-    match owner(directory)?.is_some_and(|owner| owner == mark) {
-        true => sign(directory, heir).map_err(|error| refused(directory, error)),
+    match owner(directory)?.is_some_and(|owner| mark.is(&owner)) {
+        true => sign(directory, &heir.today).map_err(|error| refused(directory, error)),
         false => Ok(()),
     }
 }
@@ -218,9 +292,14 @@ pub(crate) fn mark_of(output: &Output) -> Result<Option<String>, Error> {
     owner(Path::new(&output.directory))
 }
 
+/// The mark that the entry wrote when it had another name, if it is still there.
+pub(crate) fn former_mark(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
+    Ok(owner(Path::new(&output.directory))?.filter(|owner| mark.former.contains(owner)))
+}
+
 /// The certificate that is put into a directory, in words for people, if its mark is another one than `mark`.
-pub fn other_owner(mark: &str, output: &Output) -> Result<Option<String>, Error> {
-    let owner = owner(Path::new(&output.directory))?.filter(|owner| owner != mark);
+pub fn other_owner(mark: &Mark, output: &Output) -> Result<Option<String>, Error> {
+    let owner = owner(Path::new(&output.directory))?.filter(|owner| !mark.is(owner));
     // What is no mark of ours is not repeated: it may be anything.
     Ok(owner.map(|owner| match is_mark(&owner) {
         true => format!("certificate {owner}"),
@@ -246,15 +325,15 @@ fn owner(directory: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Two certificates in one directory would overwrite each other for ever.
-fn claim(output: &Output, mark: &str) -> Result<(), Error> {
+fn claim(output: &Output, mark: &Mark) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
     if let Some(other) = other_owner(mark, output)? {
         return Err(taken(output, &other));
     }
-    if owner(directory)?.is_some() {
+    if owner(directory)?.is_some_and(|owner| owner == mark.today) {
         return Ok(());
     }
-    sign(directory, mark).map_err(|error| refused(directory, error))
+    sign(directory, &mark.today).map_err(|error| refused(directory, error))
 }
 
 fn sign(directory: &Path, mark: &str) -> io::Result<()> {
@@ -320,13 +399,13 @@ fn replace_link(directory: &Path, name: &str, to: &Path) -> io::Result<()> {
     fs::rename(&draft, directory.join(name))
 }
 
-/// Removes versions nobody reads any more. What cannot be removed stays; the next time it is tried again.
+/// Removes versions of ours that nobody reads any more. What cannot be removed stays; the next time it is tried again.
 fn sweep(directory: &Path, keep: &str) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_directory && name.starts_with("..") && name != keep {
+        if is_directory && is_version(&name) && name != keep {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

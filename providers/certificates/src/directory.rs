@@ -58,14 +58,21 @@ pub(crate) fn see(path: &Path) -> io::Result<Seen> {
     }
 }
 
+/// Which directories of a path are missing, the uppermost last.
+pub(crate) fn missing(directory: &Path) -> Vec<&Path> {
+    directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect()
+}
+
 /// Makes a directory where it is missing, open to everybody's eyes whatever the umask.
 pub(crate) fn make(directory: &Path) -> Result<(), Error> {
     trust(directory)?;
-    let missing: Vec<&Path> =
-        directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect();
-    for path in missing.into_iter().rev() {
+    for path in missing(directory).into_iter().rev() {
         let made = || -> io::Result<()> {
-            fs::DirBuilder::new().mode(0o755).create(path)?;
+            match fs::DirBuilder::new().mode(0o755).create(path) {
+                // Another certificate was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                made => made?,
+            }
             fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         };
         made().map_err(|error| refused(path, error))?;

@@ -86,6 +86,13 @@ pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut told = Vec::new();
     let mut tell = |name: &str, value: String| told.push(Fact { name: name.into(), value });
     if let Some(Issued { wish, suggested, chain, issuer, .. }) = keep.issued(name)? {
+        for authority in wish.issuers().filter_map(Issue::authority) {
+            let account = keep.account(&acme::account_id(authority))?;
+            if let Some(change) = account.and_then(|account| account.change) {
+                let (again, message) = (moment(change.again_at), change.message);
+                tell("account key", format!("not changed, tried again at {again}: {message}"));
+            }
+        }
         let facts = x509::leaf("the certificate that is kept", &chain)?;
         let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested.as_ref());
         tell("valid until", moment(facts.not_after));

@@ -90,12 +90,21 @@ pub struct Attempt {
     /// The order says which certificate it replaces.
     #[serde(default)]
     pub is_renewal: bool,
+    /// The order counts for a certificate, as far as that is counted here.
+    #[serde(default)]
+    pub is_counted: bool,
+    /// Orders before it that the authority did not know any more, in a row.
+    #[serde(default)]
+    pub lost: u32,
     /// TXT values that have to be there, with the provider entries.
     #[serde(default)]
     pub challenges: Vec<Challenge>,
     /// Files that were put below the directory of a web server, or were about to be.
     #[serde(default)]
     pub answers: Vec<PathBuf>,
+    /// Directories that were missing for them, the uppermost first.
+    #[serde(default)]
+    pub made: BTreeSet<PathBuf>,
 }
 
 /// A TXT value that has to be there for a while.
@@ -179,16 +188,51 @@ pub struct Account {
     /// The key that takes its place, from before the authority hears of it until it has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Private>,
+    /// What came of giving it to the authority so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<KeyChange>,
+}
+
+/// An account has another key that its authority has not taken yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyChange {
+    /// How often it was tried.
+    pub tries: u32,
+    /// When it is tried again, in seconds since 1970.
+    pub again_at: u64,
+    /// The authority is known to go by the old key: it said so since the last try.
+    pub is_settled: bool,
+    /// What went wrong.
+    pub message: String,
 }
 
 /// Where that is of which there is one for each issuer but the first.
 const ISSUERS: &str = "issuers";
+
+/// How a directory says whose it is that a certificate is put into.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// What is written.
+    pub today: String,
+    /// What was written when the entry had another name.
+    pub former: Vec<String>,
+}
+
+impl Mark {
+    /// True when a directory that says `text` is this certificate's.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        self.today == text || self.former.iter().any(|former| former == text)
+    }
+}
 
 /// The directory of one entry.
 #[derive(Clone, Debug)]
 pub struct Keep {
     entry: String,
     directory: PathBuf,
+    /// Names that the entry had before.
+    former: Vec<String>,
     /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
     issuer: usize,
 }
@@ -196,7 +240,41 @@ pub struct Keep {
 impl Keep {
     /// What is kept for the entry `entry` in `directory`, which need not exist.
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
-        Keep { entry: entry.into(), directory: directory.into(), issuer: 0 }
+        Keep { entry: entry.into(), directory: directory.into(), former: Vec::new(), issuer: 0 }
+    }
+
+    /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
+    /// its own.
+    pub fn formerly(self, names: &[String]) -> Keep {
+        // One directory beside that of today, and no other one.
+        let is_plain = |name: &&String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+        Keep { former: names.iter().filter(is_plain).cloned().collect(), ..self }
+    }
+
+    /// Takes over what is kept under a former name, where nothing is kept under the name of today.
+    pub fn settle(&self) -> Result<(), Error> {
+        let (from, to) = (self.directory(), &self.directory);
+        if from == *to {
+            return Ok(());
+        }
+        let moved = aside(|| {
+            fs::rename(&from, to)?;
+            to.parent().map_or(Ok(()), |above| fs::File::open(above)?.sync_all())
+        });
+        match moved {
+            // Another pass was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && to.is_dir() => Ok(()),
+            moved => moved.map_err(|error| failed("take over what is kept from", &from, error)),
+        }
+    }
+
+    /// Where it is now.
+    fn directory(&self) -> PathBuf {
+        if self.former.is_empty() || self.directory.exists() {
+            return self.directory.clone();
+        }
+        let mut former = self.former.iter().map(|name| self.directory.with_file_name(name));
+        former.find(|directory| directory.is_dir()).unwrap_or_else(|| self.directory.clone())
     }
 
     /// The same for the issuer with this number: what is begun there, and what went wrong there, is apart.
@@ -204,14 +282,21 @@ impl Keep {
         Keep { issuer: number, ..self.clone() }
     }
 
+    /// The name of the entry.
+    pub(crate) fn entry(&self) -> &str {
+        &self.entry
+    }
+
     /// How the directory says whose it is that a certificate is put into.
-    pub(crate) fn mark(&self, name: &str) -> String {
-        format!("{}/{name}", self.entry)
+    pub(crate) fn mark(&self, name: &str) -> Mark {
+        let of = |entry: &String| format!("{entry}/{name}");
+        Mark { today: of(&self.entry), former: self.former.iter().map(of).collect() }
     }
 
     /// The name of the certificate of this entry that has this mark.
     pub(crate) fn marked(&self, mark: &str) -> Option<String> {
-        let name = mark.strip_prefix(&self.entry)?.strip_prefix('/')?;
+        let mut entries = std::iter::once(&self.entry).chain(&self.former);
+        let name = entries.find_map(|entry| mark.strip_prefix(entry.as_str())?.strip_prefix('/'))?;
         (!name.is_empty()).then(|| name.to_owned())
     }
 
@@ -294,7 +379,7 @@ impl Keep {
     }
     /// True when any certificate is being had from an authority.
     pub fn has_orders(&self) -> Result<bool, Error> {
-        let directory = self.directory.join("certificates");
+        let directory = self.directory().join("certificates");
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -336,7 +421,7 @@ impl Keep {
     }
     /// Keeps what somebody else had put where a certificate goes, each content once. It stays when all else is forgotten.
     pub fn put_replaced(&self, name: &str, file: &str, bytes: &[u8]) -> Result<(), Error> {
-        let directory = self.directory.join("replaced").join(escaped(name));
+        let directory = self.directory().join("replaced").join(escaped(name));
         let copy = format!("{}-{file}", &x509::fingerprint(bytes)[..16]);
         match fs::symlink_metadata(directory.join(&copy)) {
             Ok(_) => Ok(()),
@@ -354,24 +439,24 @@ impl Keep {
 
     /// When each bucket of an authority is full again, by what is counted, in seconds since 1970.
     pub fn limits(&self, server: &str) -> Result<BTreeMap<String, u64>, Error> {
-        Ok(read(&self.directory.join("limits").join(file_of(server)))?.unwrap_or_default())
+        Ok(read(&self.directory().join("limits").join(file_of(server)))?.unwrap_or_default())
     }
     /// Keeps what an authority has given.
     pub fn put_limits(&self, server: &str, full: &BTreeMap<String, u64>) -> Result<(), Error> {
-        write(&self.directory.join("limits"), &file_of(server), full)
+        write(&self.directory().join("limits"), &file_of(server), full)
     }
 
     /// The account with this `id` (a hash of authority and binding).
     pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
-        read(&self.directory.join("accounts").join(format!("{id}.json")))
+        read(&self.directory().join("accounts").join(format!("{id}.json")))
     }
     /// Keeps an account.
     pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
-        write(&self.directory.join("accounts"), &format!("{id}.json"), account)
+        write(&self.directory().join("accounts"), &format!("{id}.json"), account)
     }
 
     fn of(&self, name: &str) -> PathBuf {
-        self.directory.join("certificates").join(escaped(name))
+        self.directory().join("certificates").join(escaped(name))
     }
 
     fn at_issuer(&self, name: &str) -> PathBuf {

@@ -18,6 +18,12 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 mod issuer;
 
+/// Most names and addresses of a certificate: authorities take no more.
+const NAMES: usize = 100;
+/// Most issuers that a certificate names.
+const ISSUERS: usize = 10;
+/// Most names and zones that the solvers of an issuer are for.
+const SELECTED: usize = 1_000;
 /// How long a certificate is valid where nothing is said.
 const DURATION: u64 = 90 * 86_400;
 /// The shortest time that is worth a certificate.
@@ -48,9 +54,13 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
     let mut out = Normalized { problems, ..Normalized::default() };
     if let Some(wish) = wish.filter(|_| !out.problems.iter().any(Problem::is_error)) {
         let name = scope_name(manifest.key.namespace(), &manifest.name);
+        let scope = Arc::new(Scope::new(inputs.entry(), name.as_str()));
+        // Two in one directory would overwrite each other.
+        let place = format!("the directory {}", wish.output.directory);
+        out.remotes.push((scope.clone(), name.as_str().into(), place.into()));
         out.resources.push(Resource {
             id: name.as_str().into(),
-            scope: Arc::new(Scope::new(inputs.entry(), name)),
+            scope,
             spec: Spec::known(wish.encode()),
             origin: manifest.origin(manifest.span),
             policy: inputs.policy(manifest.policy.clone()),
@@ -98,6 +108,14 @@ impl Reader<'_> {
         let (spec, problems) = self.manifest.spec::<CertificateSpec>();
         self.problems.extend(problems);
         let spec = spec?;
+        let asked = spec.dns_names.len() + spec.ip_addresses.len();
+        let is_too_much = [
+            self.is_too_much(asked, NAMES, "names and addresses", "declare several certificates"),
+            self.is_too_much(spec.issuer_refs.len(), ISSUERS, "issuers", "name those that are asked in turn"),
+        ];
+        if is_too_much.contains(&true) {
+            return None;
+        }
         let names: BTreeSet<String> = spec.dns_names.iter().filter_map(|at| self.name(at)).collect();
         let addresses: BTreeSet<IpAddr> =
             spec.ip_addresses.iter().filter_map(|at| self.address(at)).collect();
@@ -133,6 +151,14 @@ impl Reader<'_> {
             reload,
             serve,
         })
+    }
+
+    /// Refuses a list that is longer than anything of use: what it leads to is made of each pair of its members.
+    fn is_too_much(&mut self, length: usize, most: usize, of: &str, hint: &str) -> bool {
+        if length > most {
+            self.refuse(self.manifest.span, format!("{length} {of}, and at most {most} are taken"), hint);
+        }
+        length > most
     }
 
     fn name(&mut self, at: &At<String>) -> Option<String> {
@@ -362,6 +388,10 @@ impl Reader<'_> {
 
     fn unit(&mut self, at: &At<String>) -> Option<String> {
         let name = self.known(at)?;
+        if let Err(error) = self.config.check_reload(self.inputs.entry()) {
+            self.report(at.span, error);
+            return None;
+        }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
         // Not an option of the command, and a unit at all.
         if name.starts_with('-') || !name.contains('.') || name.len() > 255 || !name.chars().all(is_plain) {

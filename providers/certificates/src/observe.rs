@@ -5,7 +5,7 @@
 
 use crate::{
     compare::{Deviant, Difference, moment, unlike},
-    deliver,
+    deliver::{self, There},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     renewal, sign,
@@ -14,7 +14,9 @@ use crate::{
     x509::{self, Facts},
 };
 use bytes::Bytes;
-use reconciled_provider::{Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Version, Want};
+use reconciled_provider::{
+    Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want,
+};
 use std::{collections::BTreeSet, time::Duration};
 
 /// What is known of one certificate at one moment.
@@ -23,6 +25,8 @@ pub(crate) struct Standing {
     pub(crate) issued: Option<Issued>,
     /// What it says, if it can be read.
     pub(crate) facts: Option<Facts>,
+    /// It is one of its key.
+    fits: bool,
     /// What another certificate is needed for.
     pub(crate) unlike: Vec<Difference>,
     /// What is not right with its files.
@@ -35,34 +39,42 @@ impl Standing {
     /// Looks at the certificate `name`; none when nothing is there.
     pub(crate) fn look(cx: &Cx, keep: &Keep, name: &str, wish: &Wish) -> Result<Option<Standing>, Error> {
         let now = cx.clock.now().as_secs();
-        let issued = match keep.issued(name)? {
-            Some(issued) => Some(issued),
-            None => found(wish)?,
+        let unusable = |what: &str| Standing {
+            issued: None,
+            facts: None,
+            fits: false,
+            unlike: vec![Difference::new("certificate", what, "issued anew")],
+            files: Vec::new(),
+            untold: false,
         };
-        let Some(issued) = issued else { return Ok(None) };
-        let is_kept = keep.issued(name)?.is_some();
-        let Ok(facts) = issued.facts() else {
-            let what = Difference::new("certificate", "cannot be read", "issued anew");
-            return Ok(Some(Standing {
-                issued: None,
-                facts: None,
-                unlike: vec![what],
-                files: Vec::new(),
-                untold: false,
-            }));
+        let kept = keep.issued(name)?;
+        let is_kept = kept.is_some();
+        let issued = match kept {
+            Some(issued) => issued,
+            None => match found(wish)? {
+                Theirs::Nothing => return Ok(None),
+                Theirs::NoFiles(what) => return Ok(Some(unusable(&what))),
+                Theirs::Files(issued) => *issued,
+            },
         };
+        let Ok(facts) = issued.facts() else { return Ok(Some(unusable("cannot be read"))) };
         let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
         let key = issued.key.secret();
-        if crate::key::public("the key", &key).ok().as_ref() != Some(&facts.public) {
+        let fits = crate::key::public("the key", &key).ok().as_ref() == Some(&facts.public);
+        if !fits {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
             unlike.push(Difference::new("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
-        if let Some(other) = deliver::other_owner(&keep.mark(name), &wish.output)? {
+        let mark = keep.mark(name);
+        if let Some(other) = deliver::other_owner(&mark, &wish.output)? {
             troubles.push(format!("{other} is put there"));
+        }
+        if let Some(former) = deliver::former_mark(&mark, &wish.output)? {
+            troubles.push(format!("it is marked as {former}, as the entry was called before"));
         }
         if issued.wish.output.directory != wish.output.directory {
             troubles.push(format!("it is still in {}", issued.wish.output.directory));
@@ -72,10 +84,16 @@ impl Standing {
         Ok(Some(Standing {
             issued: is_kept.then_some(issued),
             facts: Some(facts),
+            fits,
             unlike,
             files: troubles,
             untold,
         }))
+    }
+
+    /// True when it is better than none: it can be used until another one is there.
+    pub(crate) fn is_of_use(&self, now: u64) -> bool {
+        self.fits && self.facts.as_ref().is_some_and(|facts| now < facts.not_after)
     }
 
     /// Everything that is not as declared.
@@ -87,22 +105,33 @@ impl Standing {
     }
 }
 
-/// A certificate that somebody else put where this one goes.
-fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
-    let files = deliver::found(&wish.output)?;
-    if files.is_empty() {
-        return Ok(None);
+/// What somebody else put where a certificate goes.
+enum Theirs {
+    Nothing,
+    /// Something that is not read, in words for people.
+    NoFiles(String),
+    Files(Box<Issued>),
+}
+
+fn found(wish: &Wish) -> Result<Theirs, Error> {
+    let found = deliver::found(&wish.output)?;
+    if found.is_empty() {
+        return Ok(Theirs::Nothing);
     }
-    let text = |name: &str| {
-        let file = files.iter().find(|(found, _)| *found == name);
-        file.map_or_else(String::new, |(_, bytes)| String::from_utf8_lossy(bytes).into_owned())
+    let needed = found.iter().filter(|(name, _)| [deliver::CHAIN, deliver::KEY].contains(name));
+    let mut words = needed.filter_map(|(name, there)| Some(format!("{name} is {}", there.word()?)));
+    if let Some(what) = words.next() {
+        return Ok(Theirs::NoFiles(what));
+    }
+    let bytes = |name: &str| match found.iter().find(|(found, _)| *found == name) {
+        Some((_, There::File(bytes))) => &bytes[..],
+        _ => &[],
     };
-    let key = files.iter().find(|(name, _)| *name == deliver::KEY).map_or(&[][..], |(_, bytes)| bytes);
-    let key = reconciled_provider::Secret::new(key.to_vec());
+    let text = |name: &str| String::from_utf8_lossy(bytes(name)).into_owned();
+    let key = Private::of(&Secret::new(bytes(deliver::KEY).to_vec()));
     let ca = text(deliver::CA);
-    let key = Private::of(&key).or_else(|_| Private::of(&reconciled_provider::Secret::new(Vec::new())))?;
-    Ok(Some(Issued {
-        key,
+    Ok(Theirs::Files(Box::new(Issued {
+        key: key.or_else(|_| Private::of(&Secret::new(Vec::new())))?,
         chain: text(deliver::CHAIN),
         ca: (!ca.is_empty()).then_some(ca),
         issuer: None,
@@ -110,14 +139,14 @@ fn found(wish: &Wish) -> Result<Option<Issued>, Error> {
         told: None,
         told_units: BTreeSet::new(),
         suggested: None,
-    }))
+    })))
 }
 
 /// Takes a certificate that somebody else put there into what is kept, if it is good.
 pub(crate) fn take_over(keep: &Keep, name: &str, wish: &Wish) -> Result<(), Error> {
-    let Some(issued) = found(wish)? else { return Ok(()) };
+    let Theirs::Files(issued) = found(wish)? else { return Ok(()) };
     let told = issued.facts()?.fingerprint;
-    keep.put_issued(name, &Issued { told: Some(told), ..issued })
+    keep.put_issued(name, &Issued { told: Some(told), ..*issued })
 }
 
 /// What the certificate says that signs, where it is one of ours and there already.
@@ -158,7 +187,8 @@ pub(crate) struct Eye<'a> {
 pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observation, Error> {
     let (keep, name) = (eye.keep, &*want.scope.name);
     let desired = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
-    eye.heirs.set(name, desired.as_ref().map(|wish| &*wish.output.directory));
+    let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
+    eye.heirs.looked_at(name, desired.as_ref().map(|wish| &*wish.output.directory), is_tracked);
     let is_declared = desired.is_some();
     // A manifest that is gone declares what was put in place last.
     let wish = match desired {
@@ -166,7 +196,7 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         None => keep.issued(name)?.map(|issued| issued.wish),
     };
     let standing = match &wish {
-        Some(wish) if is_declared && comes_after(eye, name, wish)? => None,
+        Some(wish) if is_declared && comes_after(cx, eye, name, wish)?.is_some() => None,
         Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
         None => None,
     };
@@ -179,12 +209,15 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         }
         _ => eye.watches.end(name),
     }
+    let is_left_over = is_declared && keep.is_begun(name)?;
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
-        let is_tracked = want.tracked.iter().any(|tracked| *tracked.id.0 == *name);
         if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
             differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
+        }
+        if is_left_over && standing.unlike.is_empty() {
+            differs.push(Difference::new("state", "something begun is left over", "ended"));
         }
         let bytes = match differs.is_empty() {
             true => wish.encode(),
@@ -209,18 +242,26 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
 
-/// True while the directory still belongs to a certificate of ours that nobody declares any more: what is there is taken over
-/// once that one goes.
-pub(crate) fn comes_after(eye: &Eye<'_>, name: &str, wish: &Wish) -> Result<bool, Error> {
-    if eye.keep.issued(name)?.is_some() {
-        return Ok(false);
-    }
+/// Since when the directory belongs to a certificate of ours that nobody declares any more: what is there is taken over once
+/// that one goes. None where it need not be waited for, or is not about to go.
+pub(crate) fn comes_after(
+    cx: &Cx,
+    eye: &Eye<'_>,
+    name: &str,
+    wish: &Wish,
+) -> Result<Option<Duration>, Error> {
     // What is no mark is said by the step that would replace it.
     let mark = deliver::mark_of(&wish.output).ok().flatten();
-    let Some(other) = mark.and_then(|mark| eye.keep.marked(&mark)) else {
-        return Ok(false);
-    };
-    Ok(other != name && eye.heirs.may_go(&other) && eye.keep.issued(&other)?.is_some())
+    let other = mark.and_then(|mark| eye.keep.marked(&mark)).filter(|other| other != name);
+    match other {
+        Some(other) if eye.keep.issued(name)?.is_none() && eye.keep.issued(&other)?.is_some() => {
+            Ok(eye.heirs.waits_for(name, &other, cx.clock.now()))
+        }
+        _ => {
+            eye.heirs.waits_no_more(name);
+            Ok(None)
+        }
+    }
 }
 
 /// When it is due, in seconds since 1970.

@@ -67,7 +67,7 @@ impl Certificates {
     fn new(entry: &str, config: Config) -> Certificates {
         Certificates {
             entry: entry.into(),
-            keep: Keep::new(entry, &config.state),
+            keep: Keep::new(entry, &config.state).formerly(&config.former),
             acme: Acme::default(),
             watches: Arc::default(),
             heirs: Heirs::default(),
@@ -164,6 +164,7 @@ impl Observer for Certificates {
 impl Provider for Certificates {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
         let Certificates { config, keep, acme, watches, heirs, .. } = self;
+        keep.settle()?;
         let desk = Desk { cx, config, keep, acme, watches, heirs };
         apply::apply(&desk, batch, journal).await
     }
@@ -182,6 +183,7 @@ impl Provider for Certificates {
 
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
         self.can_renew(cx, scope, id, way).await?;
+        self.keep.settle()?;
         // Whoever asks has mended what an authority refused.
         self.keep.end_waits(&scope.name)?;
         match self.keep.issued(&scope.name)? {

@@ -70,6 +70,14 @@ impl Watches {
         self.changed.notify_one();
     }
 
+    /// `name` is to be looked at again now.
+    pub(crate) fn wake(&self, name: &str) {
+        if let Some(watched) = self.state().wanted.get_mut(name) {
+            watched.due = Some(Instant::now());
+        }
+        self.changed.notify_one();
+    }
+
     /// `name` is not watched any more.
     pub(crate) fn end(&self, name: &str) {
         let mut state = self.state();

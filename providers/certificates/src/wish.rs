@@ -186,6 +186,13 @@ impl Issue {
             },
         }
     }
+    /// The authority, where it is one.
+    pub(crate) fn authority(&self) -> Option<&Authority> {
+        match self {
+            Issue::Acme(authority) => Some(authority),
+            _ => None,
+        }
+    }
     /// True when it is this issuer that `identity` names.
     pub(crate) fn is(&self, identity: Option<&str>) -> bool {
         identity.is_some_and(|identity| self.identity() == identity)

@@ -6,13 +6,17 @@ use super::{
     now,
 };
 use crate::{
-    kept::{Account, Keep, Private},
+    kept::{Account, Keep, KeyChange, Private},
     wish::{Authority, Issue},
 };
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
+
+/// How often another key is offered at once where nobody answers, and how long it then waits, as after a refusal.
+const TRIES: u32 = 3;
+const DAY: u64 = 86_400;
 
 /// An account that the authority knows.
 #[derive(Debug)]
@@ -21,14 +25,20 @@ pub(super) struct Known {
     pub(super) url: String,
 }
 
+/// What is declared of the account, as it was the last time.
+#[derive(Debug, Default)]
+struct Declared {
+    email: Option<String>,
+    rotate: Option<u64>,
+}
+
 /// The way to the account.
 #[derive(Debug)]
 pub(super) struct Login {
     keep: Keep,
     id: String,
-    email: Option<String>,
     binding: Option<(String, String)>,
-    rotate: Option<u64>,
+    declared: std::sync::Mutex<Declared>,
     known: Mutex<Option<Arc<Known>>>,
     /// Whoever signs with the key holds it open; whoever changes the key closes it.
     gate: RwLock<()>,
@@ -36,9 +46,25 @@ pub(super) struct Login {
 
 impl Login {
     pub(super) fn new(keep: Keep, id: String, authority: &Authority) -> Login {
-        let (email, binding) = (authority.email.clone(), authority.binding.clone());
-        let rotate = authority.rotate;
-        Login { keep, id, email, binding, rotate, known: Mutex::default(), gate: RwLock::default() }
+        let login = Login {
+            keep,
+            id,
+            binding: authority.binding.clone(),
+            declared: std::sync::Mutex::default(),
+            known: Mutex::default(),
+            gate: RwLock::default(),
+        };
+        login.declare(authority);
+        login
+    }
+
+    /// From now on this is declared of the account.
+    pub(super) fn declare(&self, authority: &Authority) {
+        *self.declared() = Declared { email: authority.email.clone(), rotate: authority.rotate };
+    }
+
+    fn declared(&self) -> MutexGuard<'_, Declared> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// While this lives, the key stays.
@@ -49,52 +75,97 @@ impl Login {
     /// Gives the account another key, where it is time to and no order needs the one it has (RFC 8555 §7.3.5).
     ///
     /// The new key is on disk before the authority hears of it. Where its answer was lost, it is asked which one it knows.
+    /// A refusal is kept, and no reason to issue nothing: the account goes on with the key that the authority knows.
     pub(super) async fn change_key(&self, client: &Client, cx: &Cx) -> Result<(), Fault> {
+        let rotate = self.declared().rotate;
         let is_due = |account: &Account| {
-            let old_at = self.rotate.map(|rotate| account.made_at + rotate);
-            account.url.is_some() && (account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at))
+            let old_at = rotate.map(|rotate| account.made_at + rotate);
+            let is_early = |change: &KeyChange| change.is_settled && now(cx) < change.again_at;
+            let is_due = account.next.is_some() || old_at.is_some_and(|at| now(cx) >= at);
+            account.url.is_some() && is_due && !account.change.as_ref().is_some_and(is_early)
         };
         if !self.keep.account(&self.id)?.is_some_and(|account| is_due(&account)) {
             return Ok(());
         }
         let _closed = self.gate.write().await;
-        let Some(mut account) = self.keep.account(&self.id)?.filter(is_due) else { return Ok(()) };
+        let Some(account) = self.keep.account(&self.id)?.filter(is_due) else { return Ok(()) };
         // What proves a name is made of the key.
-        let Some(url) = account
-            .url
-            .clone()
-            .filter(|_| account.next.is_some() || !matches!(self.keep.has_orders(), Ok(true)))
-        else {
-            return Ok(());
-        };
-        let directory = client.directory().await?;
+        let is_free = account.next.is_some() || !matches!(self.keep.has_orders(), Ok(true));
+        let Some(url) = account.url.clone().filter(|_| is_free) else { return Ok(()) };
+        match self.offer_key(client, cx, account, &url).await {
+            // It was restored without its data: it is told anew, by the key that is there.
+            Err(fault) if fault.word() == "accountDoesNotExist" => Ok(self.forget().await?),
+            Err(fault) => self.keep_old_key(cx, fault),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn offer_key(
+        &self,
+        client: &Client,
+        cx: &Cx,
+        mut account: Account,
+        url: &str,
+    ) -> Result<(), Fault> {
+        let directory = client.directory(cx).await?;
         let Some(change) = directory.key_change.clone() else { return Ok(()) };
+        let what = "give the account another key";
+        let old = AccountKey::read(&account.key.secret())?;
         let (next, was_sent) = match account.next.clone() {
             Some(next) => (next, true),
             None => (Private::of(&AccountKey::make()?)?, false),
         };
-        if !was_sent {
-            account.next = Some(next.clone());
-            self.keep.put_account(&self.id, &account)?;
-        }
-        let (old, new) = (AccountKey::read(&account.key.secret())?, AccountKey::read(&next.secret())?);
-        let what = "give the account another key";
-        let is_known = was_sent && {
-            let ask = json!({"onlyReturnExisting": true});
-            match client.send(&new, Signer::Key, &directory.new_account, Some(&ask), what).await {
-                Ok(_) => true,
-                Err(fault) if fault.word() == "accountDoesNotExist" => false,
-                Err(fault) => return Err(fault),
+        let new = AccountKey::read(&next.secret())?;
+        let is_known = match was_sent && !account.change.as_ref().is_some_and(|change| change.is_settled) {
+            true => {
+                let ask = json!({"onlyReturnExisting": true});
+                match client.send(cx, &new, Signer::Key, &directory.new_account, Some(&ask), what).await {
+                    Ok(_) => true,
+                    // In whatever words: it was asked for this key, and has no account of it.
+                    Err(Fault::Refused { .. }) => false,
+                    Err(fault) => return Err(fault),
+                }
             }
+            false => false,
         };
         if !is_known {
-            let payload = new.take_over(&old, &url, &change)?;
-            client.send(&old, Signer::Account(&url), &change, Some(&payload), what).await?;
+            let tried = account.change.take().unwrap_or(KeyChange {
+                tries: 0,
+                again_at: 0,
+                is_settled: true,
+                message: String::new(),
+            });
+            let is_early = tried.tries >= TRIES && now(cx) < tried.again_at;
+            // Until it has answered, either key may be the one it knows.
+            account.change = Some(KeyChange { is_settled: is_early, ..tried });
+            account.next = Some(next.clone());
+            self.keep.put_account(&self.id, &account)?;
+            if is_early {
+                return Ok(());
+            }
+            let payload = new.take_over(&old, url, &change)?;
+            client.send(cx, &old, Signer::Account(url), &change, Some(&payload), what).await?;
         }
-        let changed = Account { key: next, url: Some(url), made_at: now(cx), next: None };
+        let url = Some(url.to_owned());
+        let changed = Account { key: next, url, made_at: now(cx), next: None, change: None };
         self.keep.put_account(&self.id, &changed)?;
         *self.known.lock().await = None;
         Ok(())
+    }
+
+    /// Keeps what went wrong with another key. Where the authority refused it, the old one is as good as before; where
+    /// nobody answered, that has to be asked.
+    fn keep_old_key(&self, cx: &Cx, fault: Fault) -> Result<(), Fault> {
+        let Some(mut account) = self.keep.account(&self.id)?.filter(|account| account.next.is_some()) else {
+            return Err(fault);
+        };
+        let is_settled = matches!(fault, Fault::Refused { .. });
+        let error = fault.into_error();
+        let tries = account.change.as_ref().map_or(0, |change| change.tries) + 1;
+        let again_at = if is_settled || tries >= TRIES { now(cx) + DAY } else { 0 };
+        account.change = Some(KeyChange { tries, again_at, is_settled, message: error.chain() });
+        self.keep.put_account(&self.id, &account)?;
+        if is_settled { Ok(()) } else { Err(error.into()) }
     }
 
     /// The account; one call at a time makes it.
@@ -113,7 +184,7 @@ impl Login {
         let mut known = self.known.lock().await;
         *known = None;
         if let Some(account) = self.keep.account(&self.id)? {
-            self.keep.put_account(&self.id, &Account { url: None, next: None, ..account })?;
+            self.keep.put_account(&self.id, &Account { url: None, next: None, change: None, ..account })?;
         }
         Ok(())
     }
@@ -124,7 +195,7 @@ impl Login {
             None => {
                 // Kept before the authority hears of it: a lost answer makes no second account.
                 let key = Private::of(&AccountKey::make()?)?;
-                let account = Account { key, url: None, made_at: now(cx), next: None };
+                let account = Account { key, url: None, made_at: now(cx), next: None, change: None };
                 self.keep.put_account(&self.id, &account)?;
                 account
             }
@@ -133,9 +204,10 @@ impl Login {
         if let Some(url) = account.url.clone() {
             return Ok(Known { key, url });
         }
-        let directory = client.directory().await?;
+        let directory = client.directory(cx).await?;
         let mut payload = json!({"termsOfServiceAgreed": true});
-        if let Some(email) = &self.email {
+        let email = self.declared().email.clone();
+        if let Some(email) = email {
             payload["contact"] = json!([format!("mailto:{email}")]);
         }
         match &self.binding {
@@ -151,7 +223,7 @@ impl Login {
             None => {}
         }
         let what = "make an account at the authority";
-        let answer = client.send(&key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
+        let answer = client.send(cx, &key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
         let missing = || Error::unexpected(format!("{what}: the answer names none"));
         let url = answer.location.ok_or_else(missing)?;
         self.keep.put_account(&self.id, &Account { url: Some(url.clone()), ..account })?;

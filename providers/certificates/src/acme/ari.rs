@@ -42,7 +42,7 @@ pub async fn suggest(
     let Some(id) = id(&facts) else { return Ok(()) };
     let client = acme.client(keep, authority, config)?;
     let asked = async || -> Result<Option<Suggested>, Fault> {
-        let Some(url) = client.directory().await?.renewal_info.clone() else { return Ok(None) };
+        let Some(url) = client.directory(cx).await?.renewal_info.clone() else { return Ok(None) };
         let what = format!("ask when {name} should be renewed");
         let answer = client.get(&format!("{}/{id}", url.trim_end_matches('/')), &what).await?;
         let wait = answer.retry_after.map_or(USUAL, |wait| wait.as_secs().clamp(SOONEST, LATEST));

@@ -11,10 +11,9 @@ use reqwest::{Certificate, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::sync::OnceCell;
 
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -28,6 +27,8 @@ const LARGEST: usize = 1 << 20;
 const LONGEST: u64 = 24 * 3_600;
 /// How long to leave one alone that does not say.
 const BUSY: Duration = Duration::from_secs(600);
+/// After this the directory is read anew: services move, and profiles come and go.
+const FRESH: Duration = Duration::from_secs(24 * 3_600);
 /// How long one certificate waits for another that asks for the directory.
 const BESIDE: Duration = Duration::from_secs(2);
 /// How long an authority that did not answer is not asked, at first and at most.
@@ -88,7 +89,14 @@ impl Fault {
                     }
                     _ => ErrorKind::Unavailable,
                 };
-                Error::new(kind, format!("{what}: {}", problem.text()))
+                let error = Error::new(kind, format!("{what}: {}", problem.text()));
+                match problem.word() {
+                    "unauthorized" => error.hint(
+                        "was the account deactivated there? its file is in certificates/ENTRY/accounts of the state \
+                         directory: once that is moved away, another account is made",
+                    ),
+                    _ => error,
+                }
             }
         }
     }
@@ -110,7 +118,8 @@ struct Silence {
 pub(super) struct Client {
     http: reqwest::Client,
     server: String,
-    directory: OnceCell<Directory>,
+    /// Where its services are, and when it was asked for that.
+    directory: Mutex<Option<(Duration, Arc<Directory>)>>,
     asking: tokio::sync::Mutex<()>,
     silence: Mutex<Silence>,
     nonces: Mutex<Vec<String>>,
@@ -146,7 +155,7 @@ impl Client {
         Ok(Client {
             http,
             server,
-            directory: OnceCell::new(),
+            directory: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             silence: Mutex::default(),
             nonces: Mutex::default(),
@@ -176,9 +185,23 @@ impl Client {
         silence.lost > 0 || silence.is_broken
     }
 
-    /// Where its services are.
-    pub(super) async fn directory(&self) -> Result<&Directory, Fault> {
-        if let Some(known) = self.directory.get() {
+    /// Where its services are, as it said within a day.
+    pub(super) async fn directory(&self, cx: &Cx) -> Result<Arc<Directory>, Fault> {
+        self.directory_within(cx, FRESH).await
+    }
+
+    /// Where its services are, as it says now.
+    pub(super) async fn directory_of_now(&self, cx: &Cx) -> Result<Arc<Directory>, Fault> {
+        self.directory_within(cx, Duration::ZERO).await
+    }
+
+    async fn directory_within(&self, cx: &Cx, fresh: Duration) -> Result<Arc<Directory>, Fault> {
+        let known = || {
+            let known = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_fresh = |(at, _): &&(Duration, _)| (*at..*at + fresh).contains(&cx.clock.now());
+            known.as_ref().filter(is_fresh).map(|(_, directory)| directory.clone())
+        };
+        if let Some(known) = known() {
             return Ok(known);
         }
         // One asks; the others do not wait as long as it does for one that never answers.
@@ -186,11 +209,14 @@ impl Client {
             let message = format!("{} is being asked for its directory, and does not answer", self.server);
             return Err(Error::unavailable(message).into());
         };
-        let ask = async || {
-            let what = format!("ask {} for its directory", self.server);
-            self.get(&self.server, &what).await?.json(&what)
-        };
-        self.directory.get_or_try_init(ask).await
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let what = format!("ask {} for its directory", self.server);
+        let directory: Arc<Directory> = Arc::new(self.get(&self.server, &what).await?.json(&what)?);
+        let mut known = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some((cx.clock.now(), directory.clone()));
+        Ok(directory)
     }
 
     /// A request that is not signed.
@@ -209,12 +235,13 @@ impl Client {
     ) -> Result<Answer, Fault> {
         let _held = self.login.hold().await;
         let account = self.login.account(self, cx).await?;
-        self.send(&account.key, Signer::Account(&account.url), url, payload, what).await
+        self.send(cx, &account.key, Signer::Account(&account.url), url, payload, what).await
     }
 
     /// A request signed with `key`; tried again with a new nonce as often as that is what is wrong.
     pub(super) async fn send(
         &self,
+        cx: &Cx,
         key: &AccountKey,
         signer: Signer<'_>,
         url: &str,
@@ -223,7 +250,7 @@ impl Client {
     ) -> Result<Answer, Fault> {
         let mut last = None;
         for _ in 0..NONCES {
-            let nonce = self.nonce(what).await?;
+            let nonce = self.nonce(cx, what).await?;
             (self.passed)("authority.before");
             let body = key.sign(signer, &nonce, url, payload)?;
             let request =
@@ -242,12 +269,12 @@ impl Client {
         ))
     }
 
-    async fn nonce(&self, what: &str) -> Result<String, Fault> {
+    async fn nonce(&self, cx: &Cx, what: &str) -> Result<String, Fault> {
         let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(nonce) = kept {
             return Ok(nonce);
         }
-        let url = self.directory().await?.new_nonce.clone();
+        let url = self.directory(cx).await?.new_nonce.clone();
         let sent = self.http.head(&url).send().await.map_err(|error| self.lost(what, error))?;
         let nonce = text(&sent, "replay-nonce");
         self.read(sent, what).await?;

@@ -23,7 +23,7 @@ use crate::{
     x509,
 };
 use reconciled_provider::{Claim, Error, ErrorKind, Hash, Lives};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 /// How long a pass waits for an authority to look at what proves a name before it comes back later. The port at which
@@ -40,11 +40,13 @@ const LAST: Duration = Duration::from_secs(5);
 const RECORD: Duration = Duration::from_secs(60);
 /// When to look again at first where the authority takes its time.
 const LATER: Duration = Duration::from_secs(5);
+/// How long an authority may take to know an order that it has just made: not all of its machines do at once.
+const YOUNG: u64 = 60;
 /// Longest time that an order is left to itself, whatever the authority says.
 const PROCESSING: Duration = Duration::from_secs(300);
 /// After this an order is let go of: authorities keep them for a week.
 const OLDEST: u64 = 6 * 86_400;
-/// Orders that may be let go of in one step.
+/// Orders that may be let go of in one step, or in a row because they are not known.
 const ORDERS: usize = 3;
 
 /// What is being worked on.
@@ -60,6 +62,27 @@ struct Work<'a> {
     carried: &'a BTreeSet<String>,
     /// One of the limits of the authority that are counted here has been reached.
     is_counted_out: bool,
+    pace: Pace,
+}
+
+/// How fast an order is asked for.
+#[derive(Default)]
+struct Pace {
+    /// Its state when it was asked for last.
+    status: String,
+    wait: Duration,
+}
+
+impl Pace {
+    /// How long to wait before the next call about an order in this state: the longer the longer nothing changes.
+    fn wait(&mut self, status: &str) -> Duration {
+        self.wait = match self.status == status {
+            true => (self.wait * 2).max(FIRST),
+            false => Duration::ZERO,
+        };
+        self.status = status.to_owned();
+        self.wait
+    }
 }
 
 /// Where an order leads.
@@ -90,8 +113,18 @@ impl Acme {
         let client = self.client(desk.keep, authority, desk.config)?;
         client.answers(desk.cx)?;
         client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
-        let mut work =
-            Work { acme: self, desk, client, name, wish, authority, attempt, carried, is_counted_out: false };
+        let mut work = Work {
+            acme: self,
+            desk,
+            client,
+            name,
+            wish,
+            authority,
+            attempt,
+            carried,
+            is_counted_out: false,
+            pace: Pace::default(),
+        };
         let step = work.advance().await;
         match &step {
             Err(error) if work.client.is_away(desk.cx) => work.away(error)?,
@@ -118,11 +151,12 @@ impl Work<'_> {
     }
 
     async fn advance(&mut self) -> Result<Step, Error> {
-        let begun = self.desk.cx.clock.now();
+        let cx = self.desk.cx;
+        let begun = cx.clock.now();
         for _ in 0..ORDERS {
             let turn = loop {
                 match self.turn().await {
-                    Ok(Turn::Again) if self.desk.cx.clock.now() > begun + TURNS => {
+                    Ok(Turn::Again) if cx.clock.now() > begun + TURNS || cx.stop.is_set() => {
                         break self.later();
                     }
                     Ok(Turn::Again) => {}
@@ -130,6 +164,7 @@ impl Work<'_> {
                     Err(fault) => match fault.word() {
                         "accountDoesNotExist" => {
                             self.client.login.forget().await?;
+                            self.attempt.lost += 1;
                             break Turn::LetGo;
                         }
                         // A name it will never take, or a request it does not understand.
@@ -153,21 +188,23 @@ impl Work<'_> {
                 Turn::Issued(signed) => return Ok(Step::Issued(signed)),
                 Turn::Wait(recheck, claims) => return Ok(Step::Waiting(recheck, claims)),
                 Turn::Refused(message) => return self.refused(message),
-                Turn::LetGo | Turn::Again => self.let_go()?,
+                Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go()?,
+                Turn::LetGo | Turn::Again => break,
             }
         }
-        Err(Error::unexpected(format!(
-            "{} forgets its orders as soon as they are made",
-            self.authority.server
-        )))
+        let server = &self.authority.server;
+        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"))
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
     fn let_go(&mut self) -> Result<(), Error> {
         super::remove_answers(&self.attempt)?;
         self.attempt.answers.clear();
+        self.attempt.made.clear();
         self.attempt.order = None;
+        self.attempt.is_counted = false;
         self.attempt.challenges.clear();
+        self.pace = Pace::default();
         self.keep()
     }
 
@@ -178,7 +215,13 @@ impl Work<'_> {
     /// Remembers the refusal. The records go first; the next step says what was refused.
     fn refused(&mut self, message: String) -> Result<Step, Error> {
         self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message)?;
+        self.attempt.lost = 0;
+        let was_counted = self.attempt.is_counted;
         self.let_go()?;
+        if was_counted {
+            let (keep, server) = (self.desk.keep, &self.authority.server);
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+        }
         Ok(Step::Waiting(Duration::ZERO, Vec::new()))
     }
 
@@ -192,12 +235,24 @@ impl Work<'_> {
         }
         let what = format!("ask for the order of {}", self.name);
         let answer = match self.client.post(self.desk.cx, &url, None, &what).await {
-            // It is not known any more, or was another account's.
-            Err(Fault::Refused { status: 401 | 403 | 404, .. }) => return Ok(Turn::LetGo),
-            Err(fault) if fault.word() == "malformed" => return Ok(Turn::LetGo),
+            // It is not known yet, or not any more, or was another account's.
+            Err(fault) if is_unknown(&fault) => {
+                let ordered_at = self.attempt.ordered_at;
+                if (ordered_at..ordered_at + YOUNG).contains(&now(self.desk.cx)) {
+                    return Ok(Turn::Wait(LATER, self.claims()));
+                }
+                self.attempt.lost += 1;
+                return Ok(Turn::LetGo);
+            }
             answer => answer?,
         };
         let order: Order = answer.json(&what)?;
+        let wait = self.pace.wait(&order.status);
+        if wait > BRIEFLY {
+            return Ok(self.later());
+        }
+        // Whatever brought it back here without a change would bring it back at once.
+        self.desk.cx.clock.sleep(wait).await;
         match &*order.status {
             "pending" => self.prove(&order).await,
             "ready" => self.finalize(&order).await,
@@ -214,7 +269,11 @@ impl Work<'_> {
         let addresses = addresses.map(|address| json!({"type": "ip", "value": address.to_string()}));
         let mut payload = json!({"identifiers": names.chain(addresses).collect::<Vec<_>>()});
         if let Some(profile) = &self.authority.profile {
-            let known = &self.client.directory().await?.meta.profiles;
+            let mut directory = self.client.directory(self.desk.cx).await?;
+            if !directory.meta.profiles.contains_key(profile) {
+                directory = self.client.directory_of_now(self.desk.cx).await?;
+            }
+            let known = &directory.meta.profiles;
             if !known.contains_key(profile) {
                 let all: Vec<_> = known.keys().map(String::as_str).collect();
                 let error = Error::invalid(format!("{} has no profile `{profile}`", self.authority.server));
@@ -231,26 +290,21 @@ impl Work<'_> {
         if let Some(id) = &replaces {
             payload["replaces"] = json!(id);
         }
-        if self.desk.config.counts(&self.authority.server) {
-            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
-            self.acme.limits.order(keep, server, self.wish, now, replaces.is_some()).inspect_err(
-                |error| {
-                    self.is_counted_out = error.kind == ErrorKind::RateLimited;
-                },
-            )?;
-        }
-        let url = self.client.directory().await?.new_order.clone();
         let what = format!("order a certificate for {}", self.wish.subject());
-        self.attempt.is_renewal = replaces.is_some();
-        let answer = match self.client.post(self.desk.cx, &url, Some(&payload), &what).await {
-            // Another order replaces it already, or the authority does not know it: an order as any other then.
-            Err(fault) if replaces.is_some() && matches!(fault.word(), "alreadyReplaced" | "malformed") => {
-                payload.as_object_mut().map(|members| members.remove("replaces"));
-                self.attempt.is_renewal = false;
-                self.client.post(self.desk.cx, &url, Some(&payload), &what).await?
-            }
-            answer => answer?,
-        };
+        let mut is_renewal = replaces.is_some();
+        let mut sent = self.send_order(&payload, is_renewal, &what).await;
+        // Another order replaces it already, or the authority does not know it: an order as any other then.
+        if let Err(fault) = &sent
+            && is_renewal
+            && matches!(fault.word(), "alreadyReplaced" | "malformed")
+        {
+            payload.as_object_mut().map(|members| members.remove("replaces"));
+            is_renewal = false;
+            sent = self.send_order(&payload, is_renewal, &what).await;
+        }
+        let answer = sent?;
+        self.attempt.is_renewal = is_renewal;
+        self.attempt.is_counted = self.counts() && !is_renewal;
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
@@ -258,9 +312,33 @@ impl Work<'_> {
         Ok(self.keep()?)
     }
 
+    fn counts(&self) -> bool {
+        self.desk.config.counts(&self.authority.server)
+    }
+
+    /// Sends an order that is within what the authority gives, as far as that is counted here.
+    async fn send_order(&mut self, payload: &Value, is_renewal: bool, what: &str) -> Result<Answer, Fault> {
+        let (keep, server) = (self.desk.keep, &self.authority.server);
+        if self.counts() {
+            let counted = self.acme.limits.order(keep, server, self.wish, now(self.desk.cx), is_renewal);
+            self.is_counted_out = counted.as_ref().is_err_and(|error| error.kind == ErrorKind::RateLimited);
+            counted?;
+        }
+        let sent = async {
+            let url = self.client.directory(self.desk.cx).await?.new_order.clone();
+            self.client.post(self.desk.cx, &url, Some(payload), what).await
+        };
+        let sent = sent.await;
+        // Nothing comes of an order that nobody knows of here.
+        if sent.is_err() && self.counts() && !is_renewal {
+            self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;
+        }
+        sent
+    }
+
     /// The certificate this one takes the place of, where the authority wants to know and they share a name (RFC 9773 §5).
     async fn replaces(&self) -> Result<Option<String>, Fault> {
-        if self.client.directory().await?.renewal_info.is_none() {
+        if self.client.directory(self.desk.cx).await?.renewal_info.is_none() {
             return Ok(None);
         }
         let Some(issued) = self.desk.keep.issued(self.name)? else { return Ok(None) };
@@ -329,11 +407,13 @@ impl Work<'_> {
                 urls.push(challenge.url.clone());
             }
         }
-        let paths = files.iter().map(|(path, _)| path);
-        let all =
-            self.attempt.answers.iter().chain(paths).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        if self.attempt.challenges != needed || self.attempt.answers != all {
-            (self.attempt.challenges, self.attempt.answers) = (needed, all);
+        let before = (self.attempt.challenges.clone(), self.attempt.answers.clone());
+        self.attempt.challenges = needed;
+        for (path, _) in files.iter().filter(|(path, _)| !before.1.contains(path)) {
+            self.attempt.answers.push(path.clone());
+            self.attempt.made.extend(webroot::missing(path));
+        }
+        if before != (self.attempt.challenges.clone(), self.attempt.answers.clone()) {
             self.keep()?;
         }
         files.iter().try_for_each(|(path, answer)| webroot::put(path, answer))?;
@@ -388,7 +468,7 @@ impl Work<'_> {
 
     /// A name was not proven, which the authority counts.
     fn unproven(&self, refused: &Authorization) -> Result<Turn, Fault> {
-        if self.desk.config.counts(&self.authority.server) {
+        if self.counts() {
             let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
             self.acme.limits.failure(keep, server, &refused.name(), now)?;
         }
@@ -433,8 +513,8 @@ impl Work<'_> {
 
     /// Waits as long as the authority says, or a moment; comes back later where that is long.
     async fn pause(&self, answer: &Answer) -> Turn {
-        let wait = answer.retry_after.unwrap_or(2 * FIRST);
-        if wait > Duration::from_secs(3) {
+        let wait = answer.retry_after.unwrap_or_default().max(2 * FIRST);
+        if wait > BRIEFLY {
             return Turn::Wait(wait.min(PROCESSING), self.claims());
         }
         self.desk.cx.clock.sleep(wait).await;
@@ -460,10 +540,6 @@ impl Work<'_> {
         if self.desk.keep.issued(self.name)?.is_some_and(|issued| issued.chain == chain) {
             // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
-        }
-        if self.desk.config.counts(&self.authority.server) && !self.attempt.is_renewal {
-            let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
-            self.acme.limits.certificate(keep, server, self.wish, now)?;
         }
         Ok(Turn::Issued(sign::Signed { chain, ca: String::new() }))
     }
@@ -504,6 +580,12 @@ impl Work<'_> {
             None => Ok(Turn::Refused(format!("the order is {}", order.status))),
         }
     }
+}
+
+/// True when an authority says of an order that there is none.
+fn is_unknown(fault: &Fault) -> bool {
+    let is_gone = matches!(fault, Fault::Refused { status: 401 | 403 | 404, .. });
+    fault.word() == "malformed" || (is_gone && fault.word() != "accountDoesNotExist")
 }
 
 /// Names a claim: another value is another claim.

@@ -1,6 +1,7 @@
 //! How much an authority gives in a while, counted here as well: who runs into its limits waits for days.
 //!
-//! Guarantees: what is counted is on disk before the authority is asked, and no other wish, other name of a manifest or
+//! Guarantees: an order counts for the certificate that it may lead to, on disk before the authority is asked, until it is
+//! refused, so that many orders at a time are not more than one after the other; and no other wish, other name of a manifest or
 //! `renew` makes it less. The limits are those of Let's Encrypt: 300 orders of an account in 3 hours, 50 certificates for a
 //! registered domain and 5 for exactly the same names in 7 days, 5 failures for a name in an hour; a renewal that says which
 //! certificate it replaces counts for none of them but the last. Each is a bucket that fills up again all the time.
@@ -48,7 +49,8 @@ pub(super) struct Limits(Mutex<()>);
 type Bucket = (String, Limit);
 
 impl Limits {
-    /// Counts an order, unless one of the limits has been reached.
+    /// Counts an order and the certificate that it may lead to, unless one of the limits has been reached. One that replaces
+    /// a certificate is only checked.
     ///
     /// Errors: `RateLimited`, with how long to wait.
     pub(super) fn order(
@@ -77,15 +79,18 @@ impl Limits {
             }
             if !replaces {
                 take(full, &("orders".into(), ORDERS), now);
+                certificates(wish).iter().for_each(|bucket| take(full, bucket, now));
             }
             Ok(())
         })
     }
 
-    /// Counts a certificate that is about to be had.
-    pub(super) fn certificate(&self, keep: &Keep, server: &str, wish: &Wish, now: u64) -> Result<(), Error> {
+    /// An order that was counted came to no certificate.
+    pub(super) fn give_back(&self, keep: &Keep, server: &str, wish: &Wish, now: u64) -> Result<(), Error> {
         self.change(keep, server, now, |full| {
-            certificates(wish).iter().for_each(|bucket| take(full, bucket, now));
+            for (name, limit) in certificates(wish) {
+                full.entry(name).and_modify(|at| *at = at.saturating_sub(limit.cost()));
+            }
             Ok(())
         })
     }

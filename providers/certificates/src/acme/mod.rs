@@ -46,6 +46,7 @@ impl Acme {
         let key = format!("{}\n{:?}\n{bundle}", authority.server, authority.binding);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
+            client.login.declare(authority);
             return Ok(client.clone());
         }
         let client = Arc::new(Client::new(keep, authority, account_id(authority), config)?);
@@ -55,7 +56,7 @@ impl Acme {
 }
 
 /// Names the account: one at each authority, and one for each binding there.
-fn account_id(authority: &Authority) -> String {
+pub(crate) fn account_id(authority: &Authority) -> String {
     let binding = authority.binding.as_ref().map_or("", |(id, _)| id.as_str());
     Hash::of(format!("{}\n{binding}", authority.server).as_bytes()).to_string()
 }

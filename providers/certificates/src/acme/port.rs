@@ -18,6 +18,10 @@ use tokio::{
 
 /// How long one question may take, and one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that are answered at a time; others wait, as any machine may connect here.
+const MOST: usize = 64;
+/// How long to leave the port alone where no connection can be taken, as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The port, while it is open.
 #[derive(Debug, Default)]
@@ -63,12 +67,57 @@ pub(super) async fn during<T, A: Future<Output = std::io::Result<()>>>(
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
-            taken = listener.accept() => if let Ok((stream, _)) = taken {
-                open.push(timeout(PATIENCE, answer(stream)));
+            taken = listener.accept(), if open.len() < MOST => match taken {
+                Ok((stream, _)) => open.push(timeout(PATIENCE, answer(stream))),
+                Err(_) => tokio::time::sleep(PAUSE).await,
             },
             Some(_) = open.next() => {}
         }
     };
     while open.next().await.is_some() {}
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn so_many_connections_are_answered_at_a_time_and_all_in_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (open, most, answered) = (Cell::new(0), Cell::new(0), Semaphore::new(0));
+        let gate = Semaphore::new(0);
+        let answer = |stream: TcpStream| {
+            open.set(open.get() + 1);
+            most.set(most.get().max(open.get()));
+            let (open, gate, answered) = (&open, &gate, &answered);
+            async move {
+                drop(gate.acquire().await);
+                open.set(open.get() - 1);
+                answered.add_permits(1);
+                drop(stream);
+                Ok(())
+            }
+        };
+        let work = async {
+            let mut streams = Vec::new();
+            for _ in 0..MOST + 16 {
+                streams.push(TcpStream::connect(address).await.unwrap());
+            }
+            while open.get() < MOST {
+                tokio::task::yield_now().await;
+            }
+            // Those that wait would be taken by now.
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+            }
+            gate.add_permits(1_000);
+            drop(answered.acquire_many((MOST + 16) as u32).await.unwrap());
+        };
+        during(&listener, answer, work).await;
+        assert_eq!((most.get(), open.get()), (MOST, 0));
+    }
 }

@@ -1,6 +1,6 @@
 //! Issuers: what one may say, and what the certificates that name it take from it.
 
-use super::{Reader, scope_name};
+use super::{Reader, SELECTED, scope_name};
 use crate::{
     config::check_path,
     kind::{
@@ -61,6 +61,8 @@ impl Reader<'_> {
                 self.check_webroot(at);
             }
         }
+        let selected = selected(&acme.value);
+        self.is_too_much(selected, SELECTED, "names and zones of solvers", "select whole zones: dnsZones");
         if acme.value.solvers.is_empty() {
             let text = "an authority wants names proven, and there are no solvers";
             self.refuse(acme.span, text, "write solvers: [{dns01: {provider: NAME}}]");
@@ -221,6 +223,10 @@ impl Reader<'_> {
         common_name: Option<&str>,
         is_ca: bool,
     ) -> Option<Issue> {
+        // What is wrong with it is said where it stands.
+        if selected(acme) > SELECTED {
+            return None;
+        }
         if is_ca {
             self.refuse(span, "no authority gives certificates that may sign others", "leave `isCA` out");
             return None;
@@ -279,6 +285,15 @@ impl Reader<'_> {
             others,
         })))
     }
+}
+
+/// How many names and zones its solvers are for; one that is for all counts too.
+fn selected(acme: &AcmeSpec) -> usize {
+    let of = |solver: &At<SolverSpec>| {
+        let selector = &solver.value.selector;
+        1 + selector.dns_names.len() + selector.dns_zones.len()
+    };
+    acme.solvers.iter().map(of).sum()
 }
 
 fn is_dns(solver: &SolverSpec) -> bool {

@@ -50,10 +50,18 @@ struct State {
     /// The nth call fails so.
     nth: Option<(usize, Fault)>,
     issued: usize,
+    /// Where it may write to.
+    contact: Value,
+    /// A profile that it has besides.
+    profile: Option<&'static str>,
+    /// The kind of challenge, if not HTTP-01.
+    offers: Option<&'static str>,
     /// What a challenge comes to.
     refuses: bool,
     /// How often an order is still being processed.
     slow: usize,
+    /// It does not say how long that takes.
+    is_silent: bool,
     /// The window of renewals.
     window: Option<(u64, u64)>,
     /// When certificates begin, if not at [`BEGIN`].
@@ -108,6 +116,18 @@ impl Authority {
     pub(crate) fn is_armed(&self) -> bool {
         self.state.lock().unwrap().nth.is_some()
     }
+    /// It has this profile from now on.
+    pub(crate) fn add_profile(&self, name: &'static str) {
+        self.state.lock().unwrap().profile = Some(name);
+    }
+    /// Where it may write to.
+    pub(crate) fn contact(&self) -> Value {
+        self.state.lock().unwrap().contact.clone()
+    }
+    /// Names are proven in this way from now on.
+    pub(crate) fn offer(&self, kind: &'static str) {
+        self.state.lock().unwrap().offers = Some(kind);
+    }
     /// Proofs count for nothing from now on, or again.
     pub(crate) fn refuse(&self, refuses: bool) {
         self.state.lock().unwrap().refuses = refuses;
@@ -115,6 +135,11 @@ impl Authority {
     /// The next order takes so many questions to be done.
     pub(crate) fn slow(&self, questions: usize) {
         self.state.lock().unwrap().slow = questions;
+    }
+    /// The same, and it does not say how long to wait.
+    pub(crate) fn slow_and_silent(&self, questions: usize) {
+        self.slow(questions);
+        self.state.lock().unwrap().is_silent = true;
     }
     /// When certificates should be renewed.
     pub(crate) fn suggest(&self, window: (u64, u64)) {
@@ -256,7 +281,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     match call {
         "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
             "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"), "renewalInfo": format!("{base}/info"),
-            "meta": {"profiles": {"shortlived": "six days"}}})),
+            "meta": {"profiles": {"shortlived": "six days", state.profile.unwrap_or("classic"): "more"}}})),
         "nonce" => (200, String::new(), String::new()),
         "account" => {
             let key = protected(body)["jwk"].clone();
@@ -264,11 +289,15 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 return problem(400, "accountDoesNotExist");
             }
             state.account = Some(key);
+            state.contact = payload(body)["contact"].clone();
             (201, format!("Location: {base}/accounts/1\r\n"), "{}".into())
         }
         "rollover" => {
             let inner = payload(body);
             let claims = payload(inner.to_string().as_bytes());
+            if state.account.is_none() {
+                return problem(400, "accountDoesNotExist");
+            }
             if claims["account"] != format!("{base}/accounts/1")
                 || Some(&claims["oldKey"]) != state.account.as_ref()
             {
@@ -302,7 +331,8 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 if state.slow > 0 {
                     state.slow -= 1;
                     let (status, _, text) = order_text(state, base, index);
-                    return (status, "Retry-After: 30\r\n".into(), text);
+                    let wait = if state.is_silent { "" } else { "Retry-After: 30\r\n" };
+                    return (status, wait.into(), text);
                 }
                 state.orders[index].status = "valid";
             }
@@ -318,7 +348,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             let identifier = order.identifiers[0].clone();
             good(json!({"identifier": identifier, "status": status, "challenges": [
                 {"type": "dns-persist-01", "url": "nowhere"},
-                {"type": "http-01", "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
+                {"type": state.offers.unwrap_or("http-01"), "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
                  "status": status, "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}},
             ]}))
         }

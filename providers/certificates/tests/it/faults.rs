@@ -5,7 +5,8 @@ use crate::{
     world::Desk,
 };
 use reconciled_provider::{ErrorKind, Health, Outcome};
-use std::time::Duration;
+use reconciled_testkit::context::HandClock;
+use std::{sync::Arc, time::Duration};
 
 #[track_caller]
 fn error(outcome: &Outcome) -> &reconciled_provider::Error {
@@ -102,12 +103,60 @@ async fn an_order_that_is_forgotten_is_made_again_and_one_that_takes_its_time_is
     assert!(desk.pass().await.error().is_some());
     authority.forget();
     authority.slow(2);
+    // It may be one that not all of its machines know yet.
+    let outcome = desk.pass().await;
+    assert!(matches!(outcome, Outcome::Pending { .. }) && authority.counts().0 == 1, "{outcome:?}");
+    desk.clock.advance(Duration::from_secs(60));
     let outcome = desk.pass().await;
     let Outcome::Pending { recheck_after, .. } = &outcome else { panic!("{outcome:?}") };
     assert_eq!(*recheck_after, Duration::from_secs(30));
     desk.restart();
     assert!(matches!(desk.passes(4).await, Outcome::Done(_)));
     assert_eq!(authority.counts(), (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_forgets_every_order_is_asked_three_times_and_then_refuses() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    (0..100).for_each(|_| authority.fail("orders", Fault::Refused(404, "malformed", "")));
+    for orders in [1, 1, 2, 3] {
+        assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+        assert_eq!(authority.counts().0, orders);
+        let wait = if orders == 1 { 30 } else { 60 };
+        desk.clock.advance(Duration::from_secs(wait));
+        desk.restart();
+    }
+    let outcome = desk.passes(2).await;
+    let text = error(&outcome).chain();
+    assert!(text.contains("does not know orders that it gave, 3 in a row"), "{text}");
+    assert_eq!((authority.counts().0, desk.keep().refusals("web").unwrap().count), (3, 1));
+    assert_eq!(error(&outcome).retry_after, Some(Duration::from_secs(60)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_stays_as_it_is_is_asked_for_less_and_less_often() {
+    // The request is never taken; and: it takes its time, and does not say how much.
+    for state in ["ready", "processing"] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        match state {
+            "ready" => {
+                (0..1_000).for_each(|_| authority.fail("finalize", Fault::Refused(403, "orderNotReady", "")))
+            }
+            _ => authority.slow_and_silent(1_000),
+        }
+        let outcome = desk.pass().await;
+        let Outcome::Pending { recheck_after, .. } = &outcome else { panic!("{state}: {outcome:?}") };
+        assert!(*recheck_after >= Duration::from_secs(5), "{state}: {recheck_after:?}");
+        assert!(authority.calls("orders") < 15, "{state}: {}", authority.calls("orders"));
+        desk.clock.advance(Duration::from_secs(4_000));
+        let outcome = desk.pass().await;
+        assert!(
+            matches!(&outcome, Outcome::Pending { recheck_after, .. } if recheck_after.as_secs() == 300),
+            "{state}: {outcome:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,8 +262,64 @@ async fn a_profile_that_the_authority_does_not_have_is_said_with_those_it_has() 
     let outcome = desk.pass().await;
     let error = error(&outcome);
     assert_eq!(error.kind, ErrorKind::Invalid);
-    assert!(error.hint.as_ref().unwrap().contains("it has shortlived"));
+    assert!(error.hint.as_ref().unwrap().contains("it has classic, shortlived"));
     assert_eq!(authority.counts(), (0, 0));
+    // One that it has got since then is no mistake any more.
+    authority.add_profile("shortlife");
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_was_deactivated_is_said_and_no_other_one_is_made() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    for call in ["orders", "orders", "order", "order"] {
+        authority.fail(call, Fault::Refused(403, "unauthorized", ""));
+    }
+    // The order might be one that is not known everywhere yet.
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    desk.clock.advance(Duration::from_secs(60));
+    for _ in 0..2 {
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error:?}");
+        assert!(error.hint.as_ref().unwrap().contains("was the account deactivated there?"));
+    }
+    assert_eq!((authority.counts(), authority.calls("account")), ((1, 0), 1));
+    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    let mut desk = desk;
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.calls("account")), ((2, 1), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_off_by_ten_minutes_costs_nothing() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    // It is behind: what it gets begins in the future.
+    authority.begin(BEGIN + 660);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await && desk.health().await == Health::Healthy);
+    authority.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    desk.renew().await;
+    assert!(desk.pass().await.error().is_some());
+    // It goes back in the middle of an order.
+    let clock = Arc::new(HandClock::default());
+    clock.advance(Duration::from_secs(BEGIN - 540));
+    (desk.cx.clock, desk.clock) = (clock.clone(), clock);
+    assert!(matches!(desk.passes(3).await, Outcome::Done(_)));
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (2, 2));
+    // And one that is ahead of a certificate of a few minutes is said.
+    authority.live(300);
+    desk.clock.advance(Duration::from_secs(1_500));
+    desk.renew().await;
+    let outcome = desk.passes(1).await;
+    assert!(error(&outcome).hint.as_ref().unwrap().contains("is the clock of this machine right?"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

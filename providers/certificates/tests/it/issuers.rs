@@ -4,9 +4,16 @@ use crate::{
     authority::{Authority, Fault},
     world::Desk,
 };
+use futures_util::FutureExt;
 use reconciled_certificates::wish::{Issue, Solver};
 use reconciled_provider::{ErrorKind, Outcome, Renewal};
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 /// A desk whose certificate may be had from both, the first one first.
 fn desk(first: &Authority, second: &Authority) -> Desk {
@@ -155,6 +162,98 @@ async fn a_file_for_a_web_server_is_there_while_it_is_needed_and_never_stays() {
     assert!(below.exists());
     assert!(matches!(desk.delete().await, Outcome::Gone));
     assert!(!webroot.join(".well-known").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_that_died_left_over_is_ended_although_the_certificate_is_good() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let webroot = desk.dir.path().join("www");
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    authority.fail("certificate", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    let finished = desk.keep().attempt("web").unwrap().unwrap();
+    let answer = fs::read_to_string(&finished.answers[0]).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    // As if it had died between the certificate and this.
+    desk.keep().put_attempt("web", &finished).unwrap();
+    fs::create_dir_all(finished.answers[0].parent().unwrap()).unwrap();
+    fs::write(&finished.answers[0], answer).unwrap();
+    desk.restart();
+    let seen = desk.observe().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("something begun is left over"));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(!finished.answers[0].exists() && !desk.keep().has_orders().unwrap());
+    assert!(desk.is_in_sync().await);
+    assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_dies_anywhere_leaves_nothing_at_a_web_server_and_burns_no_certificate() {
+    static LEFT: AtomicUsize = AtomicUsize::new(0);
+    let die: fn(&str) = |_| {
+        let left = LEFT.load(Ordering::SeqCst);
+        LEFT.store(left.saturating_sub(1), Ordering::SeqCst);
+        if left == 1 {
+            // As a panic, without a word about it.
+            std::panic::resume_unwind(Box::new(()));
+        }
+    };
+    for place in 1.. {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let webroot = desk.dir.path().join("www");
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+        desk.wish.reload = ["a.service".to_owned()].into();
+        desk.passed = die;
+        desk.restart();
+        LEFT.store(place, Ordering::SeqCst);
+        let lived = AssertUnwindSafe(desk.pass()).catch_unwind().await.is_ok();
+        LEFT.store(0, Ordering::SeqCst);
+        desk.restart();
+        let outcome = desk.passes(5).await;
+        assert!(matches!(outcome, Outcome::Done(_)), "{place}: {outcome:?}");
+        let (orders, issued) = authority.counts();
+        assert!(orders <= 2 && issued == 1, "{place}: {orders} orders, {issued} certificates");
+        assert!(desk.is_in_sync().await, "{place}");
+        assert!(webroot.exists() && !webroot.join(".well-known").exists(), "{place}");
+        assert!(!desk.keep().is_begun("web").unwrap(), "{place}");
+        if lived {
+            assert!(place > 12, "only {place} places");
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_directories_of_others_at_a_web_server_stay() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    let webroot = desk.dir.path().join("www");
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
+    let below = webroot.join(".well-known/acme-challenge");
+    fs::create_dir_all(webroot.join(".well-known")).unwrap();
+    fs::create_dir(&below).unwrap();
+    // The token of its first order.
+    fs::write(below.join("t0"), "somebody else's").unwrap();
+    let outcome = desk.pass().await;
+    let error = outcome.error().unwrap();
+    assert!(error.message.contains("t0 is there already, and is not of ours"), "{}", error.message);
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert_eq!(fs::read_to_string(below.join("t0")).unwrap(), "somebody else's");
+    // What a process that died has begun to write is its own; and the directories were there before.
+    fs::write(below.join("t1"), "t").unwrap();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let left: Vec<_> = fs::read_dir(&below).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["t0"]);
+    fs::remove_file(below.join("t0")).unwrap();
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(below.exists(), "it is empty, and was not made here");
 }
 
 #[tokio::test(flavor = "multi_thread")]

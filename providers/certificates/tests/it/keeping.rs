@@ -43,6 +43,59 @@ async fn what_an_authority_gives_is_counted_whatever_else_is_wished_for() {
     assert_eq!(authority.counts(), (9, 9));
 }
 
+/// A pass over a certificate in a directory of its own.
+async fn pass_in(desk: &mut Desk, name: &str) -> Outcome {
+    desk.wish.output.directory = desk.dir.path().join("out").join(name).display().to_string();
+    let outcome = desk.pass_of(name).await;
+    desk.wish.output.directory = desk.dir.path().join("out/web").display().to_string();
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_under_way_count_until_they_are_refused() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+        assert_eq!(pass_in(&mut desk, name).await.error().unwrap().kind, ErrorKind::Unavailable);
+    }
+    let refused = pass_in(&mut desk, "f").await;
+    assert!(
+        refused.error().unwrap().message.contains("gives 5 certificates for exactly these"),
+        "{refused:?}"
+    );
+    // One of an order that the authority refuses at once, or that comes to nothing, is given back.
+    authority.refuse(true);
+    assert!(matches!(pass_in(&mut desk, "a").await, Outcome::Pending { .. }));
+    authority.refuse(false);
+    authority.fail("order", Fault::Refused(400, "rejectedIdentifier", ""));
+    assert!(matches!(pass_in(&mut desk, "f").await, Outcome::Pending { .. }));
+    assert!(matches!(pass_in(&mut desk, "g").await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (6, 1));
+    assert!(pass_in(&mut desk, "h").await.error().unwrap().message.contains("exactly these"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_does_not_replace_after_all_is_counted_as_any_other() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.limits = Some(Limits::LetsEncrypt);
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for name in ["b", "c", "d", "e"] {
+        authority.fail("authz", Fault::Refused(500, "serverInternal", ""));
+        assert!(pass_in(&mut desk, name).await.error().is_some());
+    }
+    authority.replaced();
+    desk.renew().await;
+    let outcome = desk.pass().await;
+    assert!(outcome.error().unwrap().message.contains("exactly these"), "{outcome:?}");
+    assert_eq!(authority.counts().0, 5);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_for_a_name_are_counted_over_every_wish_for_it() {
     let authority = Authority::start();
@@ -90,6 +143,75 @@ async fn an_account_gets_another_key_in_time_and_none_is_lost_with_an_answer() {
     }
 }
 
+/// A desk with a certificate whose account should have another key, and whose certificate another one.
+async fn with_an_old_key(authority: &Authority) -> Desk {
+    let mut desk = Desk::new(authority);
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.rotate = Some(86_400);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(86_401));
+    authority.begin(BEGIN + 86_400);
+    desk.renew().await;
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_forgot_everything_while_a_key_is_old_gives_certificates() {
+    let authority = Authority::start();
+    let mut desk = with_an_old_key(&authority).await;
+    authority.forget_everything();
+    desk.restart();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.rollovers()), ((2, 2), 0));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.rollovers()), ((3, 3), 1), "and then it is changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_an_authority_and_declared_of_an_account_is_that_of_today() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("dir"), authority.contact()), (1, serde_json::Value::Null));
+    // The process goes on, and the manifest says more.
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    (issuer.rotate, issuer.email) = (Some(86_400), Some("ops@a.example".into()));
+    desk.clock.advance(Duration::from_secs(86_401));
+    authority.begin(BEGIN + 86_400);
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("dir"), authority.rollovers()), (2, 1));
+    authority.forget_everything();
+    authority.fail("order", Fault::Refused(400, "accountDoesNotExist", ""));
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(authority.contact()[0], "mailto:ops@a.example");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_authority_does_not_take_is_no_reason_to_issue_nothing() {
+    // It refuses, and: nothing ever comes of it, in which case it is asked which key it knows.
+    for (fault, status, most) in [("conflict", 409, 1), ("serverInternal", 500, 3)] {
+        let authority = Authority::start();
+        let mut desk = with_an_old_key(&authority).await;
+        (0..20).for_each(|_| authority.fail("rollover", Fault::Refused(status, fault, "")));
+        desk.restart();
+        assert!(matches!(desk.passes(5).await, Outcome::Done(_)), "{fault}");
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{fault}");
+        assert_eq!((authority.counts(), authority.calls("rollover")), ((3, 3), most), "{fault}");
+        let told = desk.facts().await.into_iter().find(|fact| &*fact.name == "account key");
+        assert!(told.is_some_and(|fact| fact.value.contains("told to")), "{fault}");
+        desk.clock.advance(Duration::from_secs(86_400));
+        desk.renew().await;
+        assert!(matches!(desk.passes(5).await, Outcome::Done(_)), "{fault}: once a day");
+        assert_eq!(authority.calls("rollover"), most + 1, "{fault}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_forgot_everything_is_told_anew_also_in_the_middle_of_an_order() {
     let authority = Authority::start();
@@ -122,6 +244,112 @@ async fn a_manifest_that_is_renamed_leaves_no_moment_without_files() {
     assert_eq!(fs::read(&file).unwrap(), before);
     assert_eq!(fs::read_to_string(desk.dir.path().join("out/web/..certificate")).unwrap(), "cert/site");
     assert!(desk.keep().issued("web").unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_plan_has_seen_inherits_nothing() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    // A plan of manifests that never come into force.
+    desk.look("web", false).await;
+    assert!(desk.look("site", true).await.is_none());
+    let outcome = desk.delete().await;
+    let error = outcome.error().unwrap();
+    assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(Duration::from_secs(2))));
+    assert!(
+        error.message.contains("Certificate/web goes once Certificate/site has begun"),
+        "{}",
+        error.message
+    );
+    assert!(desk.dir.path().join("out/web/tls.crt").exists());
+    desk.clock.advance(Duration::from_secs(60));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+    assert!(desk.keep().issued("site").unwrap().is_none(), "no key is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_over_is_looked_at_again_when_it_was_looked_at_too_early() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.look("web", true).await;
+    let seen = desk.look("site", true).await.unwrap();
+    assert_eq!(
+        seen.owner,
+        reconciled_provider::Owner::Unmarked,
+        "the other one is declared, as far as is known"
+    );
+    let mut hints = desk.hints();
+    let (outcome, hint) = tokio::join!(desk.delete(), hints.next());
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!(&*hint.unwrap().scope.name, "site");
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(matches!(desk.pass_of("site").await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_heir_was_deleted_before_it_goes_alone() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.look("web", false).await;
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    desk.look("site", false).await;
+    assert!(matches!(desk.delete_of("site").await, Outcome::Gone));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
+    assert!(desk.keep().issued("site").unwrap().is_none(), "no key is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_looks_at_is_not_waited_for_for_ever() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.restart();
+    // A process that has just begun may look at it still; it does not, as nothing is tracked of it any more.
+    assert!(desk.look("site", true).await.is_none());
+    assert!(matches!(desk.pass_of("site").await, Outcome::Pending { .. }));
+    desk.clock.advance(Duration::from_secs(60));
+    let outcome = desk.pass_of("site").await;
+    let error = outcome.error().unwrap();
+    assert!(error.message.contains("is where certificate cert/web is put"), "{}", error.message);
+    assert!(error.hint.as_ref().unwrap().contains("if that certificate is gone for good"));
+    assert!(desk.look("site", true).await.is_some(), "so a plan says it too");
+    // One that is about to go is waited for, the less often the longer it takes.
+    desk.look("web", false).await;
+    desk.clock.advance(Duration::from_secs(3_000));
+    let outcome = desk.pass_of("site").await;
+    assert!(
+        matches!(outcome, Outcome::Pending { recheck_after, .. } if recheck_after.as_secs() == 300),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_renamed_has_what_it_had() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let mark = desk.dir.path().join("out/web/..certificate");
+    // `state` is the directory of the former name, `new` that of today.
+    desk.rename("new", "state");
+    fs::write(&mark, "state/web").unwrap();
+    let seen = desk.observe().await.unwrap();
+    assert_eq!(seen.owner, reconciled_provider::Owner::Ours);
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("marked as state/web"));
+    assert!(desk.dir.path().join("state").exists(), "who only looks moves nothing");
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert!(!desk.dir.path().join("state").exists());
+    assert!(desk.keep().issued("web").unwrap().is_some() && desk.is_in_sync().await);
+    assert_eq!((fs::read_to_string(&mark).unwrap().as_str(), authority.counts()), ("new/web", (1, 1)));
+    fs::write(&mark, "state/web").unwrap();
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!desk.dir.path().join("out/web").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

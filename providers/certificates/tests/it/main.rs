@@ -6,5 +6,6 @@ mod authority;
 mod faults;
 mod issuers;
 mod keeping;
+mod manifests;
 mod place;
 mod world;

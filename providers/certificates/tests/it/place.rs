@@ -1,8 +1,14 @@
 //! Where a certificate is put, who is told of it, and what others may have put there.
 
-use crate::{authority::Authority, world::Desk};
-use reconciled_certificates::{key, sign, wish::KeyKind};
-use reconciled_provider::{ErrorKind, Health, Outcome, Secret};
+use crate::{
+    authority::{Authority, Fault, LIFE},
+    world::Desk,
+};
+use reconciled_certificates::{
+    key, sign,
+    wish::{Issue, KeyKind, Solver},
+};
+use reconciled_provider::{ErrorKind, Health, Outcome, Owner, Secret};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -31,6 +37,43 @@ async fn a_unit_that_fails_has_no_other_one_told_again_and_nothing_of_our_enviro
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_put_back_although_its_renewal_fails_or_waits() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    desk.wish.names.insert("b.a.example".into());
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let key = desk.dir.path().join("out/web/tls.key");
+    let before = fs::read(&key).unwrap();
+    // One that is due, and one that is not as declared: it was asked for more names.
+    desk.clock.advance(Duration::from_secs(LIFE * 3 / 4));
+    desk.wish.names.remove("b.a.example");
+    desk.wish.reload.insert("bad.service".into());
+    authority.fail("order", Fault::Refused(429, "rateLimited", ""));
+    fs::remove_file(&key).unwrap();
+    let outcome = desk.pass().await;
+    let text = error(&outcome).chain();
+    assert!(text.contains("told to") && text.contains("reload bad.service"), "{text}");
+    assert_eq!(fs::read(&key).unwrap(), before);
+    let seen = String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap();
+    assert!(seen.contains("dnsNames") && seen.contains("to be renewed since"), "{seen}");
+    // While it waits for a record.
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers = vec![("a.example".into(), Solver::Dns("dns".into(), None))];
+    desk.wish.reload.clear();
+    desk.clock.advance(Duration::from_secs(600));
+    fs::remove_file(&key).unwrap();
+    authority.offer("dns-01");
+    let outcome = desk.pass().await;
+    assert!(matches!(&outcome, Outcome::Pending { claims, .. } if !claims.is_empty()), "{outcome:?}");
+    assert_eq!(fs::read(&key).unwrap(), before);
+    // One that is over is of no use to anybody.
+    fs::remove_file(&key).unwrap();
+    desk.clock.advance(Duration::from_secs(LIFE / 4));
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    assert!(!key.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_else_put_there_later_is_copied_once() {
     let authority = Authority::start();
     let desk = Desk::new(&authority);
@@ -45,6 +88,82 @@ async fn what_somebody_else_put_there_later_is_copied_once() {
     let copies = fs::read_dir(desk.dir.path().join("state/replaced/web")).unwrap();
     let copies: Vec<_> = copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
     assert_eq!(copies, ["put there by hand"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_of_others_are_there_are_not_followed_and_are_kept_before_they_are_replaced() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let (directory, live) = (desk.dir.path().join("out/web"), desk.dir.path().join("live"));
+    fs::create_dir_all(&directory).unwrap();
+    fs::create_dir(&live).unwrap();
+    for name in ["tls.crt", "tls.key"] {
+        fs::write(live.join(name), "theirs").unwrap();
+        symlink(live.join(name), directory.join(name)).unwrap();
+    }
+    // So it is a conflict until a person adopts it.
+    let seen = desk.observe().await.unwrap();
+    let text = String::from_utf8(seen.bytes.to_vec()).unwrap();
+    assert!(text.contains(&format!("tls.crt is a link to {}", live.join("tls.crt").display())), "{text}");
+    assert_eq!(seen.owner, Owner::Unmarked);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(fs::read_to_string(live.join("tls.key")).unwrap(), "theirs");
+    let copies = || {
+        let copies = fs::read_dir(desk.dir.path().join("state/replaced/web")).unwrap();
+        let mut copies: Vec<_> =
+            copies.map(|copy| fs::read_to_string(copy.unwrap().path()).unwrap()).collect();
+        copies.sort();
+        copies
+    };
+    let expect = ["tls.crt", "tls.key"].map(|name| live.join(name).display().to_string());
+    assert_eq!(copies(), expect);
+    // One that is put there later.
+    fs::remove_file(directory.join("tls.key")).unwrap();
+    symlink("/nowhere", directory.join("tls.key")).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(copies().contains(&"/nowhere".to_owned()) && desk.is_in_sync().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_copied_is_there_and_not_replaced() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let key = desk.dir.path().join("out/web/tls.key");
+    fs::create_dir_all(key.parent().unwrap()).unwrap();
+    fs::File::create(&key).unwrap().set_len(2 << 20).unwrap();
+    let seen = desk.observe().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("tls.key is larger than any certificate"));
+    assert!(error(&desk.pass().await).hint.as_ref().unwrap().contains("move it away"));
+    fs::remove_file(&key).unwrap();
+    fs::create_dir(&key).unwrap();
+    assert!(desk.observe().await.is_some());
+    assert!(error(&desk.pass().await).message.contains("tls.key is no file"));
+    assert_eq!(authority.counts(), (0, 0), "nothing is asked for that could not be put anywhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_program_calls_as_we_do_stays() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let directory = desk.dir.path().join("out/web");
+    // As a kubelet has it.
+    fs::create_dir_all(directory.join("..2026_01_02_03_04_05.123")).unwrap();
+    fs::write(directory.join("..2026_01_02_03_04_05.123/tls.key"), "theirs").unwrap();
+    symlink("..2026_01_02_03_04_05.123", directory.join("..data")).unwrap();
+    symlink("..data/tls.key", directory.join("tls.key")).unwrap();
+    let seen = desk.observe().await.unwrap();
+    assert!(String::from_utf8_lossy(&seen.bytes).contains("tls.key is a link to ..data/tls.key"));
+    let outcome = desk.pass().await;
+    assert!(error(&outcome).message.contains("..data was put there by another program"), "{outcome:?}");
+    assert_eq!(fs::read_to_string(directory.join("tls.key")).unwrap(), "theirs");
+    // Beside it, directories whose names begin as ours do stay.
+    fs::remove_file(directory.join("..data")).unwrap();
+    fs::create_dir(directory.join("..0123456789abcdef.7")).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert!(directory.join("..2026_01_02_03_04_05.123/tls.key").exists());
+    assert!(!directory.join("..0123456789abcdef.7").exists(), "one of ours that nobody reads");
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(directory.join("..2026_01_02_03_04_05.123/tls.key").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +230,7 @@ async fn a_service_that_does_not_answer_may_be_waiting_for_its_certificate() {
     drop(listener);
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     assert_eq!(desk.health().await, Health::Unknown);
-    desk.clock.advance(Duration::from_secs(crate::authority::LIFE));
+    desk.clock.advance(Duration::from_secs(LIFE));
     assert!(matches!(desk.health().await, Health::Degraded { .. }), "that it is over counts more");
 }
 

@@ -10,7 +10,7 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, ClaimState, Cx, Error, Focus, Health, Hint, Journal, Observed, Op, Origin,
+    Action, ActionId, Batch, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op, Origin,
     Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
@@ -30,6 +30,11 @@ pub(crate) struct Desk {
     pub(crate) listen: SocketAddr,
     /// Whose limits are kept.
     pub(crate) limits: Option<Limits>,
+    /// Told the name of each place at which the process may die.
+    pub(crate) passed: fn(&str),
+    /// The name of the entry, and of its directory; and those it had before.
+    name: &'static str,
+    former: Vec<String>,
     provider: Arc<dyn Provider>,
 }
 
@@ -92,17 +97,24 @@ impl Desk {
             serve: [].into(),
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let provider = connect(&dir, listen, None);
-        Desk { dir, cx, clock, wish, listen, limits: None, provider }
+        let (name, former) = ("cert", Vec::new());
+        let provider = connect(&dir, name, &former, listen, None, |_| {});
+        Desk { dir, cx, clock, wish, listen, limits: None, passed: |_| {}, name, former, provider }
+    }
+
+    /// The entry has another name from now on.
+    pub(crate) fn rename(&mut self, name: &'static str, former: &str) {
+        (self.name, self.former) = (name, vec![former.into()]);
+        self.restart();
     }
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(&self.dir, self.listen, self.limits);
+        self.provider = connect(&self.dir, self.name, &self.former, self.listen, self.limits, self.passed);
     }
 
     pub(crate) fn keep(&self) -> Keep {
-        Keep::new("cert", self.dir.path().join("state"))
+        Keep::new(self.name, self.dir.path().join(state_of(self.name)))
     }
 
     fn desired(&self) -> Resource {
@@ -129,6 +141,11 @@ impl Desk {
         let want =
             Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked: &tracked, claims: &[] };
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// What is told of it.
+    pub(crate) async fn facts(&self) -> Vec<Fact> {
+        self.provider.facts(&self.cx, &Scope::new("cert", "web")).await.unwrap()
     }
 
     /// How it fares.
@@ -158,10 +175,14 @@ impl Desk {
 
     /// A pass once nothing is declared.
     pub(crate) async fn delete(&self) -> Outcome {
-        let scope = Scope::new("cert", "web");
-        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
-        let observed = self.provider.observe(&self.cx, &want).await.unwrap().resources.pop().unwrap();
+        let observed = self.look("web", false).await.unwrap();
         self.carry_out(Op::Delete { observed, tracked: None }).await
+    }
+
+    /// A pass once the certificate `name` is not declared any more, of which nothing but a wait is there.
+    pub(crate) async fn delete_of(&self, name: &str) -> Outcome {
+        let observed = Observed::new(name.into(), Vec::new());
+        self.carry_out_in(Scope::new("cert", name), Op::Delete { observed, tracked: None }).await
     }
 
     /// A step after an outcome that was `Pending`, with a record that is there.
@@ -232,13 +253,26 @@ impl Desk {
     }
 }
 
-fn connect(dir: &tempfile::TempDir, listen: SocketAddr, limits: Option<Limits>) -> Arc<dyn Provider> {
+/// Where the entry keeps what it has.
+fn state_of(name: &str) -> &str {
+    if name == "cert" { "state" } else { name }
+}
+
+fn connect(
+    dir: &tempfile::TempDir,
+    name: &str,
+    former: &[String],
+    listen: SocketAddr,
+    limits: Option<Limits>,
+    passed: fn(&str),
+) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
-    let mut config = Config::new(dir.path().join("state"), &[&path]);
-    (config.listen, config.limits) = (listen, limits);
+    let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
+    (config.listen, config.limits, config.former) = (listen, limits, former.to_vec());
+    config.passed = passed;
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
     config.timeout = Duration::from_secs(10);
-    open("cert", config).unwrap()
+    open(name, config).unwrap()
 }
