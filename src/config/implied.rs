@@ -55,8 +55,8 @@ fn word(entry: &ProviderEntry, text: &str) -> Node {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, EntryPolicy, Environment, parse};
-    use reconciled_provider::SourceFile;
+    use crate::config::{Config, Environment, parse};
+    use reconciled_provider::{EntryPolicy, SourceFile};
     use std::sync::Arc;
 
     fn config(providers: &str) -> Config {

@@ -30,7 +30,7 @@ pub use environment::Environment;
 pub use guard::{Always, GuardLimits};
 pub use locate::{LocateError, locate, state_dir};
 pub use notify::{Email, Place, Receiver, Tls, Topic, Way};
-pub use provider::{EntryPolicy, ProviderEntry};
+pub use provider::ProviderEntry;
 pub use reach::{Forge, Role, Token, Webhook};
 pub use report::{Forge as ReportForge, Report};
 pub use secrets::{DeclaredSecret, HostSecrets, SecretPlace};

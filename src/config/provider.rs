@@ -5,24 +5,9 @@ use super::{
     guard::{GuardLimits, RawGuard},
     values::{Period, Rate},
 };
-use reconciled_provider::{Node, Problem, SourceFile, Span, yaml::NodeValue};
+use reconciled_provider::{EntryPolicy, Node, Problem, SourceFile, Span, yaml::NodeValue};
 use serde::Deserialize;
 use std::{sync::Arc, time::Duration};
-
-/// What an entry may do at its remote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntryPolicy {
-    /// Nothing is written.
-    Observe,
-    /// Only creates.
-    CreateOnly,
-    /// Creates and updates, never deletes.
-    UpsertOnly,
-    /// Everything.
-    #[default]
-    Sync,
-}
 
 /// One provider entry. `rest` holds what only its backend understands; its decoder reports unknown keys.
 #[derive(Clone, Debug)]

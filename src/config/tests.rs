@@ -1,5 +1,6 @@
 use super::*;
 use insta::assert_snapshot;
+use reconciled_provider::EntryPolicy;
 
 fn parsed(text: &str) -> (Option<Config>, Vec<Problem>) {
     parse(Arc::new(SourceFile::new("config.yaml", text)), &Environment::of([("HOME", "/home/u")]))

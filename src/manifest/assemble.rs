@@ -285,9 +285,12 @@ fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
             let text = format!("{} and {} are one resource, {remote}", unit.address, owner.address);
             let file = path(loading, owner).clone();
             let place = Place { file, line: owner.document.span.line, column: 0 };
-            let problem = Problem::error(text)
-                .hint("give each its own `reconciled/import`, or remove one of the manifests")
-                .related(place, format!("{} is here", owner.address));
+            let hint = match unit.document.annotations.contains_key("reconciled/import") {
+                true => "give each its own `reconciled/import`, or remove one of the manifests",
+                false => "give each its own, or remove one of the manifests",
+            };
+            let problem =
+                Problem::error(text).hint(hint).related(place, format!("{} is here", owner.address));
             let problem = at_line(loading, unit, problem, first_column(unit.document.span.line));
             found.push((taken.unit, other, problem));
         }

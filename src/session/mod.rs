@@ -39,7 +39,7 @@ use crate::{
     telemetry::Metrics,
 };
 use reconciled_engine::{
-    plan::{EntryPolicy, guard::GuardLimits},
+    plan::guard::GuardLimits,
     survey::{Recall, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Problem, Provider, Stop};
@@ -180,7 +180,7 @@ impl Session {
                 Err(error) => infirmary.take(entry, &error, clock.now()),
             };
             views.push(EntryView { name: entry.name.clone(), observer: observer.clone(), kinds });
-            let watched = Watched { observer, policy: policy(entry), guard: limits(entry, &config) };
+            let watched = Watched { observer, policy: entry.policy, guard: limits(entry, &config) };
             entries.insert(entry.name.clone(), watched);
             writers.insert(entry.name.clone(), provider);
         }
@@ -221,15 +221,6 @@ impl Session {
     /// The observer of an entry, for showing values.
     pub fn observer(&self, entry: &str) -> Option<&dyn Observer> {
         self.surveyor.entries.get(entry).map(|watched| &*watched.observer)
-    }
-}
-
-fn policy(entry: &ProviderEntry) -> EntryPolicy {
-    match entry.policy {
-        config::EntryPolicy::Observe => EntryPolicy::Observe,
-        config::EntryPolicy::CreateOnly => EntryPolicy::CreateOnly,
-        config::EntryPolicy::UpsertOnly => EntryPolicy::UpsertOnly,
-        config::EntryPolicy::Sync => EntryPolicy::Sync,
     }
 }
 

@@ -52,7 +52,8 @@ impl Drift {
 /// use reconciled_provider::EntryPolicy;
 /// assert_eq!(EntryPolicy::Sync.min(EntryPolicy::CreateOnly), EntryPolicy::CreateOnly);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EntryPolicy {
     /// Plan, never write.
     Observe,
