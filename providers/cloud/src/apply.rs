@@ -2,7 +2,9 @@
 //!
 //! A deletion and a creation of one replacement are one action; what is there after the first half is told if the second
 //! fails. Where the new one is to be made first, the old one is remembered with it, and deleted once what refers to it has
-//! had its time. A wish to stop is passed on to the provider once, and its answer is waited for: what it did must be known.
+//! had its time. Who wishes to stop waits for what is under way: a creation that is broken off would have to be deleted and
+//! made anew. The provider itself is asked to come to an end only past the limit of an `apply`, and its answer is waited
+//! for: what it did must be known.
 
 use crate::{
     change,
@@ -15,15 +17,21 @@ use crate::{
     observe::{outputs, remote, state_of},
     plan::{self, Plans},
     plugin::{Applied, Planned, Plugin, Refusal, ResourceType},
+    provider::INFO,
     schema::canonical::Clear,
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
     Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked,
 };
+use std::time::Duration;
+
+/// How long a provider may take to hear that it is to come to an end.
+const HEARS: Duration = Duration::from_secs(5);
 
 /// Carries out a batch, one action after the other.
 pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+    let began = cx.clock.now();
     for action in &batch.actions {
         if cx.stop.is_set() {
             return Ok(());
@@ -42,7 +50,7 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         let account = host.config.account(&plugin.catalog.provider.block)?;
         let prepared = match named(cx, action) {
             Ok(clear) => {
-                let doing = Doing { cx, plugin: &plugin, of: &of, action, clear, account };
+                let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };
                 doing.prepare().await.map(|work| (doing, work))
             }
             Err(error) => Err(error),
@@ -128,6 +136,8 @@ impl Left {
 
 struct Doing<'a> {
     cx: &'a Cx,
+    /// When the batch began.
+    began: Duration,
     plugin: &'a Plugin,
     of: &'a ResourceType,
     action: &'a Action,
@@ -341,17 +351,25 @@ impl Doing<'_> {
         }
     }
 
-    /// Sends it, and asks the provider to come to an end once somebody wishes to stop.
+    /// Sends it and waits for its answer, also when somebody wishes to stop. Past the limit of an `apply` the provider is
+    /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more.
     async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Refusal> {
         let label = self.label();
         let mut call: BoxFuture<'_, _> =
             Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
         tokio::select! {
             answer = &mut call => return answer,
-            () = self.cx.stop.wished() => {}
+            () = self.is_late() => {}
         }
-        self.plugin.cancel().await;
-        call.await
+        let heard = tokio::time::timeout(HEARS, self.plugin.cancel());
+        tokio::join!(call, heard).0
+    }
+
+    /// Returns once somebody wishes to stop and the limit of an `apply` is over.
+    async fn is_late(&self) {
+        self.cx.stop.wished().await;
+        let end = self.began + INFO.apply_limit;
+        self.cx.clock.sleep(end.saturating_sub(self.cx.clock.now())).await;
     }
 
     fn tracked(&self, state: &Value, private: &[u8], is_tainted: bool) -> Tracked {

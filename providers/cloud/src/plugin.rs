@@ -105,8 +105,10 @@ impl Plugin {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Asks what is under way to come to an end.
+    /// Asks all that is under way to come to an end. Some providers do nothing any more after that, so the next call
+    /// needs another process.
     pub async fn cancel(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
         self.process.calls.cancel().await;
     }
 

@@ -260,6 +260,14 @@ impl Toy {
             "garbage" => return Answer::Garbage,
             "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
             "throttle" => return failed("Throttling: Rate exceeded", &prior),
+            "stoppable" => {
+                // It takes its time, and breaks off when it is asked to come to an end.
+                let mut stopped = self.stopped.subscribe();
+                let stopped = stopped.wait_for(|stopped| *stopped);
+                if tokio::time::timeout(Duration::from_millis(300), stopped).await.is_ok() {
+                    return failed("it was asked to stop", &prior);
+                }
+            }
             "hang" => {
                 // Until it is asked to come to an end.
                 let mut stopped = self.stopped.subscribe();

@@ -9,16 +9,16 @@ use reconciled_testkit::context::{TableSecrets, cx_with};
 use serde_json::{Value as Json, json};
 use std::{fs, sync::Arc, time::Duration};
 
-const SECRET: &str = "canary-7f31";
+pub(crate) const SECRET: &str = "canary-7f31";
 
-struct Desk {
-    world: tempfile::TempDir,
-    provider: Arc<dyn Provider>,
-    cx: Cx,
+pub(crate) struct Desk {
+    pub(crate) world: tempfile::TempDir,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) cx: Cx,
 }
 
 impl Desk {
-    fn new(more: &str) -> Desk {
+    pub(crate) fn new(more: &str) -> Desk {
         let world = tempfile::tempdir().expect("a folder");
         let text = format!("directory: {}\n{more}", world.path().display());
         let file = Arc::new(SourceFile::new("config.yaml", &*text));
@@ -40,20 +40,32 @@ impl Desk {
         Desk { world, provider: open("toy", config).expect("a program"), cx: cx_with(secrets) }
     }
 
-    fn put(&self, id: &str, fields: &Json) {
+    pub(crate) fn put(&self, id: &str, fields: &Json) {
         fs::write(self.world.path().join(format!("{id}.json")), fields.to_string()).expect("a file");
     }
 
-    async fn look(&self, desired: &Json, tracked: &[Tracked]) -> Result<(Observation, Deltas), Error> {
-        let scope = Scope::new("toy", "Thing/a");
-        let bytes = desired.to_string().into_bytes();
-        let desired = [Resource {
+    pub(crate) fn scope() -> Scope {
+        Scope::new("toy", "Thing/a")
+    }
+
+    pub(crate) fn desired(declared: &Json) -> Resource {
+        let bytes = declared.to_string().into_bytes();
+        Resource {
             id: "toy_thing.a".into(),
-            scope: scope.clone().into(),
+            scope: Desk::scope().into(),
             spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId(0),
-        }];
+        }
+    }
+
+    pub(crate) async fn look(
+        &self,
+        desired: &Json,
+        tracked: &[Tracked],
+    ) -> Result<(Observation, Deltas), Error> {
+        let scope = Desk::scope();
+        let desired = [Desk::desired(desired)];
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked, claims: &[] };
         let seen = self.provider.observe(&self.cx, &want).await?;
         let deltas = self.provider.diff(&self.cx, &want, &seen).await?;
@@ -61,7 +73,7 @@ impl Desk {
     }
 
     /// What it would be tracked as once it is taken over.
-    fn tracked(seen: &Observation) -> Tracked {
+    pub(crate) fn tracked(seen: &Observation) -> Tracked {
         let mut tracked = Tracked::new("toy_thing.a".into(), Hash::default());
         tracked.private = seen.resources[0].private.clone();
         tracked

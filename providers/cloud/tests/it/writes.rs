@@ -1,0 +1,108 @@
+//! What is written, and what is remembered of it: a provider that is told to misbehave while it writes.
+
+use crate::provider::Desk;
+use async_trait::async_trait;
+use reconciled_provider::{
+    Action, ActionId, Batch, Clock, Cx, Error, Journal, Op, Outcome, Stop, Tracked, Version,
+};
+use serde_json::{Value as Json, json};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A clock that a test moves, and that waits until it does.
+#[derive(Default)]
+struct StillClock(AtomicU64);
+
+#[async_trait]
+impl Clock for StillClock {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+    async fn sleep(&self, wait: Duration) {
+        let end = self.now() + wait;
+        while self.now() < end {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// What was noted; a wish to stop comes right before the first call.
+#[derive(Default)]
+struct Notes {
+    stop: Option<Stop>,
+    outcomes: Mutex<Vec<Outcome>>,
+}
+
+#[async_trait]
+impl Journal for Notes {
+    async fn started(&self, _: &[ActionId]) -> Result<(), Error> {
+        self.stop.iter().for_each(Stop::set);
+        Ok(())
+    }
+    async fn progress(&self, _: ActionId, _: Tracked) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        self.outcomes.lock().unwrap().extend(outcomes.into_iter().map(|(_, outcome)| outcome));
+        Ok(())
+    }
+}
+
+/// Carries out one operation.
+async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome {
+    let notes = Notes { stop, ..Notes::default() };
+    let action = Action { id: ActionId(1), token: "t".into(), op };
+    let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
+    desk.provider.apply(cx, &batch, &notes).await.unwrap();
+    let mut outcomes = notes.outcomes.into_inner().unwrap();
+    assert_eq!(outcomes.len(), 1);
+    outcomes.remove(0)
+}
+
+async fn create(desk: &Desk, declared: &Json) -> Op {
+    let (_, mut deltas) = desk.look(declared, &[]).await.unwrap();
+    let delta = deltas.remove(&"toy_thing.a".into()).unwrap().unwrap();
+    Op::Create { desired: Desk::desired(declared), delta }
+}
+
+fn word(outcome: &Outcome) -> String {
+    let error = outcome.error().map(|error| format!(": {}", error.message)).unwrap_or_default();
+    format!("{}{error}", outcome.word())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_is_waited_for_by_who_wishes_to_stop() {
+    let desk = Desk::new("");
+    let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
+    let declared = json!({ "config": { "name": "a", "fault": "stoppable" } });
+    let op = create(&desk, &declared).await;
+    let outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())).await;
+    assert_eq!(word(&outcome), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_longer_than_its_limit_is_asked_to_end() {
+    let desk = Desk::new("");
+    let clock = Arc::new(StillClock::default());
+    let cx = Cx { clock: clock.clone(), ..desk.cx.clone() };
+    let declared = json!({ "config": { "name": "a", "fault": "hang" } });
+    let op = create(&desk, &declared).await;
+    let over = async {
+        // The engine wishes to stop when the limit is over.
+        cx.stop.wished().await;
+        clock.0.store(reconciled_cloud::INFO.apply_limit.as_secs(), Ordering::SeqCst);
+    };
+    let (outcome, ()) = tokio::join!(carry_out(&desk, &cx, op, Some(cx.stop.clone())), over);
+    assert_eq!(word(&outcome), "failed: create toy_thing.a: it was asked to stop");
+    // Whoever comes next has another process.
+    let next = json!({ "config": { "name": "a", "fault": "stoppable" } });
+    let cx = desk.cx.clone();
+    let cx = Cx { clock, stop: Stop::default(), ..cx };
+    let op = create(&desk, &next).await;
+    assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "done");
+}
