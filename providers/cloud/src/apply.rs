@@ -248,11 +248,34 @@ impl Doing<'_> {
                         let since = self.cx.clock.now().as_secs();
                         let mut former = old.former.clone();
                         former.push(Former { kept: Kept { former: Vec::new(), ..old }, since });
-                        with_former(outcome, former)
+                        self.without_itself(outcome, former)
                     }
                 }
             }
         }
+    }
+
+    /// Remembers those that are to be deleted, without what is the new one itself: to make something under a name that is
+    /// there already is a change of it to many clouds.
+    fn without_itself(&self, outcome: Outcome, former: Vec<Former>) -> Outcome {
+        let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = &outcome else { return outcome };
+        let Ok(Some(new)) = Kept::open(&tracked.private) else { return outcome };
+        let block = &self.of.schema.block;
+        let (same, former): (Vec<Former>, Vec<Former>) =
+            former.into_iter().partition(|one| one.kept.is_of_one_thing_with(&new, block));
+        let outcome = match (outcome, same.first()) {
+            (Outcome::Done(tracked), Some(one)) => {
+                let text = format!(
+                    "{}: the new one is the one that it takes the place of ({}), changed; nothing is deleted",
+                    self.label(),
+                    one.id(self.of)
+                );
+                let hint = "leave `createBeforeDestroy` out, or declare a name that changes with it";
+                Outcome::Partial(tracked, Error::unexpected(text).hint(hint))
+            }
+            (outcome, _) => outcome,
+        };
+        with_former(outcome, former)
     }
 
     /// What is there already, while the one that takes its place is made or after that came to nothing.
@@ -267,7 +290,11 @@ impl Doing<'_> {
     }
 
     /// Deletes those that were in its place before.
-    async fn end_former(&self, tracked: Tracked, former: Vec<Former>) -> Outcome {
+    async fn end_former(&self, tracked: Tracked, mut former: Vec<Former>) -> Outcome {
+        // Invariant: what is tracked is not among what is deleted.
+        if let Ok(Some(live)) = Kept::open(&tracked.private) {
+            former.retain(|one| !one.kept.is_of_one_thing_with(&live, &self.of.schema.block));
+        }
         match self.delete_former(former).await {
             Ok(()) => with_former(Outcome::Done(tracked), Vec::new()),
             Err((left, error)) => with_former(Outcome::Partial(tracked, error), left),

@@ -288,6 +288,8 @@ impl Toy {
         if is_new {
             self.next.set(self.next.get() + 1);
             let id = match &*request.type_name {
+                // Clouds that know a thing by its name change the one that is there.
+                "toy_thing" if fault == "same" => "thing-1".into(),
                 "toy_thing" => self.new_id(),
                 _ => format!("{}-{}", std::process::id(), self.next.get()),
             };

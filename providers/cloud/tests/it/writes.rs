@@ -3,7 +3,7 @@
 use crate::provider::Desk;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Error, Journal, Op, Outcome, Stop, Tracked, Version,
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Stop, Tracked, Version,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -70,6 +70,26 @@ async fn create(desk: &Desk, declared: &Json) -> Op {
     Op::Create { desired: Desk::desired(declared), delta }
 }
 
+/// The thing `thing-1`, tracked, and what `declared` comes to then.
+async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let (seen, _) = desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.unwrap();
+    let tracked = Desk::tracked(&seen);
+    replan(desk, declared, tracked).await
+}
+
+async fn replan(desk: &Desk, declared: &Json, tracked: Tracked) -> (Tracked, Observed, Delta) {
+    let (mut seen, mut deltas) = desk.look(declared, std::slice::from_ref(&tracked)).await.unwrap();
+    let delta = deltas.remove(&"toy_thing.a".into()).unwrap().unwrap();
+    (tracked, seen.resources.remove(0), delta)
+}
+
+/// What is remembered after an outcome.
+fn remembered(outcome: &Outcome) -> Json {
+    let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = outcome else { panic!("{outcome:?}") };
+    serde_json::from_slice(&tracked.private.0).unwrap()
+}
+
 fn word(outcome: &Outcome) -> String {
     let error = outcome.error().map(|error| format!(": {}", error.message)).unwrap_or_default();
     format!("{}{error}", outcome.word())
@@ -105,4 +125,30 @@ async fn what_takes_longer_than_its_limit_is_asked_to_end() {
     let cx = Cx { clock, stop: Stop::default(), ..cx };
     let op = create(&desk, &next).await;
     assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_that_is_its_predecessor_is_not_deleted() {
+    let replace = async |fault: &str| {
+        let desk = Desk::new("");
+        let declared = json!({
+            "config": { "name": "b", "fault": fault },
+            "lifecycle": { "create_before_destroy": true },
+        });
+        let (tracked, observed, delta) = planned(&desk, &declared).await;
+        assert!(delta.replace);
+        let desired = Desk::desired(&declared);
+        let op = Op::Replace { desired, delta, observed, tracked: Some(tracked) };
+        let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
+        carry_out(&desk, &cx, op, None).await
+    };
+    let outcome = replace("same").await;
+    let expect = "partial: replace toy_thing.a: the new one is the one that it takes the place of (thing-1), \
+                  changed; nothing is deleted";
+    assert_eq!(word(&outcome), expect);
+    assert_eq!(remembered(&outcome)["former"], Json::Null);
+    // Another one takes the place of the one before, which goes later.
+    let outcome = replace("none").await;
+    assert_eq!(word(&outcome), "done");
+    assert_eq!(remembered(&outcome)["former"].as_array().unwrap().len(), 1);
 }
