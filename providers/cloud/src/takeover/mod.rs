@@ -6,6 +6,7 @@
 
 pub(crate) mod document;
 mod fit;
+mod marked;
 mod tfstate;
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
 };
 use document::{Head, document};
 use fit::{Fit, fit};
+use marked::Marked;
 use reconciled_provider::{Cx, Error, Hash};
 use serde_json::{Map, Value as Json, json};
 use std::{
@@ -214,17 +216,22 @@ async fn look(
         return Err(Error::unsupported("its state is from a newer version of the provider")
             .hint("install that version, or a newer one"));
     }
-    let nothing = Hidden::default();
+    let in_file = Marked::of(&held.marked, &held.attributes, &of, &Value::Null).values;
     let json = held.attributes.to_string();
-    let state = plugin.upgrade(&of, held.version, &json, &nothing).await?;
-    let (state, private) = plugin.read(&of, &state, &held.private, &nothing).await?;
+    let state = plugin.upgrade(&of, held.version, &json, &in_file).await?;
+    let (state, private) = plugin.read(&of, &state, &held.private, &in_file).await?;
     if state.is_null() {
         return Err(Error::invalid("it is not there any more"));
     }
-    let by_id = by_id(&plugin, &of, &state).await;
+    let marked = Marked::of(&held.marked, &held.attributes, &of, &state);
+    // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
+    let by_id = match marked.is_known_by(&of.schema.block) {
+        true => by_id(&plugin, &of, &state).await,
+        false => None,
+    };
     let is_by_id = by_id.is_some();
     let (import, private) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), private));
-    let fit = fit(&plugin, &of, &state, &private).await?;
+    let fit = fit(&plugin, &of, &state, &private, &marked).await?;
     if !fit.secrets.is_empty() && !with_secrets {
         let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
         return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))
@@ -232,7 +239,8 @@ async fn look(
     }
     if !is_by_id {
         let account = host.config.account(&plugin.catalog.provider.block)?;
-        let kept = Kept::new(&of, &state, &private, account);
+        let mut kept = Kept::new(&of, &state, &private, account);
+        kept.secrets = marked.values.within(&state);
         let handover = host.config.handover.as_ref();
         let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
         handover.put(&import, &kept.seal().0)?;
@@ -300,7 +308,7 @@ pub(crate) async fn by_type_and_id(host: &Host, cx: &Cx, query: &str) -> Result<
     if state.is_null() {
         return Err(nowhere());
     }
-    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private).await?;
+    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private, &Marked::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
     for name in secrets.keys() {
         // A person names it; what it is stays where it is.

@@ -2,6 +2,7 @@
 //!
 //! Such a file holds secrets in clear, so no error quotes it.
 
+use super::marked::{self, Path};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::Error;
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub(super) struct Held {
     pub(super) version: i64,
     /// Its attributes.
     pub(super) attributes: Json,
+    /// What of them the configuration called sensitive.
+    pub(super) marked: Vec<Path>,
     /// What the provider wants back.
     pub(super) private: Vec<u8>,
     /// What it depends on.
@@ -68,6 +71,8 @@ struct Instance {
     #[serde(default)]
     schema_version: i64,
     attributes: Option<Json>,
+    #[serde(default)]
+    sensitive_attributes: Json,
     private: Option<String>,
     #[serde(default)]
     dependencies: Vec<String>,
@@ -105,7 +110,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                 None => String::new(),
                 Some(key) => format!("[{key}]"),
             };
-            let fault = fault(&mode, &instance);
+            let (fault, marked) = (fault(&mode, &instance), marked::read(&instance.sensitive_attributes));
             let taken = names.entry(type_name.clone()).or_default();
             let name = free(taken, &plain_name(module.as_deref(), &name, instance.index_key.as_ref()));
             all.push(Held {
@@ -117,6 +122,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                 name,
                 version: instance.schema_version,
                 attributes: instance.attributes.unwrap_or_default(),
+                marked,
                 private: instance.private.and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default(),
                 dependencies: instance.dependencies,
                 create_before_destroy: instance.create_before_destroy,

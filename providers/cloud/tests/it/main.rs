@@ -1,6 +1,7 @@
 //! The wire against a real process: the small provider of this package.
 
 mod provider;
+mod takeover;
 mod writes;
 
 use reconciled_cloud::{

@@ -15,6 +15,7 @@ pub(crate) struct Desk {
     pub(crate) world: tempfile::TempDir,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) cx: Cx,
+    pub(crate) config: Config,
 }
 
 impl Desk {
@@ -37,7 +38,8 @@ impl Desk {
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::Named("key".into()), SECRET.into());
-        Desk { world, provider: open("toy", config).expect("a program"), cx: cx_with(secrets) }
+        let provider = open("toy", config.clone()).expect("a program");
+        Desk { world, provider, cx: cx_with(secrets), config }
     }
 
     pub(crate) fn put(&self, id: &str, fields: &Json) {
