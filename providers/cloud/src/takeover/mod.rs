@@ -155,8 +155,7 @@ pub async fn take_over(
     for one in &found {
         let mut attributes = written(&one.block, &one.fit.config);
         for (name, clear) in &one.fit.secrets {
-            let secret =
-                format!("{}-{}-{}", one.held.type_name, one.held.name, name).replace(['_', '.'], "-");
+            let secret = secret_name(&out.secrets, &one.held, name);
             attributes.insert(name.to_string(), json!({ "secret": secret }));
             out.secrets.insert(secret, clear.clone());
         }
@@ -189,6 +188,13 @@ pub async fn take_over(
         out.handed += usize::from(one.import.starts_with(BY_STATE));
     }
     Ok(out)
+}
+
+/// A name for a secret that no other one has: those of `a_b` and `a-b` would be one.
+fn secret_name(taken: &BTreeMap<String, Arc<str>>, held: &Held, attribute: &str) -> String {
+    let name = format!("{}-{}-{attribute}", held.type_name, held.name).replace(['_', '.'], "-");
+    let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
+    names.find(|name| !taken.contains_key(name)).unwrap_or(name)
 }
 
 /// What something depends on, without what those depend on: a state file has all of it.

@@ -98,3 +98,18 @@ async fn what_repeats_a_secret_is_left() {
     let error = &taken.left[0].error;
     assert_eq!(error.message, "`content` has to be declared, and holds what is secret");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_secret_has_a_name_of_its_own() {
+    let marked = || json!([path(&["name"])]);
+    let (taken, _) = taken(&[
+        ("a_b", json!({ "name": "first-secret" }), marked()),
+        ("a-b", json!({ "name": "second-secret" }), marked()),
+    ])
+    .await;
+    let secrets: Vec<(&str, &str)> = taken.secrets.iter().map(|(name, clear)| (&**name, &**clear)).collect();
+    let expect = [("toy-thing-a-b-name", "first-secret"), ("toy-thing-a-b-name-2", "second-secret")];
+    assert_eq!(secrets, expect);
+    let text = &taken.files["Thing.yaml"];
+    assert!(text.contains("secret: toy-thing-a-b-name\n") && text.contains("secret: toy-thing-a-b-name-2\n"));
+}
