@@ -16,7 +16,7 @@ use crate::{
     normalize::Declared,
     observe::{outputs, remote, state_of},
     plan::{self, Plans},
-    plugin::{Applied, Planned, Plugin, Refusal, ResourceType},
+    plugin::{Applied, Planned, Plugin, ResourceType},
     provider::INFO,
     schema::canonical::Clear,
 };
@@ -336,8 +336,7 @@ impl Doing<'_> {
     async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Left> {
         let applied = match self.send(prior, planned, &Value::Null).await {
             Ok(applied) => applied,
-            Err(Refusal::Said(error)) => return Err(Left::Untouched(error)),
-            Err(Refusal::Severed(error)) => return Err(Left::Unknown(error)),
+            Err(error) => return Err(Left::Unknown(error)),
         };
         match (applied.error.clone(), applied.state.is_null()) {
             (None, true) => Ok(()),
@@ -354,7 +353,7 @@ impl Doing<'_> {
     async fn change(&self, prior: &Value, planned: &Planned, config: &Value) -> Outcome {
         let applied = match self.send(prior, planned, config).await {
             Ok(applied) => applied,
-            Err(refusal) => return ended(refusal),
+            Err(error) => return Outcome::Unknown(error),
         };
         let is_new = prior.is_null();
         let tracked = |is_tainted| self.tracked(&applied.state, &applied.private, is_tainted);
@@ -380,7 +379,7 @@ impl Doing<'_> {
 
     /// Sends it and waits for its answer, also when somebody wishes to stop. Past the limit of an `apply` the provider is
     /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more.
-    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Refusal> {
+    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Error> {
         let label = self.label();
         let mut call: BoxFuture<'_, _> =
             Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
@@ -428,12 +427,5 @@ fn with_former(outcome: Outcome, former: Vec<Former>) -> Outcome {
         Outcome::Done(tracked) => Outcome::Done(put(tracked)),
         Outcome::Partial(tracked, error) => Outcome::Partial(put(tracked), error),
         other => other,
-    }
-}
-
-fn ended(refusal: Refusal) -> Outcome {
-    match refusal {
-        Refusal::Said(error) => Outcome::Failed(error),
-        Refusal::Severed(error) => Outcome::Unknown(error),
     }
 }

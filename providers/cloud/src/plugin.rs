@@ -33,24 +33,6 @@ pub struct ResourceType {
     pub schema: Arc<Schema>,
 }
 
-/// Why a call came to nothing.
-#[derive(Clone, Debug)]
-pub enum Refusal {
-    /// The provider said no.
-    Said(Error),
-    /// It broke off: what it did is not known.
-    Severed(Error),
-}
-
-impl Refusal {
-    /// The error, where what was done does not matter.
-    pub fn error(self) -> Error {
-        match self {
-            Refusal::Said(error) | Refusal::Severed(error) => error,
-        }
-    }
-}
-
 /// A plan of a provider.
 #[derive(Clone)]
 pub struct Planned {
@@ -129,7 +111,7 @@ impl Plugin {
         answer
     }
 
-    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Refusal {
+    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Error {
         let hidden = self.hidden.and(hidden.iter().cloned());
         let status = match status {
             Status::Code(code, text) => Status::Code(code, hidden.scrub(&text)),
@@ -141,13 +123,12 @@ impl Plugin {
         {
             text = format!("{doing}: provider `{}` died, {how}", self.name);
         }
-        let error = match status {
+        match status {
             Status::Code(12, _) => Error::unsupported(text),
             _ => Error::unavailable(text).hint(
                 "it is started again for the next try; if it keeps dying, its maintainers want to know",
             ),
-        };
-        Refusal::Severed(error)
+        }
     }
 
     /// Errors: `Unexpected` for what is no value: nothing at all is not null, which says that nothing is there.
@@ -186,7 +167,7 @@ impl Plugin {
                 }
                 None => Ok(()),
             },
-            Err(status) => Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => Err(self.severed(&doing, status, hidden).await),
         }
     }
 
@@ -209,7 +190,7 @@ impl Plugin {
         let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
         let answer = match self.call(self.process.calls.upgrade(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -242,7 +223,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.read(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -267,7 +248,7 @@ impl Plugin {
             self.call(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
         let diagnostics = match checked {
             Ok(answer) => answer.diagnostics,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(mut error) = said(&doing, &diagnostics, hidden) {
             if error.kind == ErrorKind::Unexpected {
@@ -283,7 +264,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.read_data(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -328,7 +309,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.plan(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -365,7 +346,9 @@ impl Plugin {
         })
     }
 
-    /// Carries out a plan.
+    /// Carries out a plan. What the provider refuses is in the answer.
+    ///
+    /// Errors: there is no answer, or none that can be read: what was done is not known.
     pub async fn apply(
         &self,
         of: &ResourceType,
@@ -374,8 +357,8 @@ impl Plugin {
         planned: &Planned,
         config: &Value,
         hidden: &Hidden,
-    ) -> Result<Applied, Refusal> {
-        let hidden = &self.secrets(of, &[prior, config], hidden);
+    ) -> Result<Applied, Error> {
+        let hidden = &self.secrets(of, &[prior, &planned.state, config], hidden);
         let of_type = &of.schema.value_type;
         let message = Apply {
             type_name: of.name.to_string(),
@@ -389,15 +372,19 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(doing, status, hidden).await),
         };
+        // What was made may be secret, and the provider may say so in what went wrong then.
+        let told = answer.state.as_ref().and_then(|state| cty::decode(&state.msgpack, of_type).ok());
+        let hidden = &self.secrets(of, told.iter().collect::<Vec<_>>().as_slice(), hidden);
         let error = said(doing, &answer.diagnostics, hidden);
         let state = match (answer.state, &error) {
             // Without a state in the answer nothing is said about what there was.
             (None, Some(_)) => prior.clone(),
-            (state, _) => match self.read_value(state, of_type, doing) {
-                Ok(state) => settled(&of.schema.block, known(state)),
-                // Something happened, and what cannot be told.
-                Err(error) => return Err(Refusal::Severed(error)),
-            },
+            (state, _) => {
+                let state = settled(&of.schema.block, known(self.read_value(state, of_type, doing)?));
+                // A change that fails deletes nothing: many providers say null for want of anything better.
+                let is_lost = error.is_some() && state.is_null() && !planned.state.is_null();
+                if is_lost { prior.clone() } else { state }
+            }
         };
         Ok(Applied { state, private: answer.private.to_vec(), is_legacy: answer.legacy_type_system, error })
     }
@@ -413,7 +400,7 @@ impl Plugin {
         let hidden = &self.hidden.and(hidden.iter().cloned());
         let answer = match self.call(self.process.calls.import(&of.name, id)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);

@@ -258,6 +258,19 @@ impl Toy {
         match &*fault {
             "die" => return Answer::Death,
             "garbage" => return Answer::Garbage,
+            "lose" if !is_new && !planned.is_null() => return failed("it went wrong", &Value::Null),
+            // What is left of it is something else.
+            "cling" if planned.is_null() => {
+                let Value::Map(mut left) = prior.clone() else { return Answer::Garbage };
+                left.insert("content".into(), Value::text("half gone"));
+                return failed("only half of it is gone", &Value::Map(left));
+            }
+            "tell" => {
+                let Value::Map(mut made) = planned.clone() else { return Answer::Garbage };
+                made.insert("id".into(), Value::text("thing-9"));
+                made.insert("secret".into(), Value::text("made-by-the-cloud"));
+                return failed("the password made-by-the-cloud is too short", &Value::Map(made));
+            }
             "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
             "throttle" => return failed("Throttling: Rate exceeded", &prior),
             "stoppable" => {

@@ -152,3 +152,22 @@ async fn a_successor_that_is_its_predecessor_is_not_deleted() {
     assert_eq!(word(&outcome), "done");
     assert_eq!(remembered(&outcome)["former"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_fails_loses_nothing() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a", "content": "x", "fault": "lose" } });
+    let (tracked, observed, delta) = planned(&desk, &declared).await;
+    let op = Op::Update { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "failed: update toy_thing.a: it went wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_is_told_without_the_secrets_that_were_made() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a", "fault": "tell" } });
+    let op = create(&desk, &declared).await;
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "partial: create toy_thing.a: the password (secret) is too short");
+}
