@@ -26,7 +26,7 @@ use reconciled_provider::{
 };
 use std::time::Duration;
 
-/// How long a provider may take to hear that it is to come to an end.
+/// How long a provider may take to hear that it is to come to an end, and to plan when somebody wishes to stop.
 const HEARS: Duration = Duration::from_secs(5);
 
 /// Carries out a batch, one action after the other.
@@ -51,10 +51,13 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         let prepared = match named(cx, action) {
             Ok(clear) => {
                 let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };
-                doing.prepare().await.map(|work| (doing, work))
+                doing.prepared().await.map(|work| (doing, work))
             }
             Err(error) => Err(error),
         };
+        if cx.stop.is_set() {
+            return Ok(());
+        }
         journal.started(&[action.id]).await?;
         let outcome = match prepared {
             Ok((doing, work)) => {
@@ -100,11 +103,11 @@ enum Work {
         ends: bool,
     },
     Replace {
+        old: Kept,
         prior: Value,
         goes: Planned,
         planned: Planned,
         config: Value,
-        former: Vec<Former>,
     },
     /// The new one first; the old one goes later.
     Succeed {
@@ -113,9 +116,9 @@ enum Work {
         config: Value,
     },
     Delete {
+        old: Kept,
         prior: Value,
         planned: Planned,
-        former: Vec<Former>,
     },
 }
 
@@ -154,6 +157,27 @@ impl Doing<'_> {
         Declared::read(self.action.op.desired()?.spec.bytes()?)
     }
 
+    /// What comes before the first write: nothing is lost when it is given up, and it is when it takes too long.
+    async fn prepared(&self) -> Result<Work, Error> {
+        let given_up = async {
+            let stopped = async {
+                self.cx.stop.wished().await;
+                tokio::time::sleep(HEARS).await;
+            };
+            tokio::select! {
+                () = stopped => {}
+                () = tokio::time::sleep(self.cx.deadline) => {}
+            }
+        };
+        tokio::select! {
+            work = self.prepare() => work,
+            () = given_up => {
+                let text = format!("{}: provider `{}` gave no plan in time", self.label(), self.plugin.name());
+                Err(Error::unavailable(text))
+            }
+        }
+    }
+
     async fn prepare(&self) -> Result<Work, Error> {
         let lost = || Error::conflict(format!("{}: there is no plan for it", self.label()));
         let plans = |delta: &Delta| Plans::open(&delta.planned).ok_or_else(lost);
@@ -180,12 +204,12 @@ impl Doing<'_> {
                     return Ok(Work::Succeed { old, planned, config });
                 }
                 let (prior, goes) = plan::deletion(self.plugin, self.of, &old).await?;
-                Ok(Work::Replace { prior, goes, planned, config, former: old.former })
+                Ok(Work::Replace { old, prior, goes, planned, config })
             }
             Op::Delete { .. } => {
                 let old = kept.ok_or_else(nothing)?;
                 let (prior, planned) = plan::deletion(self.plugin, self.of, &old).await?;
-                Ok(Work::Delete { prior, planned, former: old.former })
+                Ok(Work::Delete { old, prior, planned })
             }
             Op::Continue { .. } => {
                 Err(Error::unexpected(format!("{}: nothing of it is pending", self.label())))
@@ -217,23 +241,13 @@ impl Doing<'_> {
                     (outcome, _) => with_former(outcome, former),
                 }
             }
-            Work::Delete { prior, planned, former } => {
-                if let Err((left, error)) = self.delete_former(former).await {
-                    let tracked = self.tracked(&prior, &planned.private, false);
-                    return with_former(Outcome::Partial(tracked, error), left);
-                }
-                match self.delete(&prior, &planned).await {
-                    Ok(()) => Outcome::Gone,
-                    Err(left) => self.left(left),
-                }
-            }
-            Work::Replace { prior, goes, planned, config, former } => {
-                if let Err((left, error)) = self.delete_former(former).await {
-                    let tracked = self.tracked(&prior, &goes.private, false);
-                    return with_former(Outcome::Partial(tracked, error), left);
-                }
-                if let Err(left) = self.delete(&prior, &goes).await {
-                    return self.left(left);
+            Work::Delete { old, prior, planned } => match self.end(old, &prior, &planned).await {
+                Ok(()) => Outcome::Gone,
+                Err(outcome) => outcome,
+            },
+            Work::Replace { old, prior, goes, planned, config } => {
+                if let Err(outcome) = self.end(old, &prior, &goes).await {
+                    return outcome;
                 }
                 match self.change(&Value::Null, &planned, &config).await {
                     // The old one is gone: the next pass makes the new one.
@@ -323,14 +337,27 @@ impl Doing<'_> {
         self.delete(&state, &planned).await.map_err(Left::error)
     }
 
-    fn left(&self, left: Left) -> Outcome {
-        match left {
+    /// Deletes a resource, and those that were in its place before it.
+    ///
+    /// Errors: what is left, with all that was remembered of it: it still has to go for the same reasons.
+    async fn end(&self, old: Kept, prior: &Value, planned: &Planned) -> Result<(), Outcome> {
+        let remembered = |state: &Value, private: &[u8], former: Vec<Former>| {
+            let mut tracked = self.tracked(state, private, false);
+            if let Ok(Some(kept)) = Kept::open(&tracked.private) {
+                tracked.private = Kept { former, ..kept.going_on_from(&old) }.seal();
+            }
+            tracked
+        };
+        if let Err((left, error)) = self.delete_former(old.former.clone()).await {
+            return Err(Outcome::Partial(remembered(prior, &old.private(), left), error));
+        }
+        self.delete(prior, planned).await.map_err(|left| match left {
             Left::Untouched(error) => Outcome::Failed(error),
             Left::InPart(applied, error) => {
-                Outcome::Partial(self.tracked(&applied.state, &applied.private, false), error)
+                Outcome::Partial(remembered(&applied.state, &applied.private, Vec::new()), error)
             }
             Left::Unknown(error) => Outcome::Unknown(error),
-        }
+        })
     }
 
     async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Left> {

@@ -77,6 +77,11 @@ impl Plugin {
         Plugin { process, catalog, name, used, is_broken, hidden }
     }
 
+    /// The entry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// True once its process has ended, or a call of it broke off or was given up: the next needs another one.
     pub fn is_broken(&self) -> bool {
         self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)

@@ -3,7 +3,8 @@
 use crate::provider::Desk;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Stop, Tracked, Version,
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Sealed, Stop, Tracked,
+    Version,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -170,4 +171,52 @@ async fn an_error_is_told_without_the_secrets_that_were_made() {
     let op = create(&desk, &declared).await;
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     assert_eq!(word(&outcome), "partial: create toy_thing.a: the password (secret) is too short");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_to_go_still_has_to_after_a_deletion_in_part() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let (seen, _) = desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.unwrap();
+    let mut tracked = Desk::tracked(&seen);
+    // As it is after a creation that failed half way.
+    let mut kept: Json = serde_json::from_slice(&tracked.private.0).unwrap();
+    let state = kept["state"].as_str().unwrap().replace(r#""fault":null"#, r#""fault":"cling""#);
+    kept["state"] = state.into();
+    kept["is_tainted"] = true.into();
+    kept["triggers"] = json!(["before"]);
+    tracked.private = Sealed(kept.to_string().into_bytes().into());
+    let declared = json!({ "config": { "name": "a" }, "lifecycle": { "triggers": ["after"] } });
+    let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
+    assert!(delta.replace);
+    let op = Op::Replace { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "partial: replace toy_thing.a: only half of it is gone");
+    let kept = remembered(&outcome);
+    assert_eq!((&kept["is_tainted"], &kept["triggers"]), (&json!(true), &json!(["before"])));
+    assert!(kept["state"].as_str().unwrap().contains("half gone"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_given_up_by_who_wishes_to_stop() {
+    let desk = Desk::new("");
+    // Its end cannot be planned.
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "content": "wedge", "size": 5, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (mut seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = Desk::tracked(&seen);
+    let op = Op::Delete { observed: seen.resources.remove(0), tracked: Some(tracked) };
+    let notes = Notes::default();
+    let action = Action { id: ActionId(1), token: "t".into(), op };
+    let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
+    let cx = Cx { stop: Stop::default(), ..desk.cx.clone() };
+    let work = desk.provider.apply(&cx, &batch, &notes);
+    let wish = async {
+        tokio::task::yield_now().await;
+        cx.stop.set();
+    };
+    let limit = Duration::from_secs(30);
+    let (done, ()) = tokio::join!(tokio::time::timeout(limit, work), wish);
+    done.expect("it is given up").unwrap();
+    assert!(notes.outcomes.into_inner().unwrap().is_empty(), "nothing was begun");
 }
