@@ -1,5 +1,5 @@
 //! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died or no
-//! longer answers.
+//! longer answers, or when a secret of the entry changed.
 //!
 //! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced.
 
@@ -13,7 +13,7 @@ use crate::{
     wire::{Launch, Process, Protocol, Status},
 };
 use prost::bytes::Bytes;
-use reconciled_provider::{Cx, Error};
+use reconciled_provider::{Cx, Error, Hash};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -32,9 +32,16 @@ const FIRST_CALLS: Duration = Duration::from_secs(60);
 /// What runs of one entry.
 #[derive(Debug, Default)]
 struct Running {
-    /// Started for its schemas, not configured yet.
-    waits: Option<Process>,
-    plugin: Option<Arc<Plugin>>,
+    /// Started for its schemas, not configured yet, and the hash of its variables.
+    waits: Option<(Process, Hash)>,
+    plugin: Option<(Arc<Plugin>, Secrets)>,
+}
+
+/// Hashes of the secrets that a process was given: it has to be another one when they are others.
+#[derive(Debug, PartialEq)]
+struct Secrets {
+    variables: Hash,
+    config: Hash,
 }
 
 /// The process of one entry.
@@ -76,29 +83,49 @@ impl Host {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
         let mut running = self.running.lock().await;
+        let variables = self.variables(cx)?;
         let (process, catalog) = self.start(cx).await?;
-        running.waits = Some(process);
+        running.waits = Some((process, variables));
         Ok(catalog)
     }
 
     /// The process, configured.
     pub(crate) async fn running(&self, cx: &Cx) -> Result<Arc<Plugin>, Error> {
         let mut running = self.running.lock().await;
-        if let Some(plugin) =
-            running.plugin.as_ref().filter(|plugin| !plugin.is_broken() && plugin.used() < CALLS)
+        if let Some((plugin, given)) = &running.plugin
+            && !plugin.is_broken()
+            && plugin.used() < CALLS
+            // What cannot be read now was told already, and need not be told again.
+            && self.secrets(cx, &plugin.catalog).map_or(true, |now| now == *given)
         {
             return Ok(plugin.clone());
         }
         // Whoever still uses the old one keeps it.
-        running.plugin = None;
-        let (process, catalog) = match (running.waits.take().filter(|waits| !waits.has_ended()), self.known())
-        {
-            (Some(process), Some(catalog)) => (process, catalog.clone()),
+        if let Some(old) = running.plugin.take().and_then(|(old, _)| Arc::into_inner(old)) {
+            old.end().await;
+        }
+        // Before they are read: what changes meanwhile is noticed the next time.
+        let variables = self.variables(cx)?;
+        let waits =
+            running.waits.take().filter(|(process, given)| !process.has_ended() && *given == variables);
+        let (process, catalog) = match (waits, self.known()) {
+            (Some((process, _)), Some(catalog)) => (process, catalog.clone()),
             _ => self.start(cx).await?,
         };
+        let given = self.secrets(cx, &catalog)?;
         let plugin = Arc::new(self.configure(cx, process, catalog).await?);
-        running.plugin = Some(plugin.clone());
+        running.plugin = Some((plugin.clone(), Secrets { variables, ..given }));
         Ok(plugin)
+    }
+
+    fn variables(&self, cx: &Cx) -> Result<Hash, Error> {
+        Ok(hash(&self.config.secret_variables(cx)?))
+    }
+
+    fn secrets(&self, cx: &Cx, catalog: &Catalog) -> Result<Secrets, Error> {
+        let declared = self.config.declared(&catalog.provider.block)?;
+        let config = canonical::revealed(&declared, &Places(cx, Hidden::default()))?;
+        Ok(Secrets { variables: self.variables(cx)?, config: hash(&config) })
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
@@ -184,6 +211,15 @@ impl Host {
             }
         }
     }
+}
+
+fn hash(secrets: &[Arc<str>]) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    for secret in secrets {
+        // With its length, so that no two lists look alike.
+        hasher.update(&(secret.len() as u64).to_le_bytes()).update(secret.as_bytes());
+    }
+    Hash::of(hasher.finalize().as_bytes())
 }
 
 /// Errors: `Invalid` when there is no program at `path`, or none that can be run.

@@ -87,6 +87,13 @@ impl Plugin {
         self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)
     }
 
+    /// Ends its process, which is asked to first where it still answers.
+    pub(crate) async fn end(self) {
+        if !self.is_broken() {
+            self.process.stop().await;
+        }
+    }
+
     /// How many calls it has had.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)

@@ -178,3 +178,27 @@ async fn no_answer_is_not_the_answer_that_nothing_is_there() {
         assert!(error.hint.unwrap().contains("mistake of the provider"), "{}", error.message);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_changes_reaches_the_provider() {
+    let file = SecretRef::File("/token".into());
+    let mut desk = Desk::new("token: {file: /token}\n");
+    let with = |token: Option<&str>| {
+        let mut secrets = TableSecrets::default();
+        secrets.0.extend(token.map(|token| (file.clone(), token.into())));
+        cx_with(secrets)
+    };
+    let declared = json!({ "config": { "name": "a" } });
+    let made = async |desk: &Desk| desk.look(&declared, &[]).await.map(|(_, deltas)| deltas);
+    desk.cx = with(Some("right"));
+    made(&desk).await.unwrap();
+    desk.cx = with(Some("wrong"));
+    let error = made(&desk).await.unwrap();
+    let error = error[&"toy_thing.a".into()].as_ref().unwrap_err();
+    assert!(error.message.contains("AccessDenied"), "{error}");
+    desk.cx = with(Some("another"));
+    made(&desk).await.unwrap()[&"toy_thing.a".into()].as_ref().unwrap();
+    // Who has it already does not need it again.
+    desk.cx = with(None);
+    made(&desk).await.unwrap()[&"toy_thing.a".into()].as_ref().unwrap();
+}
