@@ -120,6 +120,27 @@ async fn what_is_gone_after_the_entry_changed_may_be_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_has_the_name_of_ours_in_another_account_is_not_ours() {
+    let desk = Desk::new("");
+    let thing = |uid: &str| json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3, "uid": uid });
+    desk.put("thing-1", &thing("u-1"));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    // The same name in another account, so to speak.
+    let other = Desk::new("");
+    other.put("thing-1", &thing("u-2"));
+    let error = other.look(&declared, &tracked).await.unwrap_err();
+    assert!(error.message.starts_with("what is found as toy_thing.a has another `uid`"), "{error}");
+    // The same one, however one gets there.
+    other.put("thing-1", &thing("u-1"));
+    assert_eq!(other.look(&declared, &tracked).await.unwrap().0.resources.len(), 1);
+    // Whatever became of it, it is ours where we have been all the time.
+    desk.put("thing-1", &thing("u-2"));
+    assert_eq!(desk.look(&declared, &tracked).await.unwrap().0.resources.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_hidden_where_no_schema_calls_it_one() {
     let desk = Desk::new("");
     desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "content": SECRET, "size": 11, "level": 3 }));
