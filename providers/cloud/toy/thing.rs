@@ -188,6 +188,7 @@ impl Toy {
             Some("plan-wedge") => loop {
                 std::thread::park();
             },
+            Some("plan-flood") => return Answer::Message(vec![0; 65 << 20]),
             Some("plan-empty") => return message(&Planned::default()),
             Some("plan-null") => {
                 return message(&Planned {

@@ -194,6 +194,9 @@ async fn no_answer_is_not_the_answer_that_nothing_is_there() {
     let error =
         desk.look(&json!({ "config": { "name": "a", "fault": "plan-empty" } }), &[]).await.unwrap_err();
     assert_eq!(error.message, "plan a toy_thing: provider `toy` answered without a value");
+    let error =
+        desk.look(&json!({ "config": { "name": "a", "fault": "plan-flood" } }), &[]).await.unwrap_err();
+    assert!(error.message.ends_with("an answer of more than 64 MiB"), "{error}");
     for fault in ["plan-null", "plan-nowhere"] {
         let error = desk.look(&json!({ "config": { "name": "a", "fault": fault } }), &[]).await.unwrap_err();
         assert!(error.hint.unwrap().contains("mistake of the provider"), "{}", error.message);
