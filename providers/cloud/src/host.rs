@@ -8,7 +8,7 @@ use crate::{
     catalog::Catalog,
     config::Places,
     hidden::Hidden,
-    plugin::{Plugin, said, write_value},
+    plugin::{Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };
@@ -182,7 +182,7 @@ impl Host {
     ) -> Result<A, Error> {
         let failed = |why: String| Error::unavailable(format!("speak to provider `{}`: {why}", self.entry));
         match tokio::time::timeout(FIRST_CALLS, call).await {
-            Ok(answer) => answer.map_err(|status| failed(hidden.scrub(&status.to_string()))),
+            Ok(answer) => answer.map_err(|status| failed(cut(hidden.scrub(&status.to_string())))),
             Err(_) => Err(failed(format!("it gave no answer for {} s", FIRST_CALLS.as_secs()))),
         }
     }
