@@ -1,7 +1,7 @@
 //! A provider's process: started in a folder of its own, listened to, ended.
 //!
 //! *Guarantees*: the process sees nothing of our environment but what is passed on; the folder of its socket can be
-//! entered by nobody else; with the handle the process ends, and with this process too where there is a program to
+//! entered by nobody else; with the handle the process ends, with all that it started in its group, and with this process too where there is a program to
 //! see to that (`plugin-exec`). *Caveats*: what a provider prints to standard error is kept in part, for errors
 //! of its start alone; it is not logged, since it may hold values.
 
@@ -11,7 +11,9 @@ use super::{
     handshake::{COOKIE_NAME, COOKIE_VALUE},
 };
 use reconciled_provider::Error;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
 use std::{
     os::{
         fd::OwnedFd,
@@ -19,6 +21,7 @@ use std::{
     },
     path::PathBuf,
     process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -89,7 +92,8 @@ impl Process {
         let mut listeners = JoinSet::new();
         let (tail, kept) = watch::channel(Vec::new());
         listeners.spawn(keep_tail(started.stderr, tail));
-        let mut process = Running { ending: started.ending, pidfd: started.pidfd, kept };
+        let Started { ending, pidfd, group, .. } = started;
+        let mut process = Running { ending, pidfd, group, kept };
         let line = tokio::time::timeout(START, first_line(started.stdout)).await;
         let (line, rest) = match line {
             Ok(Ok((line, rest))) if !line.is_empty() => (line, rest),
@@ -147,6 +151,7 @@ impl Process {
 struct Running {
     ending: watch::Receiver<Option<ExitStatus>>,
     pidfd: OwnedFd,
+    group: Group,
     kept: watch::Receiver<Vec<u8>>,
 }
 
@@ -160,6 +165,7 @@ impl Drop for Running {
 impl Running {
     fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        self.group.kill();
     }
 
     async fn died(&mut self, name: &str) -> Error {
@@ -187,7 +193,37 @@ fn described(status: ExitStatus) -> String {
     }
 }
 
+/// The group that a provider leads: some start programs of their own, which would stay.
+///
+/// Invariant: none once the leader was waited for, since its number may be another's from then on.
+#[derive(Clone)]
+struct Group(Arc<Mutex<Option<Pid>>>);
+
+impl Group {
+    fn of(leader: Pid) -> Group {
+        Group(Arc::new(Mutex::new(Some(leader))))
+    }
+    fn kill(&self) {
+        if let Some(leader) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+    /// Waits for the leader, and ends what it left.
+    fn wait(&self, child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
+        let leader = Pid::from_child(child);
+        // It stays a zombie, so that nobody else has its number.
+        while waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+            .is_err_and(|error| error == rustix::io::Errno::INTR)
+        {}
+        let mut group = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = kill_process_group(leader, Signal::KILL);
+        *group = None;
+        child.wait()
+    }
+}
+
 struct Started {
+    group: Group,
     stdout: tokio::process::ChildStdout,
     stderr: tokio::process::ChildStderr,
     pidfd: OwnedFd,
@@ -238,21 +274,23 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         // Before anybody waits for it: until then its number is its own, also if it has ended already.
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
-        let pipes = (child.stdout.take(), child.stderr.take(), pidfd);
+        let group = Group::of(pid);
+        let pipes = (child.stdout.take(), child.stderr.take(), pidfd, group.clone());
         if tell.send(Ok(pipes)).is_err() {
             let _ = child.kill();
         }
-        if let Ok(status) = child.wait() {
+        if let Ok(status) = group.wait(&mut child) {
             ended.send_replace(Some(status));
         }
     });
     let failed = |error: std::io::Error| Error::unavailable(format!("start {name}")).caused_by(error);
     spawned.map_err(failed)?;
     let gone = || std::io::Error::other("its thread ended");
-    let (stdout, stderr, pidfd) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
+    let (stdout, stderr, pidfd, group) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
     let pidfd = pidfd.map_err(failed)?;
     let (stdout, stderr) = (stdout.ok_or_else(|| failed(gone()))?, stderr.ok_or_else(|| failed(gone()))?);
     Ok(Started {
+        group,
         stdout: tokio::process::ChildStdout::from_std(stdout).map_err(failed)?,
         stderr: tokio::process::ChildStderr::from_std(stderr).map_err(failed)?,
         pidfd,

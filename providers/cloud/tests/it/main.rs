@@ -59,3 +59,30 @@ async fn a_process_ends_with_its_handle() {
         assert!(Instant::now() < deadline, "it still answers");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_started_ends_with_it() {
+    let world = tempfile::tempdir().unwrap();
+    let told = world.path().join("pid");
+    let environment = [("TOY_CHILD", told.to_str().unwrap())];
+    // Killed, and of its own accord.
+    for is_asked in [false, true] {
+        let process = Process::start(&launch(&environment)).await.unwrap();
+        let pid = std::fs::read_to_string(&told).unwrap();
+        assert!(is_running(&pid));
+        match is_asked {
+            true => process.stop().await,
+            false => drop(process),
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while is_running(&pid) {
+            assert!(Instant::now() < deadline, "{pid} is still there");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}
