@@ -9,10 +9,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// What the entry says besides `config` and `env`, which have forms of their own.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Raw {
     source: String,
     path: PathBuf,
     settle: Option<Period>,
+    #[serde(default)]
+    allow_tcp: bool,
 }
 
 /// Folder below the state directory in which schemas are kept.
@@ -61,6 +64,7 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         path: raw.path,
         config: own,
         environment,
+        allow_tcp: raw.allow_tcp,
         file: entry.file.clone(),
         span: entry.span,
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),

@@ -135,6 +135,7 @@ impl Host {
             path: self.config.path.clone(),
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
+            allow_tcp: self.config.allow_tcp,
         };
         // It may print what it was given before it dies.
         let process = Process::start(&launch).await;

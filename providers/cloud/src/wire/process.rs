@@ -52,6 +52,8 @@ pub struct Launch {
     pub keeper: Vec<PathBuf>,
     /// Variables it sees besides those of the handshake.
     pub environment: Vec<(String, String)>,
+    /// It may listen at an address of this machine, where every user can reach it.
+    pub allow_tcp: bool,
 }
 
 /// The values of variables may be secrets.
@@ -104,11 +106,15 @@ impl Process {
             }
         };
         listeners.spawn(drain(rest));
-        let offer = match Offer::parse(&line) {
+        let offer = match Offer::parse(&line, launch.allow_tcp) {
             Ok(offer) => offer,
             Err(why) => {
-                let hint =
-                    "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later";
+                let hint = match why.contains("not at a unix socket") {
+                    true => "where nobody else uses this machine: `allowTcp: true` of the entry",
+                    false => {
+                        "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later"
+                    }
+                };
                 return Err(Error::unsupported(format!("start {name}: {why}")).hint(hint));
             }
         };

@@ -13,7 +13,12 @@ use std::time::{Duration, Instant};
 
 fn launch(environment: &[(&str, &str)]) -> Launch {
     let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Launch { path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(), keeper: Vec::new(), environment }
+    Launch {
+        path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(),
+        keeper: Vec::new(),
+        environment,
+        allow_tcp: false,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +50,15 @@ async fn what_cannot_be_hosted_says_why() {
     refuse("die", ErrorKind::Unavailable, "with exit code 3; it said: the toy is broken").await;
     refuse("garbage", ErrorKind::Unsupported, "no handshake").await;
     refuse("old", ErrorKind::Unsupported, "version 4").await;
+    refuse("open", ErrorKind::Unsupported, "every user of this machine").await;
     refuse("deaf", ErrorKind::Unavailable, "No such file").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_listens_at_an_address_where_the_entry_allows_it() {
+    let launch = Launch { allow_tcp: true, ..launch(&[("TOY_START", "open")]) };
+    let process = Process::start(&launch).await.unwrap();
+    assert!(process.calls.schemas().await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]

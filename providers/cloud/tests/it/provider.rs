@@ -30,6 +30,7 @@ impl Desk {
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
+            allow_tcp: false,
             file,
             settle: INFO.consistency_window,
             cache: None,
