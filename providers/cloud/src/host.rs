@@ -76,17 +76,29 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
         }
-        let kept = self.kept_at().and_then(|path| fs::read(path).ok());
-        if let Some((protocol, bytes)) = kept.and_then(parse_kept)
-            && let Ok(catalog) = Catalog::read(bytes, protocol)
-        {
+        let mut running = self.running.lock().await;
+        // Who had the lock before may have been here for the same.
+        if let Some(catalog) = self.catalog.get() {
+            return Ok(catalog.clone());
+        }
+        if let Some(catalog) = self.read_kept().await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
-        let mut running = self.running.lock().await;
         let variables = self.variables(cx)?;
         let (process, catalog) = self.start(cx).await?;
         running.waits = Some((process, variables));
         Ok(catalog)
+    }
+
+    /// What an earlier process of the same program said. Tens of megabytes are read, which is no work for a thread of the
+    /// runtime.
+    async fn read_kept(&self) -> Option<Catalog> {
+        let path = self.kept_at()?;
+        let read = move || {
+            let (protocol, bytes) = parse_kept(fs::read(path).ok()?)?;
+            Catalog::read(bytes, protocol).ok()
+        };
+        tokio::task::spawn_blocking(read).await.ok()?
     }
 
     /// The process, configured.
@@ -149,8 +161,16 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok((process, catalog.clone()));
         }
-        let catalog = Catalog::read(bytes.clone(), protocol)?;
-        self.keep(protocol, &bytes);
+        let folder = self.kept_at().zip(self.config.cache.clone());
+        let read = move || {
+            let catalog = Catalog::read(bytes.clone(), protocol);
+            if let (Ok(_), Some((path, folder))) = (&catalog, folder) {
+                keep(&path, &folder, protocol, &bytes);
+            }
+            catalog
+        };
+        let failed = |_| Error::unexpected("read the schemas of the provider: it was broken off");
+        let catalog = tokio::task::spawn_blocking(read).await.map_err(failed)??;
         Ok((process, self.catalog.get_or_init(|| catalog.into()).clone()))
     }
 
@@ -194,22 +214,21 @@ impl Host {
         let key = format!("{:?} {} {} {}", self.config.path, meta.len(), meta.mtime(), meta.mtime_nsec());
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
     }
+}
 
-    /// Keeps schemas for the next start, as far as that can be done.
-    fn keep(&self, protocol: Protocol, bytes: &Bytes) {
-        let (Some(path), Some(folder)) = (self.kept_at(), &self.config.cache) else { return };
-        // The folder is made in a state that is there; no reading verb makes one.
-        if !folder.parent().is_some_and(|state| state.is_dir()) || fs::create_dir_all(folder).is_err() {
-            return;
-        }
-        let number = if protocol == Protocol::V5 { 5 } else { 6 };
-        if let Ok(mut file) = tempfile::NamedTempFile::new_in(folder) {
-            use std::io::Write;
-            let hash = blake3::hash(bytes);
-            let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
-            if written.and_then(|()| file.write_all(bytes)).is_ok() {
-                let _ = file.persist(path);
-            }
+/// Keeps schemas for the next start, as far as that can be done.
+fn keep(path: &Path, folder: &Path, protocol: Protocol, bytes: &Bytes) {
+    // The folder is made in a state that is there; no reading verb makes one.
+    if !folder.parent().is_some_and(Path::is_dir) || fs::create_dir_all(folder).is_err() {
+        return;
+    }
+    let number = if protocol == Protocol::V5 { 5 } else { 6 };
+    if let Ok(mut file) = tempfile::NamedTempFile::new_in(folder) {
+        use std::io::Write;
+        let hash = blake3::hash(bytes);
+        let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
+        if written.and_then(|()| file.write_all(bytes)).is_ok() {
+            let _ = file.persist(path);
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{
     handshake::{COOKIE_NAME, COOKIE_VALUE},
 };
 use reconciled_provider::Error;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -19,7 +20,7 @@ use std::{
         fd::OwnedFd,
         unix::process::{CommandExt, ExitStatusExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -38,7 +39,7 @@ const START: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(2);
 /// As much of its standard error is kept.
 const KEPT: usize = 2 << 10;
-/// What the folders of sockets are called, before the number of the process that made them.
+/// What the folders of sockets are called.
 const FOLDER: &str = "reconciled-plugin-";
 /// A first line is shorter.
 const LONGEST_LINE: u64 = 4 << 10;
@@ -74,7 +75,7 @@ pub struct Process {
     process: Running,
     _listeners: JoinSet<()>,
     /// Last: the socket is in it.
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Process {
@@ -84,13 +85,11 @@ impl Process {
     /// time.
     pub async fn start(launch: &Launch) -> Result<Process, Error> {
         let name = launch.path.display().to_string();
-        sweep();
-        // Made with mode 0700.
-        let folder = tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir();
-        let folder = folder.map_err(|error| {
+        sweep(&std::env::temp_dir());
+        let folder = Folder::new().map_err(|error| {
             Error::unavailable(format!("make a folder for the socket of {name}")).caused_by(error)
         })?;
-        let started = spawn(launch, &folder).await?;
+        let started = spawn(launch, &folder.dir).await?;
         let mut listeners = JoinSet::new();
         let (tail, kept) = watch::channel(Vec::new());
         listeners.spawn(keep_tail(started.stderr, tail));
@@ -304,16 +303,44 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
     })
 }
 
+/// The folder of a socket, which only we can enter. It is ours for as long as we hold its lock: numbers of processes say
+/// nothing where others have numbers of their own.
+struct Folder {
+    dir: TempDir,
+    _lock: OwnedFd,
+}
+
+impl Folder {
+    fn new() -> std::io::Result<Folder> {
+        // Made with mode 0700.
+        let dir = tempfile::Builder::new().prefix(FOLDER).tempdir()?;
+        let lock = OwnedFd::from(std::fs::File::open(dir.path())?);
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Folder { dir, _lock: lock })
+    }
+}
+
+/// As old is a folder at least that nobody has and nobody is about to lock.
+const STALE: Duration = Duration::from_secs(600);
+
 /// Removes folders of processes that were killed before they could.
-fn sweep() {
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+fn sweep(temporary: &Path) {
+    let Ok(entries) = std::fs::read_dir(temporary) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let maker =
-            name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|rest| rest.split('-').next());
-        let Some(pid) = maker.and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw) else { continue };
-        // Of another user's folder nothing can be removed, and nothing is.
-        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        if !entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER)) {
+            continue;
+        }
+        let is_stale = |meta: &std::fs::Metadata| {
+            let age = meta.modified().ok().and_then(|modified| modified.elapsed().ok());
+            meta.is_dir() && age.is_some_and(|age| age >= STALE)
+        };
+        // No link is followed: another user may have put one there.
+        if !entry.metadata().is_ok_and(|meta| is_stale(&meta)) {
+            continue;
+        }
+        // Another user's folder cannot be opened, and stays.
+        let Ok(folder) = std::fs::File::open(entry.path()) else { continue };
+        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -364,5 +391,37 @@ async fn connect(network: &Network) -> Result<Channel, String> {
 impl std::fmt::Debug for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Process").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_nobody_has_are_removed() {
+        let world = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: u64| {
+            let path = world.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("toy.sock"), "").unwrap();
+            let folder = std::fs::File::open(&path).unwrap();
+            let now = std::fs::metadata(&path).unwrap().modified().unwrap();
+            folder.set_modified(now - Duration::from_secs(age)).unwrap();
+            folder
+        };
+        let hour = 3600;
+        drop(make("reconciled-plugin-left", hour));
+        drop(make("reconciled-plugin-new", 0));
+        drop(make("other", hour));
+        let held = make("reconciled-plugin-held", hour);
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(world.path());
+        let mut left: Vec<String> = std::fs::read_dir(world.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["other", "reconciled-plugin-held", "reconciled-plugin-new"]);
     }
 }
