@@ -46,9 +46,15 @@ pub(super) struct Held {
 
 #[derive(Deserialize)]
 struct File {
-    version: u64,
+    version: Option<Json>,
     #[serde(default)]
     resources: Vec<Resource>,
+}
+
+/// What is the same in all formats.
+#[derive(Deserialize)]
+struct Any {
+    version: Option<Json>,
 }
 
 #[derive(Deserialize)]
@@ -86,17 +92,16 @@ struct Instance {
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
     let no_state =
         |line: usize| Error::invalid(format!("line {line} is not that of a state file of Terraform"));
-    let version = serde_json::from_slice::<Json>(bytes).map_err(|error| no_state(error.line()))?;
-    match version["version"].as_u64() {
-        Some(VERSION) => {}
-        Some(other) => {
-            let error = Error::unsupported(format!("the state file has format {other}"));
-            return Err(error.hint("`terraform refresh` of version 0.13 or later writes format 4"));
+    let file: File = match serde_json::from_slice(bytes) {
+        Ok(file) => file,
+        // What another format has otherwise is no mistake in it.
+        Err(error) => {
+            let any: Any = serde_json::from_slice(bytes).map_err(|_| no_state(error.line()))?;
+            check(any.version.as_ref())?;
+            return Err(no_state(error.line()));
         }
-        None => return Err(Error::invalid("it is no state file of Terraform: it has no `version`")),
-    }
-    let file: File = serde_json::from_slice(bytes).map_err(|error| no_state(error.line()))?;
-    debug_assert_eq!(file.version, VERSION);
+    };
+    check(file.version.as_ref())?;
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut all = Vec::new();
     for resource in file.resources {
@@ -132,6 +137,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
         }
     }
     Ok(all)
+}
+
+fn check(version: Option<&Json>) -> Result<(), Error> {
+    match version.and_then(Json::as_u64) {
+        Some(VERSION) => Ok(()),
+        Some(other) => {
+            let error = Error::unsupported(format!("the state file has format {other}"));
+            Err(error.hint("`terraform refresh` of version 0.13 or later writes format 4"))
+        }
+        None => Err(Error::invalid("it is no state file of Terraform: it has no `version`")),
+    }
 }
 
 fn fault(mode: &str, instance: &Instance) -> Option<&'static str> {
@@ -216,6 +232,7 @@ mod tests {
             ("hunter2", "line 1"),
             ("{}", "no `version`"),
             (r#"{"version": 3, "modules": []}"#, "format 3"),
+            (r#"{"version": 3, "resources": {"a": "hunter2"}}"#, "format 3"),
             (r#"{"version": 4, "resources": "hunter2"}"#, "line 1"),
         ] {
             let error = read(text.as_bytes()).err().unwrap();

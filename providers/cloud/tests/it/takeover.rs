@@ -15,11 +15,11 @@ struct Waiting(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl Handover for Waiting {
     fn put(&self, address: &str, state: &[u8]) -> Result<(), Error> {
-        self.0.lock().unwrap().insert(address.into(), state.into());
+        self.0.lock().expect("nobody panics with it").insert(address.into(), state.into());
         Ok(())
     }
     fn get(&self, address: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.0.lock().unwrap().get(address).cloned())
+        Ok(self.0.lock().expect("nobody panics with it").get(address).cloned())
     }
 }
 
@@ -47,7 +47,7 @@ async fn taken(things: &[(&str, Json, Json)]) -> (TakenOver, Arc<Waiting>) {
     config.handover = Some(waiting.clone());
     let file = json!({ "version": 4, "resources": resources }).to_string();
     let entries = [(Arc::from("toy"), config)].into();
-    (take_over(&desk.cx, &entries, file.as_bytes(), true).await.unwrap(), waiting)
+    (take_over(&desk.cx, &entries, file.as_bytes(), true).await.expect("a state file"), waiting)
 }
 
 fn path(names: &[&str]) -> Json {

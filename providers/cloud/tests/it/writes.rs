@@ -49,7 +49,10 @@ impl Journal for Notes {
         Ok(())
     }
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
-        self.outcomes.lock().unwrap().extend(outcomes.into_iter().map(|(_, outcome)| outcome));
+        self.outcomes
+            .lock()
+            .expect("nobody panics with it")
+            .extend(outcomes.into_iter().map(|(_, outcome)| outcome));
         Ok(())
     }
 }
@@ -59,36 +62,37 @@ async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome 
     let notes = Notes { stop, ..Notes::default() };
     let action = Action { id: ActionId(1), token: "t".into(), op };
     let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
-    desk.provider.apply(cx, &batch, &notes).await.unwrap();
-    let mut outcomes = notes.outcomes.into_inner().unwrap();
+    desk.provider.apply(cx, &batch, &notes).await.expect("the journal refuses nothing");
+    let mut outcomes = notes.outcomes.into_inner().expect("nobody panics with it");
     assert_eq!(outcomes.len(), 1);
     outcomes.remove(0)
 }
 
 async fn create(desk: &Desk, declared: &Json) -> Op {
-    let (_, mut deltas) = desk.look(declared, &[]).await.unwrap();
-    let delta = deltas.remove(&"toy_thing.a".into()).unwrap().unwrap();
+    let (_, mut deltas) = desk.look(declared, &[]).await.expect("a plan");
+    let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
     Op::Create { desired: Desk::desired(declared), delta }
 }
 
 /// The thing `thing-1`, tracked, and what `declared` comes to then.
 async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
     desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
-    let (seen, _) = desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.unwrap();
+    let (seen, _) =
+        desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.expect("a plan");
     let tracked = Desk::tracked(&seen);
     replan(desk, declared, tracked).await
 }
 
 async fn replan(desk: &Desk, declared: &Json, tracked: Tracked) -> (Tracked, Observed, Delta) {
-    let (mut seen, mut deltas) = desk.look(declared, std::slice::from_ref(&tracked)).await.unwrap();
-    let delta = deltas.remove(&"toy_thing.a".into()).unwrap().unwrap();
+    let (mut seen, mut deltas) = desk.look(declared, std::slice::from_ref(&tracked)).await.expect("a plan");
+    let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
     (tracked, seen.resources.remove(0), delta)
 }
 
 /// What is remembered after an outcome.
 fn remembered(outcome: &Outcome) -> Json {
     let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = outcome else { panic!("{outcome:?}") };
-    serde_json::from_slice(&tracked.private.0).unwrap()
+    serde_json::from_slice(&tracked.private.0).expect("a state")
 }
 
 fn word(outcome: &Outcome) -> String {
