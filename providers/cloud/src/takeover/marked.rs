@@ -21,7 +21,7 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// Reads `sensitive_attributes`. A path that is not understood ends where it is understood no more: then more is secret, and not less.
+/// Reads `sensitive_attributes`. A path ends where it is not understood any more: then more is secret, and not less.
 pub(super) fn read(paths: &Json) -> Vec<Path> {
     let paths = paths.as_array().into_iter().flatten();
     paths.map(|path| path.as_array().into_iter().flatten().map_while(step).collect()).collect()

@@ -1,9 +1,9 @@
 //! A provider's process: started in a folder of its own, listened to, ended.
 //!
 //! *Guarantees*: the process sees nothing of our environment but what is passed on; the folder of its socket can be
-//! entered by nobody else; with the handle the process ends, with all that it started in its group, and with this process too where there is a program to
-//! see to that (`plugin-exec`). *Caveats*: what a provider prints to standard error is kept in part, for errors
-//! of its start alone; it is not logged, since it may hold values.
+//! entered by nobody else; with the handle the process ends, with all that it started in its group, and with this
+//! process too where there is a program to see to that (`plugin-exec`). *Caveats*: what a provider prints to standard
+//! error is kept in part, for errors of its start alone; it is not logged, since it may hold values.
 
 use super::{
     Calls, Network, Offer,
