@@ -9,10 +9,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// What the entry says besides `config` and `env`, which have forms of their own.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Raw {
     source: String,
     path: PathBuf,
     settle: Option<Period>,
+    #[serde(default)]
+    allow_tcp: bool,
 }
 
 /// Folder below the state directory in which schemas are kept.
@@ -61,6 +64,7 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         path: raw.path,
         config: own,
         environment,
+        allow_tcp: raw.allow_tcp,
         file: entry.file.clone(),
         span: entry.span,
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
@@ -75,11 +79,11 @@ pub(super) fn group(entry: &ProviderEntry) -> Option<Arc<str>> {
     Some(entry.rest.get("source")?.as_str()?.rsplit('/').next()?.into())
 }
 
-/// This very program, with the verb that ends a provider with us. Tests have other programs around them, which know no
-/// such verb.
+/// This very program, with the verb that ends a provider with us, whatever it is called and whether or not its file was
+/// replaced since it was started. Unit tests have another program around them, which knows no such verb.
 fn keeper() -> Vec<PathBuf> {
-    let own = std::env::current_exe().ok();
-    let is_ours = |path: &PathBuf| path.file_name().is_some_and(|name| name == "reconciled");
-    let command = |own| vec![own, "plugin-exec".into(), std::process::id().to_string().into()];
-    own.filter(is_ours).map(command).unwrap_or_default()
+    if cfg!(test) {
+        return Vec::new();
+    }
+    vec!["/proc/self/exe".into(), "plugin-exec".into(), std::process::id().to_string().into()]
 }

@@ -136,6 +136,10 @@ fn mistakes_in_a_manifest_have_their_place_and_a_hint() {
         "did you mean `port`?",
         "a.yaml:4:",
     ]);
+    env.push("a.yaml", &thing("a", "reconciled/ignore: 'tgas,tags[\"a.b\"]'", "name: a"));
+    env.run(&["plan"])
+        .exits(1)
+        .says(&["`reconciled/ignore: tgas`: there is no attribute `tgas`", "did you mean `tags`?"]);
     env.push("a.yaml", "apiVersion: toy/v1\nkind: Thnig\nmetadata: {name: a}\nspec: {}\n");
     env.run(&["plan"]).exits(1).says(&["unknown kind Thnig", "did you mean `Thing`"]);
     // Without a configuration nobody knows what kinds there are.

@@ -2,7 +2,9 @@
 //!
 //! A deletion and a creation of one replacement are one action; what is there after the first half is told if the second
 //! fails. Where the new one is to be made first, the old one is remembered with it, and deleted once what refers to it has
-//! had its time. A wish to stop is passed on to the provider once, and its answer is waited for: what it did must be known.
+//! had its time. Who wishes to stop waits for what is under way: a creation that is broken off would have to be deleted and
+//! made anew. The provider itself is asked to come to an end only past the limit of an `apply`, and its answer is waited
+//! for: what it did must be known.
 
 use crate::{
     change,
@@ -14,16 +16,22 @@ use crate::{
     normalize::Declared,
     observe::{outputs, remote, state_of},
     plan::{self, Plans},
-    plugin::{Applied, Planned, Plugin, Refusal, ResourceType},
+    plugin::{Applied, Planned, Plugin, ResourceType},
+    provider::INFO,
     schema::canonical::Clear,
 };
 use futures_core::future::BoxFuture;
 use reconciled_provider::{
     Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked,
 };
+use std::time::Duration;
+
+/// How long a provider may take to hear that it is to come to an end, and to plan when somebody wishes to stop.
+const HEARS: Duration = Duration::from_secs(5);
 
 /// Carries out a batch, one action after the other.
 pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+    let began = cx.clock.now();
     for action in &batch.actions {
         if cx.stop.is_set() {
             return Ok(());
@@ -42,11 +50,14 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         let account = host.config.account(&plugin.catalog.provider.block)?;
         let prepared = match named(cx, action) {
             Ok(clear) => {
-                let doing = Doing { cx, plugin: &plugin, of: &of, action, clear, account };
-                doing.prepare().await.map(|work| (doing, work))
+                let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };
+                doing.prepared().await.map(|work| (doing, work))
             }
             Err(error) => Err(error),
         };
+        if cx.stop.is_set() {
+            return Ok(());
+        }
         journal.started(&[action.id]).await?;
         let outcome = match prepared {
             Ok((doing, work)) => {
@@ -92,11 +103,11 @@ enum Work {
         ends: bool,
     },
     Replace {
+        old: Kept,
         prior: Value,
         goes: Planned,
         planned: Planned,
         config: Value,
-        former: Vec<Former>,
     },
     /// The new one first; the old one goes later.
     Succeed {
@@ -105,9 +116,9 @@ enum Work {
         config: Value,
     },
     Delete {
+        old: Kept,
         prior: Value,
         planned: Planned,
-        former: Vec<Former>,
     },
 }
 
@@ -128,6 +139,8 @@ impl Left {
 
 struct Doing<'a> {
     cx: &'a Cx,
+    /// When the batch began.
+    began: Duration,
     plugin: &'a Plugin,
     of: &'a ResourceType,
     action: &'a Action,
@@ -142,6 +155,27 @@ impl Doing<'_> {
 
     fn declared(&self) -> Option<Declared> {
         Declared::read(self.action.op.desired()?.spec.bytes()?)
+    }
+
+    /// What comes before the first write: nothing is lost when it is given up, and it is when it takes too long.
+    async fn prepared(&self) -> Result<Work, Error> {
+        let given_up = async {
+            let stopped = async {
+                self.cx.stop.wished().await;
+                tokio::time::sleep(HEARS).await;
+            };
+            tokio::select! {
+                () = stopped => {}
+                () = tokio::time::sleep(self.cx.deadline) => {}
+            }
+        };
+        tokio::select! {
+            work = self.prepare() => work,
+            () = given_up => {
+                let text = format!("{}: provider `{}` gave no plan in time", self.label(), self.plugin.name());
+                Err(Error::unavailable(text))
+            }
+        }
     }
 
     async fn prepare(&self) -> Result<Work, Error> {
@@ -170,12 +204,12 @@ impl Doing<'_> {
                     return Ok(Work::Succeed { old, planned, config });
                 }
                 let (prior, goes) = plan::deletion(self.plugin, self.of, &old).await?;
-                Ok(Work::Replace { prior, goes, planned, config, former: old.former })
+                Ok(Work::Replace { old, prior, goes, planned, config })
             }
             Op::Delete { .. } => {
                 let old = kept.ok_or_else(nothing)?;
                 let (prior, planned) = plan::deletion(self.plugin, self.of, &old).await?;
-                Ok(Work::Delete { prior, planned, former: old.former })
+                Ok(Work::Delete { old, prior, planned })
             }
             Op::Continue { .. } => {
                 Err(Error::unexpected(format!("{}: nothing of it is pending", self.label())))
@@ -207,23 +241,13 @@ impl Doing<'_> {
                     (outcome, _) => with_former(outcome, former),
                 }
             }
-            Work::Delete { prior, planned, former } => {
-                if let Err((left, error)) = self.delete_former(former).await {
-                    let tracked = self.tracked(&prior, &planned.private, false);
-                    return with_former(Outcome::Partial(tracked, error), left);
-                }
-                match self.delete(&prior, &planned).await {
-                    Ok(()) => Outcome::Gone,
-                    Err(left) => self.left(left),
-                }
-            }
-            Work::Replace { prior, goes, planned, config, former } => {
-                if let Err((left, error)) = self.delete_former(former).await {
-                    let tracked = self.tracked(&prior, &goes.private, false);
-                    return with_former(Outcome::Partial(tracked, error), left);
-                }
-                if let Err(left) = self.delete(&prior, &goes).await {
-                    return self.left(left);
+            Work::Delete { old, prior, planned } => match self.end(old, &prior, &planned).await {
+                Ok(()) => Outcome::Gone,
+                Err(outcome) => outcome,
+            },
+            Work::Replace { old, prior, goes, planned, config } => {
+                if let Err(outcome) = self.end(old, &prior, &goes).await {
+                    return outcome;
                 }
                 match self.change(&Value::Null, &planned, &config).await {
                     // The old one is gone: the next pass makes the new one.
@@ -238,11 +262,34 @@ impl Doing<'_> {
                         let since = self.cx.clock.now().as_secs();
                         let mut former = old.former.clone();
                         former.push(Former { kept: Kept { former: Vec::new(), ..old }, since });
-                        with_former(outcome, former)
+                        self.without_itself(outcome, former)
                     }
                 }
             }
         }
+    }
+
+    /// Remembers those that are to be deleted, without what is the new one itself: to make something under a name that is
+    /// there already is a change of it to many clouds.
+    fn without_itself(&self, outcome: Outcome, former: Vec<Former>) -> Outcome {
+        let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = &outcome else { return outcome };
+        let Ok(Some(new)) = Kept::open(&tracked.private) else { return outcome };
+        let block = &self.of.schema.block;
+        let (same, former): (Vec<Former>, Vec<Former>) =
+            former.into_iter().partition(|one| one.kept.is_of_one_thing_with(&new, block));
+        let outcome = match (outcome, same.first()) {
+            (Outcome::Done(tracked), Some(one)) => {
+                let text = format!(
+                    "{}: the new one is the one that it takes the place of ({}), changed; nothing is deleted",
+                    self.label(),
+                    one.id(self.of)
+                );
+                let hint = "leave `createBeforeDestroy` out, or declare a name that changes with it";
+                Outcome::Partial(tracked, Error::unexpected(text).hint(hint))
+            }
+            (outcome, _) => outcome,
+        };
+        with_former(outcome, former)
     }
 
     /// What is there already, while the one that takes its place is made or after that came to nothing.
@@ -257,7 +304,11 @@ impl Doing<'_> {
     }
 
     /// Deletes those that were in its place before.
-    async fn end_former(&self, tracked: Tracked, former: Vec<Former>) -> Outcome {
+    async fn end_former(&self, tracked: Tracked, mut former: Vec<Former>) -> Outcome {
+        // Invariant: what is tracked is not among what is deleted.
+        if let Ok(Some(live)) = Kept::open(&tracked.private) {
+            former.retain(|one| !one.kept.is_of_one_thing_with(&live, &self.of.schema.block));
+        }
         match self.delete_former(former).await {
             Ok(()) => with_former(Outcome::Done(tracked), Vec::new()),
             Err((left, error)) => with_former(Outcome::Partial(tracked, error), left),
@@ -286,21 +337,33 @@ impl Doing<'_> {
         self.delete(&state, &planned).await.map_err(Left::error)
     }
 
-    fn left(&self, left: Left) -> Outcome {
-        match left {
+    /// Deletes a resource, and those that were in its place before it.
+    ///
+    /// Errors: what is left, with all that was remembered of it: it still has to go for the same reasons.
+    async fn end(&self, old: Kept, prior: &Value, planned: &Planned) -> Result<(), Outcome> {
+        let remembered = |state: &Value, private: &[u8], former: Vec<Former>| {
+            let mut tracked = self.tracked(state, private, false);
+            if let Ok(Some(kept)) = Kept::open(&tracked.private) {
+                tracked.private = Kept { former, ..kept.going_on_from(&old) }.seal();
+            }
+            tracked
+        };
+        if let Err((left, error)) = self.delete_former(old.former.clone()).await {
+            return Err(Outcome::Partial(remembered(prior, &old.private(), left), error));
+        }
+        self.delete(prior, planned).await.map_err(|left| match left {
             Left::Untouched(error) => Outcome::Failed(error),
             Left::InPart(applied, error) => {
-                Outcome::Partial(self.tracked(&applied.state, &applied.private, false), error)
+                Outcome::Partial(remembered(&applied.state, &applied.private, Vec::new()), error)
             }
             Left::Unknown(error) => Outcome::Unknown(error),
-        }
+        })
     }
 
     async fn delete(&self, prior: &Value, planned: &Planned) -> Result<(), Left> {
         let applied = match self.send(prior, planned, &Value::Null).await {
             Ok(applied) => applied,
-            Err(Refusal::Said(error)) => return Err(Left::Untouched(error)),
-            Err(Refusal::Severed(error)) => return Err(Left::Unknown(error)),
+            Err(error) => return Err(Left::Unknown(error)),
         };
         match (applied.error.clone(), applied.state.is_null()) {
             (None, true) => Ok(()),
@@ -317,7 +380,7 @@ impl Doing<'_> {
     async fn change(&self, prior: &Value, planned: &Planned, config: &Value) -> Outcome {
         let applied = match self.send(prior, planned, config).await {
             Ok(applied) => applied,
-            Err(refusal) => return ended(refusal),
+            Err(error) => return Outcome::Unknown(error),
         };
         let is_new = prior.is_null();
         let tracked = |is_tainted| self.tracked(&applied.state, &applied.private, is_tainted);
@@ -341,17 +404,25 @@ impl Doing<'_> {
         }
     }
 
-    /// Sends it, and asks the provider to come to an end once somebody wishes to stop.
-    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Refusal> {
+    /// Sends it and waits for its answer, also when somebody wishes to stop. Past the limit of an `apply` the provider is
+    /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more.
+    async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Error> {
         let label = self.label();
         let mut call: BoxFuture<'_, _> =
             Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
         tokio::select! {
             answer = &mut call => return answer,
-            () = self.cx.stop.wished() => {}
+            () = self.is_late() => {}
         }
-        self.plugin.cancel().await;
-        call.await
+        let heard = tokio::time::timeout(HEARS, self.plugin.cancel());
+        tokio::join!(call, heard).0
+    }
+
+    /// Returns once somebody wishes to stop and the limit of an `apply` is over.
+    async fn is_late(&self) {
+        self.cx.stop.wished().await;
+        let end = self.began + INFO.apply_limit;
+        self.cx.clock.sleep(end.saturating_sub(self.cx.clock.now())).await;
     }
 
     fn tracked(&self, state: &Value, private: &[u8], is_tainted: bool) -> Tracked {
@@ -383,12 +454,5 @@ fn with_former(outcome: Outcome, former: Vec<Former>) -> Outcome {
         Outcome::Done(tracked) => Outcome::Done(put(tracked)),
         Outcome::Partial(tracked, error) => Outcome::Partial(put(tracked), error),
         other => other,
-    }
-}
-
-fn ended(refusal: Refusal) -> Outcome {
-    match refusal {
-        Refusal::Said(error) => Outcome::Failed(error),
-        Refusal::Severed(error) => Outcome::Unknown(error),
     }
 }

@@ -25,6 +25,8 @@ pub struct Config {
     pub config: Option<Node>,
     /// Variables that its process sees.
     pub environment: Vec<(String, Given)>,
+    /// It may listen at an address of this machine, where every user can reach it.
+    pub allow_tcp: bool,
     /// The file the entry is in.
     pub file: Arc<SourceFile>,
     /// Where the entry begins.
@@ -211,6 +213,7 @@ mod tests {
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
+            allow_tcp: false,
             file,
             settle: Duration::ZERO,
             cache: None,

@@ -31,6 +31,13 @@ pub struct Row {
     pub private: Sealed,
 }
 
+/// The rows that a provider of Terraform has made, and that none of `entries` carries any more: [`give_back`] leaves them out.
+pub fn without_entry<'r>(entries: &BTreeMap<Arc<str>, Config>, rows: &'r [Row]) -> Vec<&'r Row> {
+    // Nobody else remembers what looks like a state.
+    let is_ours = |row: &&Row| matches!(Kept::open(&row.private), Ok(Some(_)));
+    rows.iter().filter(|row| !entries.contains_key(&row.scope.provider)).filter(is_ours).collect()
+}
+
 /// Writes a state file of the rows that `entries` carry.
 ///
 /// Errors: schemas cannot be had, or what is remembered is no state.
@@ -193,4 +200,27 @@ fn provider(entry: &str, entries: &BTreeMap<Arc<str>, Config>, config: &Config) 
     let several = entries.values().filter(|other| other.source == config.source).count() > 1;
     let alias = if several && entry != config.group() { format!(".{entry}") } else { String::new() };
     format!("provider[\"{source}\"]{alias}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_an_entry_that_is_gone_are_told() {
+        let row = |scope: Scope, id: &str, private: &str| Row {
+            scope,
+            id: id.into(),
+            private: Sealed(private.to_string().into_bytes().into()),
+        };
+        let state = r#"{"version": 1, "state": "{}"}"#;
+        let rows = [
+            row(Scope::new("gone", "Thing/a"), "toy_thing.a", state),
+            row(Scope::new("gone", "Data/b"), "data.toy_thing.b", ""),
+            row(Scope::new("zones", "example.com"), "www/A", r#"{"serial": 1}"#),
+        ];
+        let left: Vec<&str> =
+            without_entry(&BTreeMap::new(), &rows).into_iter().map(|row| &*row.id.0).collect();
+        assert_eq!(left, ["toy_thing.a"]);
+    }
 }

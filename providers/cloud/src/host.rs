@@ -1,5 +1,5 @@
 //! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died or no
-//! longer answers.
+//! longer answers, or when a secret of the entry changed.
 //!
 //! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced.
 
@@ -8,12 +8,12 @@ use crate::{
     catalog::Catalog,
     config::Places,
     hidden::Hidden,
-    plugin::{Plugin, said, write_value},
+    plugin::{Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };
 use prost::bytes::Bytes;
-use reconciled_provider::{Cx, Error};
+use reconciled_provider::{Cx, Error, Hash};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -32,9 +32,16 @@ const FIRST_CALLS: Duration = Duration::from_secs(60);
 /// What runs of one entry.
 #[derive(Debug, Default)]
 struct Running {
-    /// Started for its schemas, not configured yet.
-    waits: Option<Process>,
-    plugin: Option<Arc<Plugin>>,
+    /// Started for its schemas, not configured yet, and the hash of its variables.
+    waits: Option<(Process, Hash)>,
+    plugin: Option<(Arc<Plugin>, Secrets)>,
+}
+
+/// Hashes of the secrets that a process was given: it has to be another one when they are others.
+#[derive(Debug, PartialEq)]
+struct Secrets {
+    variables: Hash,
+    config: Hash,
 }
 
 /// The process of one entry.
@@ -69,36 +76,68 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
         }
-        let kept = self.kept_at().and_then(|path| fs::read(path).ok());
-        if let Some((protocol, bytes)) = kept.and_then(parse_kept)
-            && let Ok(catalog) = Catalog::read(bytes, protocol)
-        {
+        let mut running = self.running.lock().await;
+        // Who had the lock before may have been here for the same.
+        if let Some(catalog) = self.catalog.get() {
+            return Ok(catalog.clone());
+        }
+        if let Some(catalog) = self.read_kept().await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
-        let mut running = self.running.lock().await;
+        let variables = self.variables(cx)?;
         let (process, catalog) = self.start(cx).await?;
-        running.waits = Some(process);
+        running.waits = Some((process, variables));
         Ok(catalog)
+    }
+
+    /// What an earlier process of the same program said. Tens of megabytes are read, which is no work for a thread of the
+    /// runtime.
+    async fn read_kept(&self) -> Option<Catalog> {
+        let path = self.kept_at()?;
+        let read = move || {
+            let (protocol, bytes) = parse_kept(fs::read(path).ok()?)?;
+            Catalog::read(bytes, protocol).ok()
+        };
+        tokio::task::spawn_blocking(read).await.ok()?
     }
 
     /// The process, configured.
     pub(crate) async fn running(&self, cx: &Cx) -> Result<Arc<Plugin>, Error> {
         let mut running = self.running.lock().await;
-        if let Some(plugin) =
-            running.plugin.as_ref().filter(|plugin| !plugin.is_broken() && plugin.used() < CALLS)
+        if let Some((plugin, given)) = &running.plugin
+            && !plugin.is_broken()
+            && plugin.used() < CALLS
+            // What cannot be read now was told already, and need not be told again.
+            && self.secrets(cx, &plugin.catalog).map_or(true, |now| now == *given)
         {
             return Ok(plugin.clone());
         }
         // Whoever still uses the old one keeps it.
-        running.plugin = None;
-        let (process, catalog) = match (running.waits.take().filter(|waits| !waits.has_ended()), self.known())
-        {
-            (Some(process), Some(catalog)) => (process, catalog.clone()),
+        if let Some(old) = running.plugin.take().and_then(|(old, _)| Arc::into_inner(old)) {
+            old.end().await;
+        }
+        // Before they are read: what changes meanwhile is noticed the next time.
+        let variables = self.variables(cx)?;
+        let waits =
+            running.waits.take().filter(|(process, given)| !process.has_ended() && *given == variables);
+        let (process, catalog) = match (waits, self.known()) {
+            (Some((process, _)), Some(catalog)) => (process, catalog.clone()),
             _ => self.start(cx).await?,
         };
+        let given = self.secrets(cx, &catalog)?;
         let plugin = Arc::new(self.configure(cx, process, catalog).await?);
-        running.plugin = Some(plugin.clone());
+        running.plugin = Some((plugin.clone(), Secrets { variables, ..given }));
         Ok(plugin)
+    }
+
+    fn variables(&self, cx: &Cx) -> Result<Hash, Error> {
+        Ok(hash(&self.config.secret_variables(cx)?))
+    }
+
+    fn secrets(&self, cx: &Cx, catalog: &Catalog) -> Result<Secrets, Error> {
+        let declared = self.config.declared(&catalog.provider.block)?;
+        let config = canonical::revealed(&declared, &Places(cx, Hidden::default()))?;
+        Ok(Secrets { variables: self.variables(cx)?, config: hash(&config) })
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
@@ -108,6 +147,7 @@ impl Host {
             path: self.config.path.clone(),
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
+            allow_tcp: self.config.allow_tcp,
         };
         // It may print what it was given before it dies.
         let process = Process::start(&launch).await;
@@ -121,8 +161,16 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok((process, catalog.clone()));
         }
-        let catalog = Catalog::read(bytes.clone(), protocol)?;
-        self.keep(protocol, &bytes);
+        let folder = self.kept_at().zip(self.config.cache.clone());
+        let read = move || {
+            let catalog = Catalog::read(bytes.clone(), protocol);
+            if let (Ok(_), Some((path, folder))) = (&catalog, folder) {
+                keep(&path, &folder, protocol, &bytes);
+            }
+            catalog
+        };
+        let failed = |_| Error::unexpected("read the schemas of the provider: it was broken off");
+        let catalog = tokio::task::spawn_blocking(read).await.map_err(failed)??;
         Ok((process, self.catalog.get_or_init(|| catalog.into()).clone()))
     }
 
@@ -155,7 +203,7 @@ impl Host {
     ) -> Result<A, Error> {
         let failed = |why: String| Error::unavailable(format!("speak to provider `{}`: {why}", self.entry));
         match tokio::time::timeout(FIRST_CALLS, call).await {
-            Ok(answer) => answer.map_err(|status| failed(hidden.scrub(&status.to_string()))),
+            Ok(answer) => answer.map_err(|status| failed(cut(hidden.scrub(&status.to_string())))),
             Err(_) => Err(failed(format!("it gave no answer for {} s", FIRST_CALLS.as_secs()))),
         }
     }
@@ -166,24 +214,32 @@ impl Host {
         let key = format!("{:?} {} {} {}", self.config.path, meta.len(), meta.mtime(), meta.mtime_nsec());
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
     }
+}
 
-    /// Keeps schemas for the next start, as far as that can be done.
-    fn keep(&self, protocol: Protocol, bytes: &Bytes) {
-        let (Some(path), Some(folder)) = (self.kept_at(), &self.config.cache) else { return };
-        // The folder is made in a state that is there; no reading verb makes one.
-        if !folder.parent().is_some_and(|state| state.is_dir()) || fs::create_dir_all(folder).is_err() {
-            return;
-        }
-        let number = if protocol == Protocol::V5 { 5 } else { 6 };
-        if let Ok(mut file) = tempfile::NamedTempFile::new_in(folder) {
-            use std::io::Write;
-            let hash = blake3::hash(bytes);
-            let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
-            if written.and_then(|()| file.write_all(bytes)).is_ok() {
-                let _ = file.persist(path);
-            }
+/// Keeps schemas for the next start, as far as that can be done.
+fn keep(path: &Path, folder: &Path, protocol: Protocol, bytes: &Bytes) {
+    // The folder is made in a state that is there; no reading verb makes one.
+    if !folder.parent().is_some_and(Path::is_dir) || fs::create_dir_all(folder).is_err() {
+        return;
+    }
+    let number = if protocol == Protocol::V5 { 5 } else { 6 };
+    if let Ok(mut file) = tempfile::NamedTempFile::new_in(folder) {
+        use std::io::Write;
+        let hash = blake3::hash(bytes);
+        let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
+        if written.and_then(|()| file.write_all(bytes)).is_ok() {
+            let _ = file.persist(path);
         }
     }
+}
+
+fn hash(secrets: &[Arc<str>]) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    for secret in secrets {
+        // With its length, so that no two lists look alike.
+        hasher.update(&(secret.len() as u64).to_le_bytes()).update(secret.as_bytes());
+    }
+    Hash::of(hasher.finalize().as_bytes())
 }
 
 /// Errors: `Invalid` when there is no program at `path`, or none that can be run.

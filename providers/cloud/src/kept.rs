@@ -4,6 +4,7 @@ use crate::{
     cty::{Value, write_json},
     hidden::Hidden,
     plugin::ResourceType,
+    schema::Block,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::{Error, Hash, Sealed};
@@ -82,6 +83,21 @@ impl Kept {
         self.triggers = before.triggers.clone();
         self.former = before.former.clone();
         self
+    }
+    /// True where nothing tells the two apart: their id, or what else the provider alone gives where a type has no id.
+    pub(crate) fn is_of_one_thing_with(&self, other: &Kept, block: &Block) -> bool {
+        let read = |kept: &Kept| serde_json::from_str::<Json>(&kept.state).unwrap_or_default();
+        let (ours, theirs) = (read(self), read(other));
+        if let (Some(one), Some(two)) = (ours["id"].as_str(), theirs["id"].as_str()) {
+            return one == two;
+        }
+        let given = block.attributes.iter().filter(|(_, a)| a.computed && !a.is_declarable());
+        let told: Vec<bool> = given
+            .map(|(name, _)| (&ours[&**name], &theirs[&**name]))
+            .filter(|(one, two)| !one.is_null() && !two.is_null())
+            .map(|(one, two)| one == two)
+            .collect();
+        if told.is_empty() { ours == theirs } else { told.into_iter().all(|same| same) }
     }
     /// What the provider wants back.
     pub(crate) fn private(&self) -> Vec<u8> {

@@ -139,7 +139,7 @@ fn is_camel_of(kind: &str, words: &str) -> bool {
     kind.next().is_none()
 }
 
-/// Where a resource lives: each has a scope of its own, so that one that cannot be read keeps no other from anything.
+/// Where a resource lives: each has a scope of its own, so that one that cannot be read fails alone.
 pub fn place(entry: &str, type_name: &str, namespace: &str, name: &str) -> (Scope, ResourceId) {
     let name = if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
     let kind = camel(type_name.split_once('_').map_or(type_name, |(_, rest)| rest));

@@ -25,6 +25,6 @@ mod takeover;
 pub mod wire;
 
 pub use config::{Config, Given};
-pub use giveback::{Row, give_back};
+pub use giveback::{Row, give_back, without_entry};
 pub use provider::{INFO, open, sample};
 pub use takeover::{Handover, Left, TakenOver, take_over};

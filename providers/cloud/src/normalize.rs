@@ -2,6 +2,7 @@
 
 use crate::{
     catalog::Catalog,
+    change,
     kind::{self, API_VERSION},
     lifecycle::{self, LIFECYCLE, Lifecycle},
     schema::{canonical, config::Reader},
@@ -82,6 +83,15 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         Some(node) => lifecycle::read(node, manifest, &mut problems, &mut waits_for),
         None => Lifecycle::default(),
     };
+    for path in manifest.policy.ignore.iter().filter(|_| !is_data) {
+        if let Err((what, hint)) = change::check_ignored(block, path) {
+            let problem = manifest.error(manifest.span, format!("`reconciled/ignore: {path}`: {what}"));
+            problems.push(match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            });
+        }
+    }
     let is_wrong = problems.iter().any(Problem::is_error);
     out.problems.extend(problems);
     if is_wrong {

@@ -9,7 +9,10 @@ use crate::{
     lifecycle::Lifecycle,
     normalize::Declared,
     plugin::{Plugin, ResourceType},
-    schema::canonical::{self, Clear},
+    schema::{
+        Block,
+        canonical::{self, Clear},
+    },
     takeover::BY_STATE,
 };
 use reconciled_provider::{Cx, Error, Observation, Observed, ResourceId, Sealed, Version, Want};
@@ -89,13 +92,18 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         },
         (None, None) => return Ok(None),
     };
-    let (state, private) = plugin.read(&of, &state, &private, clear.hidden()).await?;
+    let before = state;
+    let (state, private) = plugin.read(&of, &before, &private, clear.hidden()).await?;
     let account = host.config.account(&plugin.catalog.provider.block)?;
+    let is_elsewhere =
+        kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
+    if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &state) {
+        return Err(another(id, name));
+    }
     match (state.is_null(), &kept, &import) {
         (false, ..) => {}
         (true, Some(_), Some(import)) if is_handed => return Err(nothing_there(id, import)),
         (true, Some(kept), _) => {
-            let is_elsewhere = kept.account.as_ref().is_some_and(|was| *was != account.to_string());
             return match (is_elsewhere, kept.former.split_first()) {
                 (true, _) => Err(elsewhere(id)),
                 // Nobody wants any of them: what is left of those before goes one by one.
@@ -128,6 +136,43 @@ fn elsewhere(id: &ResourceId) -> Error {
         "if that leads to another account or region, undo it; if it is gone: reconciled forget ADDRESS, take its \
          manifest out, and put it back once that is in force",
     )
+}
+
+/// What has the same name in another account is another one.
+fn another(id: &ResourceId, attribute: &str) -> Error {
+    let text = format!(
+        "what is found as {id} has another `{attribute}` than what was written, and the entry's `config` or `env` \
+         changed since"
+    );
+    Error::invalid(text).hint(
+        "if that leads to another account or region, undo it; if this is the one to manage from now on: reconciled \
+         forget ADDRESS, give its id as reconciled/import in its manifest, and reconciled adopt ADDRESS",
+    )
+}
+
+/// How the names of attributes end that the provider alone gives, and gives once.
+const GIVEN_ONCE: [&str; 8] = ["id", "arn", "urn", "uuid", "uid", "guid", "self_link", "created"];
+/// Words in the names of those that come anew with a change.
+const GIVEN_AGAIN: [&str; 5] = ["version", "revision", "generation", "change", "qualified"];
+
+/// The attribute that tells two states apart that may be of one resource, if there is one.
+fn told_apart<'b>(block: &'b Block, before: &Value, now: &Value) -> Option<&'b str> {
+    let ends = |name: &str, word: &str| {
+        name.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    };
+    let is_given_once = |name: &str| {
+        (GIVEN_ONCE.iter().any(|word| ends(name, word)) || name.starts_with("creat"))
+            && !GIVEN_AGAIN.iter().any(|word| name.contains(word))
+    };
+    // The old SDK calls the id optional, and nobody declares it.
+    let given = block.attributes.iter().filter(|(name, attribute)| {
+        attribute.computed && (!attribute.is_declarable() || &***name == "id") && is_given_once(name)
+    });
+    let differs = |name: &str| match (before.get(name), now.get(name)) {
+        (Value::String(before), Value::String(now)) => before != now && !before.is_empty() && !now.is_empty(),
+        _ => false,
+    };
+    given.map(|(name, _)| &**name).find(|name| differs(name))
 }
 
 /// The state that was taken from a state file for this manifest. It is never made instead: it may well be there.
@@ -189,4 +234,38 @@ pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value) -> Se
 /// The state behind what was observed, as the provider wants it.
 pub(crate) async fn state_of(plugin: &Plugin, of: &ResourceType, kept: &Kept) -> Result<Value, Error> {
     plugin.upgrade(of, kept.version, &kept.state, &kept.hidden()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{schema::Schema, wire::message};
+
+    #[test]
+    fn what_is_given_once_tells_two_of_one_name_apart() {
+        let attribute = |name: &str, optional| message::Attribute {
+            name: name.into(),
+            type_json: br#""string""#.to_vec(),
+            optional,
+            computed: true,
+            ..message::Attribute::default()
+        };
+        let names = ["arn", "create_date", "last_modified", "owner_id", "status", "valid", "version_id"];
+        let mut attributes: Vec<_> = names.iter().map(|name| attribute(name, false)).collect();
+        attributes.extend([attribute("id", true), attribute("key_id", true)]);
+        let block = message::Block { attributes, ..Default::default() };
+        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let check = |name: &str, (before, now): (&str, &str), expect: Option<&str>| {
+            let of = |text: &str| Value::Map([(name.into(), Value::text(text))].into());
+            assert_eq!(told_apart(&schema.block, &of(before), &of(now)), expect, "{name}");
+        };
+        for name in ["id", "arn", "owner_id", "create_date"] {
+            check(name, ("a", "b"), Some(name));
+            check(name, ("a", "a"), None);
+            check(name, ("", "b"), None);
+        }
+        for name in ["last_modified", "status", "valid", "version_id", "key_id"] {
+            check(name, ("a", "b"), None);
+        }
+    }
 }

@@ -33,24 +33,6 @@ pub struct ResourceType {
     pub schema: Arc<Schema>,
 }
 
-/// Why a call came to nothing.
-#[derive(Clone, Debug)]
-pub enum Refusal {
-    /// The provider said no.
-    Said(Error),
-    /// It broke off: what it did is not known.
-    Severed(Error),
-}
-
-impl Refusal {
-    /// The error, where what was done does not matter.
-    pub fn error(self) -> Error {
-        match self {
-            Refusal::Said(error) | Refusal::Severed(error) => error,
-        }
-    }
-}
-
 /// A plan of a provider.
 #[derive(Clone)]
 pub struct Planned {
@@ -95,9 +77,21 @@ impl Plugin {
         Plugin { process, catalog, name, used, is_broken, hidden }
     }
 
+    /// The entry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// True once its process has ended, or a call of it broke off or was given up: the next needs another one.
     pub fn is_broken(&self) -> bool {
         self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// Ends its process, which is asked to first where it still answers.
+    pub(crate) async fn end(self) {
+        if !self.is_broken() {
+            self.process.stop().await;
+        }
     }
 
     /// How many calls it has had.
@@ -105,8 +99,10 @@ impl Plugin {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Asks what is under way to come to an end.
+    /// Asks all that is under way to come to an end. Some providers do nothing any more after that, so the next call
+    /// needs another process.
     pub async fn cancel(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
         self.process.calls.cancel().await;
     }
 
@@ -127,7 +123,7 @@ impl Plugin {
         answer
     }
 
-    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Refusal {
+    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Error {
         let hidden = self.hidden.and(hidden.iter().cloned());
         let status = match status {
             Status::Code(code, text) => Status::Code(code, hidden.scrub(&text)),
@@ -139,13 +135,13 @@ impl Plugin {
         {
             text = format!("{doing}: provider `{}` died, {how}", self.name);
         }
-        let error = match status {
+        let text = cut(text);
+        match status {
             Status::Code(12, _) => Error::unsupported(text),
             _ => Error::unavailable(text).hint(
                 "it is started again for the next try; if it keeps dying, its maintainers want to know",
             ),
-        };
-        Refusal::Severed(error)
+        }
     }
 
     /// Errors: `Unexpected` for what is no value: nothing at all is not null, which says that nothing is there.
@@ -184,7 +180,7 @@ impl Plugin {
                 }
                 None => Ok(()),
             },
-            Err(status) => Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => Err(self.severed(&doing, status, hidden).await),
         }
     }
 
@@ -207,7 +203,7 @@ impl Plugin {
         let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
         let answer = match self.call(self.process.calls.upgrade(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -240,7 +236,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.read(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -265,7 +261,7 @@ impl Plugin {
             self.call(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
         let diagnostics = match checked {
             Ok(answer) => answer.diagnostics,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(mut error) = said(&doing, &diagnostics, hidden) {
             if error.kind == ErrorKind::Unexpected {
@@ -281,7 +277,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.read_data(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -326,7 +322,7 @@ impl Plugin {
         };
         let answer = match self.call(self.process.calls.plan(message)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -363,7 +359,9 @@ impl Plugin {
         })
     }
 
-    /// Carries out a plan.
+    /// Carries out a plan. What the provider refuses is in the answer.
+    ///
+    /// Errors: there is no answer, or none that can be read: what was done is not known.
     pub async fn apply(
         &self,
         of: &ResourceType,
@@ -372,8 +370,8 @@ impl Plugin {
         planned: &Planned,
         config: &Value,
         hidden: &Hidden,
-    ) -> Result<Applied, Refusal> {
-        let hidden = &self.secrets(of, &[prior, config], hidden);
+    ) -> Result<Applied, Error> {
+        let hidden = &self.secrets(of, &[prior, &planned.state, config], hidden);
         let of_type = &of.schema.value_type;
         let message = Apply {
             type_name: of.name.to_string(),
@@ -387,15 +385,19 @@ impl Plugin {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(doing, status, hidden).await),
         };
+        // What was made may be secret, and the provider may say so in what went wrong then.
+        let told = answer.state.as_ref().and_then(|state| cty::decode(&state.msgpack, of_type).ok());
+        let hidden = &self.secrets(of, told.iter().collect::<Vec<_>>().as_slice(), hidden);
         let error = said(doing, &answer.diagnostics, hidden);
         let state = match (answer.state, &error) {
             // Without a state in the answer nothing is said about what there was.
             (None, Some(_)) => prior.clone(),
-            (state, _) => match self.read_value(state, of_type, doing) {
-                Ok(state) => settled(&of.schema.block, known(state)),
-                // Something happened, and what cannot be told.
-                Err(error) => return Err(Refusal::Severed(error)),
-            },
+            (state, _) => {
+                let state = settled(&of.schema.block, known(self.read_value(state, of_type, doing)?));
+                // A change that fails deletes nothing: many providers say null for want of anything better.
+                let is_lost = error.is_some() && state.is_null() && !planned.state.is_null();
+                if is_lost { prior.clone() } else { state }
+            }
         };
         Ok(Applied { state, private: answer.private.to_vec(), is_legacy: answer.legacy_type_system, error })
     }
@@ -411,7 +413,7 @@ impl Plugin {
         let hidden = &self.hidden.and(hidden.iter().cloned());
         let answer = match self.call(self.process.calls.import(&of.name, id)).await {
             Ok(answer) => answer,
-            Err(status) => return Err(self.severed(&doing, status, hidden).await.error()),
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
@@ -468,7 +470,24 @@ fn settled(block: &Block, value: Value) -> Value {
 pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
     let errors = diagnostics.iter().filter(|d| d.severity != 2);
     let errors: Vec<String> = errors.map(|diagnostic| in_words(diagnostic, hidden)).collect();
-    (!errors.is_empty()).then(|| classified(format!("{doing}: {}", errors.join("; "))))
+    if errors.is_empty() {
+        return None;
+    }
+    let told = errors.join("; ");
+    Some(classified(&told, cut(format!("{doing}: {told}"))))
+}
+
+/// As much of what a provider says is told.
+const TOLD: usize = 4 << 10;
+
+/// The text, unless it is longer than anybody reads.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > TOLD {
+        let end = (0..=TOLD).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
@@ -486,10 +505,12 @@ fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
     text
 }
 
-/// Providers have no codes for what went wrong: words of the large clouds tell what to do about it.
-fn classified(text: String) -> Error {
-    const THROTTLED: [&str; 8] = [
-        "throttl",
+/// Providers have no codes for what went wrong: words of the large clouds in what was `told` say what to do about it.
+/// Whole words: a queue called `geofence` has met no end of a file.
+fn classified(told: &str, text: String) -> Error {
+    const THROTTLED: [&str; 9] = [
+        "throttling",
+        "throttled",
         "toomanyrequests",
         "too many requests",
         "rate exceeded",
@@ -498,19 +519,20 @@ fn classified(text: String) -> Error {
         "ratelimitexceeded",
         "statuscode: 429",
     ];
-    const DENIED: [&str; 10] = [
+    const DENIED: [&str; 11] = [
         "accessdenied",
         "unauthorizedoperation",
         "expiredtoken",
         "invalidclienttokenid",
         "signaturedoesnotmatch",
         "no valid credential",
+        "no valid credentials",
         "statuscode: 403",
         "statuscode: 401",
         "permission denied",
         "permissiondenied",
     ];
-    const AWAY: [&str; 9] = [
+    const AWAY: [&str; 13] = [
         "connection refused",
         "no such host",
         "i/o timeout",
@@ -518,19 +540,27 @@ fn classified(text: String) -> Error {
         "deadline exceeded",
         "internalerror",
         "serviceunavailable",
-        "statuscode: 50",
+        "statuscode: 500",
+        "statuscode: 502",
+        "statuscode: 503",
+        "statuscode: 504",
         "eof",
+        "unexpected eof",
     ];
-    const INVALID: [&str; 6] = [
+    const INVALID: [&str; 10] = [
         "invalidparameter",
+        "invalidparametervalue",
+        "invalidparametercombination",
         "validationerror",
-        "validationexception",
+        "validation",
         "invalidrequest",
         "malformed",
+        "malformedpolicydocument",
+        "malformedpolicy",
         "invalid value",
     ];
-    let lower = text.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let lower = told.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| holds_word(&lower, word));
     if has(&THROTTLED) {
         return Error::rate_limited(text).retry_after(Duration::from_secs(10));
     }
@@ -543,6 +573,16 @@ fn classified(text: String) -> Error {
         (_, true) => Error::invalid(text),
         _ => Error::unexpected(text),
     }
+}
+
+/// True where `word` stands by itself, or as the name of an exception. What is joined by `-` or `_` is the name of something.
+fn holds_word(text: &str, word: &str) -> bool {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let after = &text[at + word.len()..];
+        let after = after.strip_prefix("exception").unwrap_or(after);
+        !text[..at].ends_with(is_of_word) && !after.starts_with(is_of_word)
+    })
 }
 
 #[cfg(test)]
@@ -577,6 +617,27 @@ mod tests {
             "make a t: InvalidParameterValue: x y",
         );
         check("odd", "odd", ErrorKind::Unexpected, "make a t: odd");
+        check("ThrottlingException: x", "", ErrorKind::RateLimited, "make a t: ThrottlingException: x");
+        check("StatusCode: 503, x", "", ErrorKind::Unavailable, "make a t: StatusCode: 503, x");
+        check("ValidationException", "", ErrorKind::Invalid, "make a t: ValidationException");
+        // Names of things are no errors.
+        for name in ["geofence", "eof-queue", "throttling_rules", "slowdowns", "malformedly"] {
+            let text = format!("{name} exists");
+            check(&text, "", ErrorKind::Unexpected, &format!("make a t: {text}"));
+        }
+        let named = said(
+            "create throttling",
+            &[Diagnostic { summary: "no".into(), ..Diagnostic::default() }],
+            &Hidden::default(),
+        );
+        assert_eq!(named.unwrap().kind, ErrorKind::Unexpected);
+        let long = said(
+            "make a t",
+            &[Diagnostic { summary: "é".repeat(8 << 10), ..Diagnostic::default() }],
+            &Hidden::default(),
+        );
+        let long = long.unwrap().message;
+        assert!(long.len() <= TOLD + '…'.len_utf8() && long.ends_with('…'), "{}", long.len());
         let warning = Diagnostic { severity: 2, ..Diagnostic::default() };
         assert!(said("x", &[warning], &Hidden::default()).is_none());
     }

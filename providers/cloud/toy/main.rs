@@ -1,7 +1,7 @@
 //! A Terraform provider for tests: things in a folder, one file each, and every way of going wrong.
 //!
 //! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
-//! `die`, `garbage`, `old`, `silent`. What goes wrong with a thing is said by its attribute `fault`.
+//! `die`, `garbage`, `old`, `deaf`; `open` has it listen at an address of this machine. With `TOY_CHILD` it starts a program and writes its number there. What goes wrong with a thing is said by its attribute `fault`.
 
 mod schema;
 mod server;
@@ -44,10 +44,26 @@ async fn main() -> ExitCode {
             say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
+        Some("open") => {
+            let Ok(listener) = tokio::net::TcpListener::bind("127.0.0.1:0").await else {
+                return ExitCode::FAILURE;
+            };
+            let Ok(address) = listener.local_addr() else { return ExitCode::FAILURE };
+            say(&format!("1|{protocol}|tcp|{address}|grpc|"));
+            server::serve(async || Some(listener.accept().await.ok()?.0), protocol).await;
+            return ExitCode::SUCCESS;
+        }
         _ => {}
+    }
+    if let Some(told) = variable("TOY_CHILD") {
+        // A program that outlives who started it, unless somebody sees to it.
+        let child = std::process::Command::new("/bin/sleep").arg("600").spawn();
+        let Ok(Ok(())) = child.map(|child| std::fs::write(told, child.id().to_string())) else {
+            return ExitCode::FAILURE;
+        };
     }
     let Ok(listener) = tokio::net::UnixListener::bind(&path) else { return ExitCode::FAILURE };
     say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
-    server::serve(listener, protocol).await;
+    server::serve(async || Some(listener.accept().await.ok()?.0), protocol).await;
     ExitCode::SUCCESS
 }

@@ -38,6 +38,7 @@ pub(crate) fn thing(version: i64) -> Schema {
         attribute("name", TEXT, "r"),
         attribute("content", TEXT, "o"),
         attribute("size", NUMBER, "c"),
+        attribute("uid", TEXT, "c"),
         attribute("level", NUMBER, "oc"),
         attribute("tags", r#"["map","string"]"#, "o"),
         attribute("words", r#"["set","string"]"#, "o"),

@@ -5,7 +5,10 @@ use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
 use prost::{Message, bytes::Bytes};
 use std::{rc::Rc, sync::Arc};
-use tokio::{net::UnixListener, task::LocalSet};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::LocalSet,
+};
 
 /// What becomes of a call.
 pub(crate) enum Answer {
@@ -21,14 +24,17 @@ pub(crate) enum Answer {
     End,
 }
 
-/// Serves until it is told to end.
-pub(crate) async fn serve(listener: UnixListener, protocol: u8) {
+/// Serves who comes until it is told to end.
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+    next: impl AsyncFn() -> Option<S>,
+    protocol: u8,
+) {
     let toy = Rc::new(Toy::new(protocol));
     let (end, ended) = tokio::sync::watch::channel(false);
     let end = Arc::new(end);
     let local = LocalSet::new();
     let accept = async {
-        while let Ok((stream, _)) = listener.accept().await {
+        while let Some(stream) = next().await {
             let (toy, end) = (toy.clone(), end.clone());
             tokio::task::spawn_local(async move {
                 let mut builder = h2::server::Builder::new();

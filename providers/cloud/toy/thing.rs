@@ -169,6 +169,11 @@ impl Toy {
         let of = &self.of(&request.type_name).value_type;
         let (prior, proposed) = (value(&request.prior, of), value(&request.proposed, of));
         let config = value(&request.config, of);
+        if config.is_null() && prior.get("content").as_str() == Some("wedge") {
+            loop {
+                std::thread::park();
+            }
+        }
         let (Value::Map(mut state), is_new) = (proposed.clone(), prior.is_null()) else {
             return message(&Planned {
                 state: Some(dynamic(&Value::Null, of)),
@@ -183,6 +188,7 @@ impl Toy {
             Some("plan-wedge") => loop {
                 std::thread::park();
             },
+            Some("plan-flood") => return Answer::Message(vec![0; 65 << 20]),
             Some("plan-empty") => return message(&Planned::default()),
             Some("plan-null") => {
                 return message(&Planned {
@@ -258,8 +264,29 @@ impl Toy {
         match &*fault {
             "die" => return Answer::Death,
             "garbage" => return Answer::Garbage,
+            "lose" if !is_new && !planned.is_null() => return failed("it went wrong", &Value::Null),
+            // What is left of it is something else.
+            "cling" if planned.is_null() => {
+                let Value::Map(mut left) = prior.clone() else { return Answer::Garbage };
+                left.insert("content".into(), Value::text("half gone"));
+                return failed("only half of it is gone", &Value::Map(left));
+            }
+            "tell" => {
+                let Value::Map(mut made) = planned.clone() else { return Answer::Garbage };
+                made.insert("id".into(), Value::text("thing-9"));
+                made.insert("secret".into(), Value::text("made-by-the-cloud"));
+                return failed("the password made-by-the-cloud is too short", &Value::Map(made));
+            }
             "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
             "throttle" => return failed("Throttling: Rate exceeded", &prior),
+            "stoppable" => {
+                // It takes its time, and breaks off when it is asked to come to an end.
+                let mut stopped = self.stopped.subscribe();
+                let stopped = stopped.wait_for(|stopped| *stopped);
+                if tokio::time::timeout(Duration::from_millis(300), stopped).await.is_ok() {
+                    return failed("it was asked to stop", &prior);
+                }
+            }
             "hang" => {
                 // Until it is asked to come to an end.
                 let mut stopped = self.stopped.subscribe();
@@ -280,6 +307,8 @@ impl Toy {
         if is_new {
             self.next.set(self.next.get() + 1);
             let id = match &*request.type_name {
+                // Clouds that know a thing by its name change the one that is there.
+                "toy_thing" if fault == "same" => "thing-1".into(),
                 "toy_thing" => self.new_id(),
                 _ => format!("{}-{}", std::process::id(), self.next.get()),
             };

@@ -132,8 +132,14 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
+/// A path as it is written in `reconciled/ignore`.
 fn join(at: &str, name: &str) -> String {
-    if at.is_empty() { name.into() } else { format!("{at}.{name}") }
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    match (at.is_empty(), is_plain) {
+        (true, _) => name.into(),
+        (false, true) => format!("{at}.{name}"),
+        (false, false) => format!("{at}[\"{name}\"]"),
+    }
 }
 
 /// The value that a path of a provider leads to, and the path in words. None: there is no such place.

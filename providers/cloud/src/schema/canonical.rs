@@ -232,7 +232,8 @@ fn looks_like(json: &Json) -> Type {
 
 /// What a remote has where something is declared, in the words of the declaration.
 pub fn through(declared: &Json, value: &Value, block: &Block, clear: &dyn Clear) -> Json {
-    let Json::Object(fields) = declared else { return plain(value, false, clear) };
+    // What nobody declared, such as a key of a map: its schema tells what of it is secret.
+    let Json::Object(fields) = declared else { return declarable(value, block, clear) };
     let mut out = Map::new();
     for (name, declared) in fields {
         let value = value.get(name);
@@ -410,4 +411,57 @@ pub fn outputs(value: &Value, block: &Block, clear: &dyn Clear) -> Json {
         out.insert(name.to_string(), shown);
     }
     Json::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{schema::Schema, wire::message};
+
+    struct Bare(Hidden);
+
+    impl Clear for Bare {
+        fn reveal(&self, _: &str) -> Result<String, Error> {
+            Err(Error::unexpected("nothing is named"))
+        }
+        fn mark(&self, _: &str) -> Hash {
+            Hash::default()
+        }
+        fn hidden(&self) -> &Hidden {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_key_that_nobody_declared_shows_no_secret() {
+        let attribute = |name: &str, sensitive| message::Attribute {
+            name: name.into(),
+            type_json: br#""string""#.to_vec(),
+            optional: true,
+            sensitive,
+            ..message::Attribute::default()
+        };
+        let login = message::Block {
+            attributes: vec![attribute("user", false), attribute("password", true)],
+            ..Default::default()
+        };
+        let nested = message::NestedBlock {
+            type_name: "login".into(),
+            block: Some(login),
+            nesting: 4,
+            ..Default::default()
+        };
+        let block = message::Block { block_types: vec![nested], ..Default::default() };
+        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let map = |fields: &[(&str, Value)]| {
+            Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+        };
+        let one = |user: &str| map(&[("user", Value::text(user)), ("password", Value::text("hunter2"))]);
+        let state = map(&[("login", map(&[("a", one("x")), ("b", one("y"))]))]);
+        let declared = json!({ "login": { "a": { "user": "x" } } });
+        let seen = through(&declared, &state, &schema.block, &Bare(Hidden::default()));
+        assert_eq!(seen["login"]["a"], json!({ "user": "x" }));
+        assert_eq!(seen["login"]["b"]["user"], "y");
+        assert!(seen["login"]["b"]["password"].get(MARK).is_some() && !seen.to_string().contains("hunter2"));
+    }
 }

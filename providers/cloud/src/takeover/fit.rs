@@ -4,9 +4,10 @@
 //! apart. So everything that may be declared and says something is, then what the provider refuses is left out, and the
 //! provider's own plan tells what else is needed.
 
+use super::marked::Marked;
 use crate::{
     change,
-    cty::Value,
+    cty::{Value, write_json},
     hidden::Hidden,
     plugin::{Plugin, ResourceType},
     schema::{Attribute, Block, NestedBlock, Nesting},
@@ -41,10 +42,11 @@ pub(super) async fn fit(
     of: &ResourceType,
     state: &Value,
     private: &[u8],
+    marked: &Marked,
 ) -> Result<Fit, Error> {
     let block = &of.schema.block;
-    let hidden: Hidden = change::secrets(block, state).into_iter().collect();
-    let ignore = ignored(block, state);
+    let hidden: Hidden = marked.values.and(change::secrets(block, state));
+    let ignore = ignored(block, state, marked);
     let names = block.attributes.keys().chain(block.blocks.keys());
     let may_be = |name: &&Arc<str>| is_declarable(block, name) && !ignore.contains(*name);
     let is_given = |name: &Arc<str>| GIVEN.contains(&&**name) && is_computed(block, name);
@@ -86,10 +88,18 @@ pub(super) async fn fit(
         let planned = plugin.plan(of, state, &asked, private, &hidden).await?;
         if planned.state == *state && planned.replace.is_empty() {
             plugin.validate(of, &config, &hidden).await?;
-            let secrets = secrets(block, state);
-            if would_show(block, &config, &secrets) {
-                return Err(Error::invalid("a secret within one of its blocks has to be declared")
-                    .hint("write its manifest by hand, with {secret: NAME} in that place"));
+            let secrets = secrets(block, state, marked);
+            let open = without(&config, &secrets);
+            let hint = "write its manifest by hand, with {secret: NAME} in that place";
+            if would_show(block, &open) {
+                let text = "a secret within one of its blocks has to be declared";
+                return Err(Error::invalid(text).hint(hint));
+            }
+            let written = serde_json::from_slice(&write_json(&open, &of.schema.value_type));
+            let repeated = || repeats(&open, &hidden).map(|name| name.to_string());
+            if let Some(name) = marked.in_what_is_written(&written.unwrap_or_default()).or_else(repeated) {
+                let text = format!("`{name}` has to be declared, and holds what is secret");
+                return Err(Error::invalid(text).hint(hint));
             }
             return Ok(Fit { config, ignore, secrets });
         }
@@ -114,30 +124,49 @@ pub(super) async fn fit(
 }
 
 /// Optional parts with secrets: what is not declared there stays as it is.
-fn ignored(block: &Block, state: &Value) -> Vec<Arc<str>> {
-    let attributes = block.attributes.iter().filter(|(_, attribute)| {
-        attribute.has_secret() && attribute.is_declarable() && !attribute.required && !attribute.write_only
+fn ignored(block: &Block, state: &Value, marked: &Marked) -> Vec<Arc<str>> {
+    let is_marked = |name: &Arc<str>| marked.names().contains(name);
+    let attributes = block.attributes.iter().filter(|(name, attribute)| {
+        (attribute.has_secret() || is_marked(name))
+            && attribute.is_declarable()
+            && !attribute.required
+            && !attribute.write_only
     });
-    let blocks = block.blocks.iter().filter(|(_, nested)| nested.block.has_secret() && nested.min == 0);
+    let blocks = block
+        .blocks
+        .iter()
+        .filter(|(name, nested)| (nested.block.has_secret() || is_marked(name)) && nested.min == 0);
     let names = attributes.map(|(name, _)| name).chain(blocks.map(|(name, _)| name));
     names.filter(|name| !is_zero(state.get(name))).cloned().collect()
 }
 
 /// Required attributes that are secret.
-fn secrets(block: &Block, state: &Value) -> BTreeMap<Arc<str>, Arc<str>> {
-    let required =
-        block.attributes.iter().filter(|(_, attribute)| attribute.required && attribute.has_secret());
+fn secrets(block: &Block, state: &Value, marked: &Marked) -> BTreeMap<Arc<str>, Arc<str>> {
+    let required = block
+        .attributes
+        .iter()
+        .filter(|(name, attribute)| attribute.required && (attribute.has_secret() || marked.is_all_of(name)));
     let clear =
         |(name, _): (&Arc<str>, &Attribute)| Some((name.clone(), Arc::from(state.get(name).as_str()?)));
     required.filter_map(clear).collect()
 }
 
-/// True when a secret that has no name of its own would stand in the manifest.
-fn would_show(block: &Block, config: &Value, named: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-    let Value::Map(fields) = config else { return false };
+/// What would stand in the manifest in clear.
+fn without(config: &Value, named: &BTreeMap<Arc<str>, Arc<str>>) -> Value {
+    let Value::Map(fields) = config else { return config.clone() };
     let rest = fields.iter().filter(|(name, _)| !named.contains_key(*name));
-    let rest = Value::Map(rest.map(|(name, value)| (name.clone(), value.clone())).collect());
-    !change::secrets(block, &rest).is_empty()
+    Value::Map(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// True when a secret of the schema would.
+fn would_show(block: &Block, open: &Value) -> bool {
+    !change::secrets(block, open).is_empty()
+}
+
+/// What repeats a secret that is known from elsewhere.
+fn repeats<'v>(open: &'v Value, hidden: &Hidden) -> Option<&'v Arc<str>> {
+    let Value::Map(fields) = open else { return None };
+    fields.iter().find(|(_, value)| hidden.hides_in(value)).map(|(name, _)| name)
 }
 
 fn is_declarable(block: &Block, name: &str) -> bool {
@@ -265,10 +294,11 @@ mod tests {
             map(&[("key", text("k")), ("login", map(&[("user", text("u")), ("password", password)]))])
         };
         let state = config(text("p"));
-        let named = secrets(&block, &state);
+        let named = secrets(&block, &state, &Marked::default());
         assert_eq!(named.keys().map(|name| &**name).collect::<Vec<_>>(), ["key"]);
-        assert!(would_show(&block, &state, &named));
-        assert!(!would_show(&block, &config(Value::Null), &named));
-        assert!(would_show(&block, &config(Value::Null), &BTreeMap::new()));
+        assert!(would_show(&block, &without(&state, &named)));
+        let bare = config(Value::Null);
+        assert!(!would_show(&block, &without(&bare, &named)));
+        assert!(would_show(&block, &without(&bare, &BTreeMap::new())));
     }
 }

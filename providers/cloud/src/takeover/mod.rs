@@ -6,6 +6,7 @@
 
 pub(crate) mod document;
 mod fit;
+mod marked;
 mod tfstate;
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
 };
 use document::{Head, document};
 use fit::{Fit, fit};
+use marked::Marked;
 use reconciled_provider::{Cx, Error, Hash};
 use serde_json::{Map, Value as Json, json};
 use std::{
@@ -153,8 +155,7 @@ pub async fn take_over(
     for one in &found {
         let mut attributes = written(&one.block, &one.fit.config);
         for (name, clear) in &one.fit.secrets {
-            let secret =
-                format!("{}-{}-{}", one.held.type_name, one.held.name, name).replace(['_', '.'], "-");
+            let secret = secret_name(&out.secrets, &one.held, name);
             attributes.insert(name.to_string(), json!({ "secret": secret }));
             out.secrets.insert(secret, clear.clone());
         }
@@ -189,6 +190,13 @@ pub async fn take_over(
     Ok(out)
 }
 
+/// A name for a secret that no other one has: those of `a_b` and `a-b` would be one.
+fn secret_name(taken: &BTreeMap<String, Arc<str>>, held: &Held, attribute: &str) -> String {
+    let name = format!("{}-{}-{attribute}", held.type_name, held.name).replace(['_', '.'], "-");
+    let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
+    names.find(|name| !taken.contains_key(name)).unwrap_or(name)
+}
+
 /// What something depends on, without what those depend on: a state file has all of it.
 fn nearest<'a>(held: &'a Held, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
     let all: BTreeSet<&str> = held.dependencies.iter().map(String::as_str).collect();
@@ -214,17 +222,22 @@ async fn look(
         return Err(Error::unsupported("its state is from a newer version of the provider")
             .hint("install that version, or a newer one"));
     }
-    let nothing = Hidden::default();
+    let in_file = Marked::of(&held.marked, &held.attributes, &of, &Value::Null).values;
     let json = held.attributes.to_string();
-    let state = plugin.upgrade(&of, held.version, &json, &nothing).await?;
-    let (state, private) = plugin.read(&of, &state, &held.private, &nothing).await?;
+    let state = plugin.upgrade(&of, held.version, &json, &in_file).await?;
+    let (state, private) = plugin.read(&of, &state, &held.private, &in_file).await?;
     if state.is_null() {
         return Err(Error::invalid("it is not there any more"));
     }
-    let by_id = by_id(&plugin, &of, &state).await;
+    let marked = Marked::of(&held.marked, &held.attributes, &of, &state);
+    // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
+    let by_id = match marked.is_known_by(&of.schema.block) {
+        true => by_id(&plugin, &of, &state).await,
+        false => None,
+    };
     let is_by_id = by_id.is_some();
     let (import, private) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), private));
-    let fit = fit(&plugin, &of, &state, &private).await?;
+    let fit = fit(&plugin, &of, &state, &private, &marked).await?;
     if !fit.secrets.is_empty() && !with_secrets {
         let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
         return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))
@@ -232,7 +245,8 @@ async fn look(
     }
     if !is_by_id {
         let account = host.config.account(&plugin.catalog.provider.block)?;
-        let kept = Kept::new(&of, &state, &private, account);
+        let mut kept = Kept::new(&of, &state, &private, account);
+        kept.secrets = marked.values.within(&state);
         let handover = host.config.handover.as_ref();
         let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
         handover.put(&import, &kept.seal().0)?;
@@ -300,7 +314,7 @@ pub(crate) async fn by_type_and_id(host: &Host, cx: &Cx, query: &str) -> Result<
     if state.is_null() {
         return Err(nowhere());
     }
-    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private).await?;
+    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private, &Marked::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
     for name in secrets.keys() {
         // A person names it; what it is stays where it is.

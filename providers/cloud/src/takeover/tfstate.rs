@@ -2,6 +2,7 @@
 //!
 //! Such a file holds secrets in clear, so no error quotes it.
 
+use super::marked::{self, Path};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::Error;
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub(super) struct Held {
     pub(super) version: i64,
     /// Its attributes.
     pub(super) attributes: Json,
+    /// What of them the configuration called sensitive.
+    pub(super) marked: Vec<Path>,
     /// What the provider wants back.
     pub(super) private: Vec<u8>,
     /// What it depends on.
@@ -43,9 +46,15 @@ pub(super) struct Held {
 
 #[derive(Deserialize)]
 struct File {
-    version: u64,
+    version: Option<Json>,
     #[serde(default)]
     resources: Vec<Resource>,
+}
+
+/// What is the same in all formats.
+#[derive(Deserialize)]
+struct Any {
+    version: Option<Json>,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +77,8 @@ struct Instance {
     #[serde(default)]
     schema_version: i64,
     attributes: Option<Json>,
+    #[serde(default)]
+    sensitive_attributes: Json,
     private: Option<String>,
     #[serde(default)]
     dependencies: Vec<String>,
@@ -81,17 +92,16 @@ struct Instance {
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
     let no_state =
         |line: usize| Error::invalid(format!("line {line} is not that of a state file of Terraform"));
-    let version = serde_json::from_slice::<Json>(bytes).map_err(|error| no_state(error.line()))?;
-    match version["version"].as_u64() {
-        Some(VERSION) => {}
-        Some(other) => {
-            let error = Error::unsupported(format!("the state file has format {other}"));
-            return Err(error.hint("`terraform refresh` of version 0.13 or later writes format 4"));
+    let file: File = match serde_json::from_slice(bytes) {
+        Ok(file) => file,
+        // What another format has otherwise is no mistake in it.
+        Err(error) => {
+            let any: Any = serde_json::from_slice(bytes).map_err(|_| no_state(error.line()))?;
+            check(any.version.as_ref())?;
+            return Err(no_state(error.line()));
         }
-        None => return Err(Error::invalid("it is no state file of Terraform: it has no `version`")),
-    }
-    let file: File = serde_json::from_slice(bytes).map_err(|error| no_state(error.line()))?;
-    debug_assert_eq!(file.version, VERSION);
+    };
+    check(file.version.as_ref())?;
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut all = Vec::new();
     for resource in file.resources {
@@ -105,7 +115,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                 None => String::new(),
                 Some(key) => format!("[{key}]"),
             };
-            let fault = fault(&mode, &instance);
+            let (fault, marked) = (fault(&mode, &instance), marked::read(&instance.sensitive_attributes));
             let taken = names.entry(type_name.clone()).or_default();
             let name = free(taken, &plain_name(module.as_deref(), &name, instance.index_key.as_ref()));
             all.push(Held {
@@ -117,6 +127,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                 name,
                 version: instance.schema_version,
                 attributes: instance.attributes.unwrap_or_default(),
+                marked,
                 private: instance.private.and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default(),
                 dependencies: instance.dependencies,
                 create_before_destroy: instance.create_before_destroy,
@@ -126,6 +137,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
         }
     }
     Ok(all)
+}
+
+fn check(version: Option<&Json>) -> Result<(), Error> {
+    match version.and_then(Json::as_u64) {
+        Some(VERSION) => Ok(()),
+        Some(other) => {
+            let error = Error::unsupported(format!("the state file has format {other}"));
+            Err(error.hint("`terraform refresh` of version 0.13 or later writes format 4"))
+        }
+        None => Err(Error::invalid("it is no state file of Terraform: it has no `version`")),
+    }
 }
 
 fn fault(mode: &str, instance: &Instance) -> Option<&'static str> {
@@ -210,6 +232,7 @@ mod tests {
             ("hunter2", "line 1"),
             ("{}", "no `version`"),
             (r#"{"version": 3, "modules": []}"#, "format 3"),
+            (r#"{"version": 3, "resources": {"a": "hunter2"}}"#, "format 3"),
             (r#"{"version": 4, "resources": "hunter2"}"#, "line 1"),
         ] {
             let error = read(text.as_bytes()).err().unwrap();

@@ -2,7 +2,7 @@
 
 use super::{
     Protocol, Status,
-    grpc::Channel,
+    grpc::{self, Channel},
     message::{
         Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty, Import,
         ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas, Upgrade, Upgraded,
@@ -41,12 +41,13 @@ impl Calls {
         method: version::Method,
         message: &impl Message,
     ) -> Result<A, Status> {
-        self.channel.call(&self.protocol.path(method), message).await
+        self.channel.call(&self.protocol.path(method), message, grpc::LARGEST).await
     }
 
     /// The schemas; the provider's own is in the form of protocol 6 whatever it speaks.
     pub async fn schemas(&self) -> Result<Bytes, Status> {
-        let raw: Raw = self.call(version::SCHEMA, &Empty {}).await?;
+        let path = self.protocol.path(version::SCHEMA);
+        let raw: Raw = self.channel.call(&path, &Empty {}, grpc::LARGEST_SCHEMAS).await?;
         Ok(raw.0)
     }
 
@@ -116,7 +117,8 @@ impl Calls {
 
     /// Asks the process to end; it may do so before it answers.
     pub(super) async fn shutdown(&self) {
-        let _: Result<Empty, Status> = self.channel.call("/plugin.GRPCController/Shutdown", &Empty {}).await;
+        let _: Result<Empty, Status> =
+            self.channel.call("/plugin.GRPCController/Shutdown", &Empty {}, grpc::LARGEST).await;
     }
 }
 

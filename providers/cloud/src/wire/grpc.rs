@@ -14,8 +14,10 @@ use tokio::{
 
 /// Room for what is on its way: schemas have tens of megabytes.
 const WINDOW: u32 = 4 << 20;
-/// An answer that is larger is no answer: the largest schemas known are a tenth of it.
-const LARGEST: usize = 512 << 20;
+/// An answer that is larger is no answer: no state comes near it.
+pub(super) const LARGEST: usize = 64 << 20;
+/// The same of schemas: the largest known are a tenth of it.
+pub(super) const LARGEST_SCHEMAS: usize = 512 << 20;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,18 +75,19 @@ impl Channel {
         Ok(Channel { send, _driver: driver.into() })
     }
 
-    /// One call.
+    /// One call, whose answer has `largest` bytes at most.
     pub(super) async fn call<A: Message + Default>(
         &self,
         path: &str,
         message: &impl Message,
+        largest: usize,
     ) -> Result<A, Status> {
-        let bytes = self.call_raw(path, frame(message)).await?;
+        let bytes = self.call_raw(path, frame(message), largest).await?;
         A::decode(bytes)
             .map_err(|error| Status::Broken(format!("{path} was answered with what is no message: {error}")))
     }
 
-    async fn call_raw(&self, path: &str, body: Bytes) -> Result<Bytes, Status> {
+    async fn call_raw(&self, path: &str, body: Bytes, largest: usize) -> Result<Bytes, Status> {
         let request = Request::builder()
             .version(Version::HTTP_2)
             .method("POST")
@@ -109,8 +112,8 @@ impl Channel {
         while let Some(part) = body.data().await {
             let part = part.map_err(broken)?;
             body.flow_control().release_capacity(part.len()).map_err(broken)?;
-            if all.len() + part.len() > LARGEST {
-                return Err(Status::Broken(format!("an answer of more than {} MiB", LARGEST >> 20)));
+            if all.len() + part.len() > largest {
+                return Err(Status::Broken(format!("an answer of more than {} MiB", largest >> 20)));
             }
             all.extend_from_slice(&part);
         }

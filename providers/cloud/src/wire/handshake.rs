@@ -1,7 +1,8 @@
 //! The handshake of go-plugin: the first line that a provider prints says where and how it can be spoken to.
 //!
 //! Plain text: the socket is in a folder that nobody else may enter. Certificates of go-plugin are P-521 and used
-//! against the rules, and would protect nothing more.
+//! against the rules, and would protect nothing more. An address of this machine is open to all of its users, so it is
+//! used only where the entry says so.
 
 use super::Protocol;
 use std::{net::SocketAddr, path::PathBuf};
@@ -33,7 +34,7 @@ impl Offer {
     /// Reads `CORE|PROTOCOL|NETWORK|ADDRESS|TYPE[|CERTIFICATE]`.
     ///
     /// Errors: what is wrong with it, in words.
-    pub fn parse(line: &str) -> Result<Offer, String> {
+    pub fn parse(line: &str, allow_tcp: bool) -> Result<Offer, String> {
         let fields: Vec<&str> = line.trim_end().split('|').collect();
         let [core, version, network, address, rest @ ..] = &fields[..] else {
             return Err("its first line is no handshake of a Terraform provider".into());
@@ -58,6 +59,10 @@ impl Offer {
                 if !address.ip().is_loopback() {
                     return Err(format!("it listens at {address}, where others can reach it"));
                 }
+                if !allow_tcp {
+                    let why = "where every user of this machine can use it with our rights";
+                    return Err(format!("it listens at {address} and not at a unix socket, {why}"));
+                }
                 Network::Tcp(address)
             }
             other => return Err(format!("it listens on a network called `{other}`")),
@@ -73,16 +78,16 @@ mod tests {
     #[test]
     fn the_line_of_a_provider_says_where_it_listens() {
         let unix = Offer { network: Network::Unix("/run/x/plugin1".into()), protocol: Protocol::V5 };
-        assert_eq!(Offer::parse("1|5|unix|/run/x/plugin1|grpc|\n"), Ok(unix));
+        assert_eq!(Offer::parse("1|5|unix|/run/x/plugin1|grpc|\n", false), Ok(unix));
         let tcp = Offer { network: Network::Tcp("127.0.0.1:20000".parse().unwrap()), protocol: Protocol::V6 };
-        assert_eq!(Offer::parse("1|6|tcp|127.0.0.1:20000|grpc|"), Ok(tcp.clone()));
-        assert_eq!(Offer::parse("1|6|tcp|127.0.0.1:20000|grpc||true"), Ok(tcp));
+        assert_eq!(Offer::parse("1|6|tcp|127.0.0.1:20000|grpc|", true), Ok(tcp.clone()));
+        assert_eq!(Offer::parse("1|6|tcp|127.0.0.1:20000|grpc||true", true), Ok(tcp));
     }
 
     #[test]
     fn every_other_line_says_what_is_wrong() {
         let refuse = |line: &str, part: &str| {
-            let error = Offer::parse(line).unwrap_err();
+            let error = Offer::parse(line, false).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");
         };
         refuse("", "no handshake");
@@ -93,7 +98,9 @@ mod tests {
         refuse("1|5|unix|/a|netrpc", "net/rpc");
         refuse("1|5|unix|/a", "net/rpc");
         refuse(&format!("1|5|unix|/a|grpc|{}", "x".repeat(60)), "TLS");
+        refuse("1|6|tcp|127.0.0.1:20000|grpc|", "every user of this machine");
         refuse("1|6|tcp|0.0.0.0:1|grpc", "others can reach it");
+        assert!(Offer::parse("1|6|tcp|0.0.0.0:1|grpc", true).is_err());
         refuse("1|6|tcp|localhost|grpc", "no address");
         refuse("1|6|vsock|1|grpc", "vsock");
     }

@@ -1,9 +1,9 @@
 //! A provider's process: started in a folder of its own, listened to, ended.
 //!
 //! *Guarantees*: the process sees nothing of our environment but what is passed on; the folder of its socket can be
-//! entered by nobody else; with the handle the process ends, and with this process too where there is a program to
-//! see to that (`plugin-exec`). *Caveats*: what a provider prints to standard error is kept in part, for errors
-//! of its start alone; it is not logged, since it may hold values.
+//! entered by nobody else; with the handle the process ends, with all that it started in its group, and with this
+//! process too where there is a program to see to that (`plugin-exec`). *Caveats*: what a provider prints to standard
+//! error is kept in part, for errors of its start alone; it is not logged, since it may hold values.
 
 use super::{
     Calls, Network, Offer,
@@ -11,14 +11,18 @@ use super::{
     handshake::{COOKIE_NAME, COOKIE_VALUE},
 };
 use reconciled_provider::Error;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
 use std::{
     os::{
         fd::OwnedFd,
         unix::process::{CommandExt, ExitStatusExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -35,7 +39,7 @@ const START: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(2);
 /// As much of its standard error is kept.
 const KEPT: usize = 2 << 10;
-/// What the folders of sockets are called, before the number of the process that made them.
+/// What the folders of sockets are called.
 const FOLDER: &str = "reconciled-plugin-";
 /// A first line is shorter.
 const LONGEST_LINE: u64 = 4 << 10;
@@ -49,6 +53,8 @@ pub struct Launch {
     pub keeper: Vec<PathBuf>,
     /// Variables it sees besides those of the handshake.
     pub environment: Vec<(String, String)>,
+    /// It may listen at an address of this machine, where every user can reach it.
+    pub allow_tcp: bool,
 }
 
 /// The values of variables may be secrets.
@@ -69,7 +75,7 @@ pub struct Process {
     process: Running,
     _listeners: JoinSet<()>,
     /// Last: the socket is in it.
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl Process {
@@ -79,17 +85,16 @@ impl Process {
     /// time.
     pub async fn start(launch: &Launch) -> Result<Process, Error> {
         let name = launch.path.display().to_string();
-        sweep();
-        // Made with mode 0700.
-        let folder = tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir();
-        let folder = folder.map_err(|error| {
+        sweep(&std::env::temp_dir());
+        let folder = Folder::new().map_err(|error| {
             Error::unavailable(format!("make a folder for the socket of {name}")).caused_by(error)
         })?;
-        let started = spawn(launch, &folder).await?;
+        let started = spawn(launch, &folder.dir).await?;
         let mut listeners = JoinSet::new();
         let (tail, kept) = watch::channel(Vec::new());
         listeners.spawn(keep_tail(started.stderr, tail));
-        let mut process = Running { ending: started.ending, pidfd: started.pidfd, kept };
+        let Started { ending, pidfd, group, .. } = started;
+        let mut process = Running { ending, pidfd, group, kept };
         let line = tokio::time::timeout(START, first_line(started.stdout)).await;
         let (line, rest) = match line {
             Ok(Ok((line, rest))) if !line.is_empty() => (line, rest),
@@ -100,11 +105,15 @@ impl Process {
             }
         };
         listeners.spawn(drain(rest));
-        let offer = match Offer::parse(&line) {
+        let offer = match Offer::parse(&line, launch.allow_tcp) {
             Ok(offer) => offer,
             Err(why) => {
-                let hint =
-                    "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later";
+                let hint = match why.contains("not at a unix socket") {
+                    true => "where nobody else uses this machine: `allowTcp: true` of the entry",
+                    false => {
+                        "a provider is a program named terraform-provider-NAME, of Terraform 0.12 or later"
+                    }
+                };
                 return Err(Error::unsupported(format!("start {name}: {why}")).hint(hint));
             }
         };
@@ -147,6 +156,7 @@ impl Process {
 struct Running {
     ending: watch::Receiver<Option<ExitStatus>>,
     pidfd: OwnedFd,
+    group: Group,
     kept: watch::Receiver<Vec<u8>>,
 }
 
@@ -160,6 +170,7 @@ impl Drop for Running {
 impl Running {
     fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        self.group.kill();
     }
 
     async fn died(&mut self, name: &str) -> Error {
@@ -187,7 +198,37 @@ fn described(status: ExitStatus) -> String {
     }
 }
 
+/// The group that a provider leads: some start programs of their own, which would stay.
+///
+/// Invariant: none once the leader was waited for, since its number may be another's from then on.
+#[derive(Clone)]
+struct Group(Arc<Mutex<Option<Pid>>>);
+
+impl Group {
+    fn of(leader: Pid) -> Group {
+        Group(Arc::new(Mutex::new(Some(leader))))
+    }
+    fn kill(&self) {
+        if let Some(leader) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+    /// Waits for the leader, and ends what it left.
+    fn wait(&self, child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
+        let leader = Pid::from_child(child);
+        // It stays a zombie, so that nobody else has its number.
+        while waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+            .is_err_and(|error| error == rustix::io::Errno::INTR)
+        {}
+        let mut group = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = kill_process_group(leader, Signal::KILL);
+        *group = None;
+        child.wait()
+    }
+}
+
 struct Started {
+    group: Group,
     stdout: tokio::process::ChildStdout,
     stderr: tokio::process::ChildStderr,
     pidfd: OwnedFd,
@@ -238,21 +279,23 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         // Before anybody waits for it: until then its number is its own, also if it has ended already.
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from);
-        let pipes = (child.stdout.take(), child.stderr.take(), pidfd);
+        let group = Group::of(pid);
+        let pipes = (child.stdout.take(), child.stderr.take(), pidfd, group.clone());
         if tell.send(Ok(pipes)).is_err() {
             let _ = child.kill();
         }
-        if let Ok(status) = child.wait() {
+        if let Ok(status) = group.wait(&mut child) {
             ended.send_replace(Some(status));
         }
     });
     let failed = |error: std::io::Error| Error::unavailable(format!("start {name}")).caused_by(error);
     spawned.map_err(failed)?;
     let gone = || std::io::Error::other("its thread ended");
-    let (stdout, stderr, pidfd) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
+    let (stdout, stderr, pidfd, group) = told.await.map_err(|_| failed(gone()))?.map_err(failed)?;
     let pidfd = pidfd.map_err(failed)?;
     let (stdout, stderr) = (stdout.ok_or_else(|| failed(gone()))?, stderr.ok_or_else(|| failed(gone()))?);
     Ok(Started {
+        group,
         stdout: tokio::process::ChildStdout::from_std(stdout).map_err(failed)?,
         stderr: tokio::process::ChildStderr::from_std(stderr).map_err(failed)?,
         pidfd,
@@ -260,16 +303,44 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
     })
 }
 
+/// The folder of a socket, which only we can enter. It is ours for as long as we hold its lock: numbers of processes say
+/// nothing where others have numbers of their own.
+struct Folder {
+    dir: TempDir,
+    _lock: OwnedFd,
+}
+
+impl Folder {
+    fn new() -> std::io::Result<Folder> {
+        // Made with mode 0700.
+        let dir = tempfile::Builder::new().prefix(FOLDER).tempdir()?;
+        let lock = OwnedFd::from(std::fs::File::open(dir.path())?);
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Folder { dir, _lock: lock })
+    }
+}
+
+/// As old is a folder at least that nobody has and nobody is about to lock.
+const STALE: Duration = Duration::from_secs(600);
+
 /// Removes folders of processes that were killed before they could.
-fn sweep() {
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+fn sweep(temporary: &Path) {
+    let Ok(entries) = std::fs::read_dir(temporary) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let maker =
-            name.to_str().and_then(|name| name.strip_prefix(FOLDER)).and_then(|rest| rest.split('-').next());
-        let Some(pid) = maker.and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw) else { continue };
-        // Of another user's folder nothing can be removed, and nothing is.
-        if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        if !entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER)) {
+            continue;
+        }
+        let is_stale = |meta: &std::fs::Metadata| {
+            let age = meta.modified().ok().and_then(|modified| modified.elapsed().ok());
+            meta.is_dir() && age.is_some_and(|age| age >= STALE)
+        };
+        // No link is followed: another user may have put one there.
+        if !entry.metadata().is_ok_and(|meta| is_stale(&meta)) {
+            continue;
+        }
+        // Another user's folder cannot be opened, and stays.
+        let Ok(folder) = std::fs::File::open(entry.path()) else { continue };
+        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -320,5 +391,37 @@ async fn connect(network: &Network) -> Result<Channel, String> {
 impl std::fmt::Debug for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Process").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_nobody_has_are_removed() {
+        let world = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: u64| {
+            let path = world.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("toy.sock"), "").unwrap();
+            let folder = std::fs::File::open(&path).unwrap();
+            let now = std::fs::metadata(&path).unwrap().modified().unwrap();
+            folder.set_modified(now - Duration::from_secs(age)).unwrap();
+            folder
+        };
+        let hour = 3600;
+        drop(make("reconciled-plugin-left", hour));
+        drop(make("reconciled-plugin-new", 0));
+        drop(make("other", hour));
+        let held = make("reconciled-plugin-held", hour);
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(world.path());
+        let mut left: Vec<String> = std::fs::read_dir(world.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["other", "reconciled-plugin-held", "reconciled-plugin-new"]);
     }
 }

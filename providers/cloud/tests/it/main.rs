@@ -1,6 +1,8 @@
 //! The wire against a real process: the small provider of this package.
 
 mod provider;
+mod takeover;
+mod writes;
 
 use reconciled_cloud::{
     catalog::Catalog,
@@ -11,7 +13,12 @@ use std::time::{Duration, Instant};
 
 fn launch(environment: &[(&str, &str)]) -> Launch {
     let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    Launch { path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(), keeper: Vec::new(), environment }
+    Launch {
+        path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(),
+        keeper: Vec::new(),
+        environment,
+        allow_tcp: false,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +50,15 @@ async fn what_cannot_be_hosted_says_why() {
     refuse("die", ErrorKind::Unavailable, "with exit code 3; it said: the toy is broken").await;
     refuse("garbage", ErrorKind::Unsupported, "no handshake").await;
     refuse("old", ErrorKind::Unsupported, "version 4").await;
+    refuse("open", ErrorKind::Unsupported, "every user of this machine").await;
     refuse("deaf", ErrorKind::Unavailable, "No such file").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_listens_at_an_address_where_the_entry_allows_it() {
+    let launch = Launch { allow_tcp: true, ..launch(&[("TOY_START", "open")]) };
+    let process = Process::start(&launch).await.unwrap();
+    assert!(process.calls.schemas().await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,4 +71,31 @@ async fn a_process_ends_with_its_handle() {
     while calls.schemas().await.is_ok() {
         assert!(Instant::now() < deadline, "it still answers");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_started_ends_with_it() {
+    let world = tempfile::tempdir().unwrap();
+    let told = world.path().join("pid");
+    let environment = [("TOY_CHILD", told.to_str().unwrap())];
+    // Killed, and of its own accord.
+    for is_asked in [false, true] {
+        let process = Process::start(&launch(&environment)).await.unwrap();
+        let pid = std::fs::read_to_string(&told).unwrap();
+        assert!(is_running(&pid));
+        match is_asked {
+            true => process.stop().await,
+            false => drop(process),
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while is_running(&pid) {
+            assert!(Instant::now() < deadline, "{pid} is still there");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
 }

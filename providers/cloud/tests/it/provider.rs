@@ -9,16 +9,17 @@ use reconciled_testkit::context::{TableSecrets, cx_with};
 use serde_json::{Value as Json, json};
 use std::{fs, sync::Arc, time::Duration};
 
-const SECRET: &str = "canary-7f31";
+pub(crate) const SECRET: &str = "canary-7f31";
 
-struct Desk {
-    world: tempfile::TempDir,
-    provider: Arc<dyn Provider>,
-    cx: Cx,
+pub(crate) struct Desk {
+    pub(crate) world: tempfile::TempDir,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) cx: Cx,
+    pub(crate) config: Config,
 }
 
 impl Desk {
-    fn new(more: &str) -> Desk {
+    pub(crate) fn new(more: &str) -> Desk {
         let world = tempfile::tempdir().expect("a folder");
         let text = format!("directory: {}\n{more}", world.path().display());
         let file = Arc::new(SourceFile::new("config.yaml", &*text));
@@ -29,6 +30,7 @@ impl Desk {
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
+            allow_tcp: false,
             file,
             settle: INFO.consistency_window,
             cache: None,
@@ -37,23 +39,36 @@ impl Desk {
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::Named("key".into()), SECRET.into());
-        Desk { world, provider: open("toy", config).expect("a program"), cx: cx_with(secrets) }
+        let provider = open("toy", config.clone()).expect("a program");
+        Desk { world, provider, cx: cx_with(secrets), config }
     }
 
-    fn put(&self, id: &str, fields: &Json) {
+    pub(crate) fn put(&self, id: &str, fields: &Json) {
         fs::write(self.world.path().join(format!("{id}.json")), fields.to_string()).expect("a file");
     }
 
-    async fn look(&self, desired: &Json, tracked: &[Tracked]) -> Result<(Observation, Deltas), Error> {
-        let scope = Scope::new("toy", "Thing/a");
-        let bytes = desired.to_string().into_bytes();
-        let desired = [Resource {
+    pub(crate) fn scope() -> Scope {
+        Scope::new("toy", "Thing/a")
+    }
+
+    pub(crate) fn desired(declared: &Json) -> Resource {
+        let bytes = declared.to_string().into_bytes();
+        Resource {
             id: "toy_thing.a".into(),
-            scope: scope.clone().into(),
+            scope: Desk::scope().into(),
             spec: Spec::resolved(bytes.clone(), Hash::of(&bytes)),
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId(0),
-        }];
+        }
+    }
+
+    pub(crate) async fn look(
+        &self,
+        desired: &Json,
+        tracked: &[Tracked],
+    ) -> Result<(Observation, Deltas), Error> {
+        let scope = Desk::scope();
+        let desired = [Desk::desired(desired)];
         let want = Want { scope: &scope, focus: &Focus::All, desired: &desired, tracked, claims: &[] };
         let seen = self.provider.observe(&self.cx, &want).await?;
         let deltas = self.provider.diff(&self.cx, &want, &seen).await?;
@@ -61,7 +76,7 @@ impl Desk {
     }
 
     /// What it would be tracked as once it is taken over.
-    fn tracked(seen: &Observation) -> Tracked {
+    pub(crate) fn tracked(seen: &Observation) -> Tracked {
         let mut tracked = Tracked::new("toy_thing.a".into(), Hash::default());
         tracked.private = seen.resources[0].private.clone();
         tracked
@@ -103,6 +118,27 @@ async fn what_is_gone_after_the_entry_changed_may_be_elsewhere() {
     // With the same configuration it is simply gone.
     fs::remove_file(desk.world.path().join("thing-1.json")).unwrap();
     assert!(desk.look(&declared, &tracked).await.unwrap().0.resources.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_the_name_of_ours_in_another_account_is_not_ours() {
+    let desk = Desk::new("");
+    let thing = |uid: &str| json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3, "uid": uid });
+    desk.put("thing-1", &thing("u-1"));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    // The same name in another account, so to speak.
+    let other = Desk::new("");
+    other.put("thing-1", &thing("u-2"));
+    let error = other.look(&declared, &tracked).await.unwrap_err();
+    assert!(error.message.starts_with("what is found as toy_thing.a has another `uid`"), "{error}");
+    // The same one, however one gets there.
+    other.put("thing-1", &thing("u-1"));
+    assert_eq!(other.look(&declared, &tracked).await.unwrap().0.resources.len(), 1);
+    // Whatever became of it, it is ours where we have been all the time.
+    desk.put("thing-1", &thing("u-2"));
+    assert_eq!(desk.look(&declared, &tracked).await.unwrap().0.resources.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,8 +195,35 @@ async fn no_answer_is_not_the_answer_that_nothing_is_there() {
     let error =
         desk.look(&json!({ "config": { "name": "a", "fault": "plan-empty" } }), &[]).await.unwrap_err();
     assert_eq!(error.message, "plan a toy_thing: provider `toy` answered without a value");
+    let error =
+        desk.look(&json!({ "config": { "name": "a", "fault": "plan-flood" } }), &[]).await.unwrap_err();
+    assert!(error.message.ends_with("an answer of more than 64 MiB"), "{error}");
     for fault in ["plan-null", "plan-nowhere"] {
         let error = desk.look(&json!({ "config": { "name": "a", "fault": fault } }), &[]).await.unwrap_err();
         assert!(error.hint.unwrap().contains("mistake of the provider"), "{}", error.message);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_changes_reaches_the_provider() {
+    let file = SecretRef::File("/token".into());
+    let mut desk = Desk::new("token: {file: /token}\n");
+    let with = |token: Option<&str>| {
+        let mut secrets = TableSecrets::default();
+        secrets.0.extend(token.map(|token| (file.clone(), token.into())));
+        cx_with(secrets)
+    };
+    let declared = json!({ "config": { "name": "a" } });
+    let made = async |desk: &Desk| desk.look(&declared, &[]).await.map(|(_, deltas)| deltas);
+    desk.cx = with(Some("right"));
+    made(&desk).await.unwrap();
+    desk.cx = with(Some("wrong"));
+    let error = made(&desk).await.unwrap();
+    let error = error[&"toy_thing.a".into()].as_ref().unwrap_err();
+    assert!(error.message.contains("AccessDenied"), "{error}");
+    desk.cx = with(Some("another"));
+    made(&desk).await.unwrap()[&"toy_thing.a".into()].as_ref().unwrap();
+    // Who has it already does not need it again.
+    desk.cx = with(None);
+    made(&desk).await.unwrap()[&"toy_thing.a".into()].as_ref().unwrap();
 }

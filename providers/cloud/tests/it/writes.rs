@@ -1,0 +1,226 @@
+//! What is written, and what is remembered of it: a provider that is told to misbehave while it writes.
+
+use crate::provider::Desk;
+use async_trait::async_trait;
+use reconciled_provider::{
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Sealed, Stop, Tracked,
+    Version,
+};
+use serde_json::{Value as Json, json};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A clock that a test moves, and that waits until it does.
+#[derive(Default)]
+struct StillClock(AtomicU64);
+
+#[async_trait]
+impl Clock for StillClock {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+    async fn sleep(&self, wait: Duration) {
+        let end = self.now() + wait;
+        while self.now() < end {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// What was noted; a wish to stop comes right before the first call.
+#[derive(Default)]
+struct Notes {
+    stop: Option<Stop>,
+    outcomes: Mutex<Vec<Outcome>>,
+}
+
+#[async_trait]
+impl Journal for Notes {
+    async fn started(&self, _: &[ActionId]) -> Result<(), Error> {
+        self.stop.iter().for_each(Stop::set);
+        Ok(())
+    }
+    async fn progress(&self, _: ActionId, _: Tracked) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        self.outcomes
+            .lock()
+            .expect("nobody panics with it")
+            .extend(outcomes.into_iter().map(|(_, outcome)| outcome));
+        Ok(())
+    }
+}
+
+/// Carries out one operation.
+async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome {
+    let notes = Notes { stop, ..Notes::default() };
+    let action = Action { id: ActionId(1), token: "t".into(), op };
+    let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
+    desk.provider.apply(cx, &batch, &notes).await.expect("the journal refuses nothing");
+    let mut outcomes = notes.outcomes.into_inner().expect("nobody panics with it");
+    assert_eq!(outcomes.len(), 1);
+    outcomes.remove(0)
+}
+
+async fn create(desk: &Desk, declared: &Json) -> Op {
+    let (_, mut deltas) = desk.look(declared, &[]).await.expect("a plan");
+    let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
+    Op::Create { desired: Desk::desired(declared), delta }
+}
+
+/// The thing `thing-1`, tracked, and what `declared` comes to then.
+async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let (seen, _) =
+        desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.expect("a plan");
+    let tracked = Desk::tracked(&seen);
+    replan(desk, declared, tracked).await
+}
+
+async fn replan(desk: &Desk, declared: &Json, tracked: Tracked) -> (Tracked, Observed, Delta) {
+    let (mut seen, mut deltas) = desk.look(declared, std::slice::from_ref(&tracked)).await.expect("a plan");
+    let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
+    (tracked, seen.resources.remove(0), delta)
+}
+
+/// What is remembered after an outcome.
+fn remembered(outcome: &Outcome) -> Json {
+    let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = outcome else { panic!("{outcome:?}") };
+    serde_json::from_slice(&tracked.private.0).expect("a state")
+}
+
+fn word(outcome: &Outcome) -> String {
+    let error = outcome.error().map(|error| format!(": {}", error.message)).unwrap_or_default();
+    format!("{}{error}", outcome.word())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_is_waited_for_by_who_wishes_to_stop() {
+    let desk = Desk::new("");
+    let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
+    let declared = json!({ "config": { "name": "a", "fault": "stoppable" } });
+    let op = create(&desk, &declared).await;
+    let outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())).await;
+    assert_eq!(word(&outcome), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_longer_than_its_limit_is_asked_to_end() {
+    let desk = Desk::new("");
+    let clock = Arc::new(StillClock::default());
+    let cx = Cx { clock: clock.clone(), ..desk.cx.clone() };
+    let declared = json!({ "config": { "name": "a", "fault": "hang" } });
+    let op = create(&desk, &declared).await;
+    let over = async {
+        // The engine wishes to stop when the limit is over.
+        cx.stop.wished().await;
+        clock.0.store(reconciled_cloud::INFO.apply_limit.as_secs(), Ordering::SeqCst);
+    };
+    let (outcome, ()) = tokio::join!(carry_out(&desk, &cx, op, Some(cx.stop.clone())), over);
+    assert_eq!(word(&outcome), "failed: create toy_thing.a: it was asked to stop");
+    // Whoever comes next has another process.
+    let next = json!({ "config": { "name": "a", "fault": "stoppable" } });
+    let cx = desk.cx.clone();
+    let cx = Cx { clock, stop: Stop::default(), ..cx };
+    let op = create(&desk, &next).await;
+    assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_that_is_its_predecessor_is_not_deleted() {
+    let replace = async |fault: &str| {
+        let desk = Desk::new("");
+        let declared = json!({
+            "config": { "name": "b", "fault": fault },
+            "lifecycle": { "create_before_destroy": true },
+        });
+        let (tracked, observed, delta) = planned(&desk, &declared).await;
+        assert!(delta.replace);
+        let desired = Desk::desired(&declared);
+        let op = Op::Replace { desired, delta, observed, tracked: Some(tracked) };
+        let cx = Cx { clock: Arc::new(StillClock::default()), ..desk.cx.clone() };
+        carry_out(&desk, &cx, op, None).await
+    };
+    let outcome = replace("same").await;
+    let expect = "partial: replace toy_thing.a: the new one is the one that it takes the place of (thing-1), \
+                  changed; nothing is deleted";
+    assert_eq!(word(&outcome), expect);
+    assert_eq!(remembered(&outcome)["former"], Json::Null);
+    // Another one takes the place of the one before, which goes later.
+    let outcome = replace("none").await;
+    assert_eq!(word(&outcome), "done");
+    assert_eq!(remembered(&outcome)["former"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_fails_loses_nothing() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a", "content": "x", "fault": "lose" } });
+    let (tracked, observed, delta) = planned(&desk, &declared).await;
+    let op = Op::Update { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "failed: update toy_thing.a: it went wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_is_told_without_the_secrets_that_were_made() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a", "fault": "tell" } });
+    let op = create(&desk, &declared).await;
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "partial: create toy_thing.a: the password (secret) is too short");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_to_go_still_has_to_after_a_deletion_in_part() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let (seen, _) = desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.unwrap();
+    let mut tracked = Desk::tracked(&seen);
+    // As it is after a creation that failed half way.
+    let mut kept: Json = serde_json::from_slice(&tracked.private.0).unwrap();
+    let state = kept["state"].as_str().unwrap().replace(r#""fault":null"#, r#""fault":"cling""#);
+    kept["state"] = state.into();
+    kept["is_tainted"] = true.into();
+    kept["triggers"] = json!(["before"]);
+    tracked.private = Sealed(kept.to_string().into_bytes().into());
+    let declared = json!({ "config": { "name": "a" }, "lifecycle": { "triggers": ["after"] } });
+    let (tracked, observed, delta) = replan(&desk, &declared, tracked).await;
+    assert!(delta.replace);
+    let op = Op::Replace { desired: Desk::desired(&declared), delta, observed, tracked: Some(tracked) };
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    assert_eq!(word(&outcome), "partial: replace toy_thing.a: only half of it is gone");
+    let kept = remembered(&outcome);
+    assert_eq!((&kept["is_tainted"], &kept["triggers"]), (&json!(true), &json!(["before"])));
+    assert!(kept["state"].as_str().unwrap().contains("half gone"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_given_up_by_who_wishes_to_stop() {
+    let desk = Desk::new("");
+    // Its end cannot be planned.
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "content": "wedge", "size": 5, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (mut seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = Desk::tracked(&seen);
+    let op = Op::Delete { observed: seen.resources.remove(0), tracked: Some(tracked) };
+    let notes = Notes::default();
+    let action = Action { id: ActionId(1), token: "t".into(), op };
+    let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
+    let cx = Cx { stop: Stop::default(), ..desk.cx.clone() };
+    let work = desk.provider.apply(&cx, &batch, &notes);
+    let wish = async {
+        tokio::task::yield_now().await;
+        cx.stop.set();
+    };
+    let limit = Duration::from_secs(30);
+    let (done, ()) = tokio::join!(tokio::time::timeout(limit, work), wish);
+    done.expect("it is given up").unwrap();
+    assert!(notes.outcomes.into_inner().unwrap().is_empty(), "nothing was begun");
+}
