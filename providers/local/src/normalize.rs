@@ -11,7 +11,8 @@ use crate::{
 use bytes::Bytes;
 use reconciled_provider::{
     At, Error, Hash, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope,
-    SecretMark, SecretRef, Span, Spec, yaml::TextOr,
+    SecretMark, SecretRef, Span, Spec,
+    yaml::{Node, NodeValue, ScalarKind, TextOr},
 };
 use std::sync::Arc;
 
@@ -59,6 +60,16 @@ pub(crate) fn known_or_waiting(bytes: Vec<u8>, on: &[Reference]) -> Spec {
     match on.is_empty() {
         true => Spec::known(bytes),
         false => Spec::Waiting { template: Hash::of(&bytes), on: on.into() },
+    }
+}
+
+/// References anywhere below `node` whose values are not known.
+pub(crate) fn unknown(node: &Node) -> Vec<Reference> {
+    match &node.value {
+        NodeValue::Scalar(_, ScalarKind::Unknown(references)) => references.to_vec(),
+        NodeValue::Seq(nodes) => nodes.iter().flat_map(unknown).collect(),
+        NodeValue::Map(entries) => entries.iter().flat_map(|(_, value)| unknown(value)).collect(),
+        NodeValue::Scalar(..) | NodeValue::Null => Vec::new(),
     }
 }
 

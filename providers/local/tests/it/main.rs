@@ -14,3 +14,4 @@ mod helper;
 mod manifests;
 mod unit_laws;
 mod units;
+mod waiting;
