@@ -145,9 +145,9 @@ impl Observer for Host {
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         match &*want.scope.name {
-            SYSTEMD => systemd::observe(&*self.hands, self.manager()?, SYSTEMD, want).await,
-            CRON => systemd::observe(&*self.hands, self.manager()?, CRON, want).await,
-            DEPLOYMENTS => deployment::observe(&*self.hands, self.manager()?, want).await,
+            SYSTEMD => systemd::observe(cx, &*self.hands, self.manager()?, SYSTEMD, want).await,
+            CRON => systemd::observe(cx, &*self.hands, self.manager()?, CRON, want).await,
+            DEPLOYMENTS => deployment::observe(cx, &*self.hands, self.manager()?, want).await,
             _ => observe::observe(&*self.hands, cx, want).await,
         }
     }

@@ -118,6 +118,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),
+        is_unread: false,
         refused: None,
     };
     out.resources.push(Resource {

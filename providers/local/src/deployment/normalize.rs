@@ -42,6 +42,12 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let waits_for = [unknown(&manifest.spec), waits_of_fronts].concat();
     let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
         deployment.fronts = fronts;
+        if deployment.max_surge > 0 && !deployment.fronts.is_empty() {
+            // Those that come besides are no members, so whoever is replaced for them is one less that serves.
+            let message =
+                "`maxSurge` has no use behind a load balancer: it knows the declared instances alone";
+            reader.refuse(manifest.span, message, "leave maxSurge out, and use maxUnavailable");
+        }
         (deployment, enabled)
     });
     let mut out = Normalized { problems: reader.problems, ..Normalized::default() };
@@ -59,7 +65,8 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
             policy,
         });
     };
-    let instance = Instance { state: RunState::Running, enabled, checks: deployment.checks.clone() };
+    let instance =
+        Instance { state: RunState::Running, enabled, checks: deployment.checks.clone(), closed: None };
     for number in deployment.range() {
         resource(super::instance(&manifest.name, number), Declared::Instance(instance.clone()));
     }
@@ -157,6 +164,7 @@ impl Reader<'_> {
             fronts: Vec::new(),
             stale: Vec::new(),
             refused: None,
+            closed: None,
         };
         let is_known = |at: &Option<At<u32>>| at.as_ref().is_none_or(|at| at.unknown.is_empty());
         if is_known(&spec.min_ready_seconds)

@@ -343,9 +343,8 @@ impl Word {
             "org.freedesktop.systemd1.NoSuchUnit" | "ENOENT" => Some(Word::Nothing),
             "EACCES" | "EPERM" => Some(Word::Denied),
             "org.freedesktop.systemd1.ShuttingDown" => None,
-            "EEXIST" | "EINVAL" | "ELOOP" | "EXDEV" | "EADDRNOTAVAIL" | "EROFS" | "EBADMSG" | "EUCLEAN" => {
-                Some(Word::No)
-            }
+            "EEXIST" | "EINVAL" | "EISDIR" | "ELOOP" | "ENOTDIR" | "EXDEV" | "EADDRNOTAVAIL" | "EROFS"
+            | "EBADMSG" | "EUCLEAN" => Some(Word::No),
             name => name.starts_with("org.freedesktop.systemd1.").then_some(Word::No),
         }
     }

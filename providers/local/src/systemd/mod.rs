@@ -13,7 +13,7 @@ pub(crate) use apply::apply;
 pub(crate) use normalize::normalize;
 pub(crate) use observe::{diff, health, observe, unit_at};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
-pub(crate) use unit::{Unit, compare, show};
+pub(crate) use unit::{Unit, Why, compare, show};
 
 /// The name of the scope that all units of a host are in.
 pub const SYSTEMD: &str = "systemd";

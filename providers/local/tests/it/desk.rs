@@ -266,7 +266,12 @@ impl Desk {
             self.tracked.lock().unwrap().insert(op.id().clone(), tracked);
         }
         let mut done = Vec::new();
-        for (id, outcome) in notes.0.into_inner().unwrap() {
+        let mut outcomes = notes.0.into_inner().unwrap();
+        if matches!(&*self.scope.name, "systemd" | "cron") {
+            // Jobs end when they end.
+            outcomes.sort_by_key(|(id, _)| id.0);
+        }
+        for (id, outcome) in outcomes {
             let op = &batch.actions.iter().find(|action| action.id == id).unwrap().op;
             let mut rows = self.tracked.lock().unwrap();
             match &outcome {
@@ -293,6 +298,10 @@ impl Desk {
         let (batch, _, _) = self.plan(&self.desired(specs)).await;
         let notes = Notes(Mutex::default(), Mutex::default(), Some(nth).into());
         self.try_apply(&batch, notes).await.is_ok()
+    }
+    /// True where it is remembered.
+    pub(crate) fn is_tracked(&self, id: &str) -> bool {
+        self.tracked.lock().unwrap().contains_key(&ResourceId::from(id))
     }
     /// True while something is on its way.
     pub(crate) fn is_pending(&self) -> bool {
