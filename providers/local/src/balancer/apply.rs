@@ -151,6 +151,12 @@ async fn put(
 /// Has the unit read its configuration, if it runs: one that does not reads it when it starts.
 async fn reload(manager: &dyn Manager, unit: &str) -> Result<(), Fault> {
     let state = manager.units(&[unit.to_owned()]).await?.pop().unwrap_or_default();
+    if state.load.is_empty() {
+        let error = Error::unavailable(format!("have {unit} read its configuration: nothing is known of it"));
+        return Err(error
+            .hint("`units` of the helper's configuration must allow it, so that it can be reloaded")
+            .into());
+    }
     if state.is_running() { manager.job(unit, Job::Reload).await } else { Ok(()) }
 }
 

@@ -8,7 +8,8 @@ use crate::{
     Config,
     deployment::{self, DEPLOYMENT, DEPLOYMENTS},
     hands::{is_address, unknown_command},
-    normalize::{known_or_waiting, unknown},
+    kind::{FILE, FileSpec},
+    normalize::{FILES, known_or_waiting, left_rule, unknown},
     path::FilePath,
     systemd,
 };
@@ -79,6 +80,14 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     }
     if let Some(spec) = &spec {
         check(config, spec, &mut refuse);
+        let is_same = |other: &&Manifest| {
+            other.is_for(inputs.entry(), inputs.is_sole())
+                && other.spec::<FileSpec>().0.is_some_and(|file| file.path.value == spec.path.value)
+        };
+        if let Some(other) = inputs.siblings(FILE).into_iter().find(is_same) {
+            let message = format!("{} is declared by File/{} as well", spec.path.value, other.name);
+            refuse(spec.path.span, message, "a balancer writes the whole file: leave one of the two out");
+        }
     }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
@@ -121,6 +130,8 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         is_unread: false,
         refused: None,
     };
+    // Where the directory that it is in is purged, it is no stray.
+    out.ignored.push((Scope::new(inputs.entry(), FILES), left_rule(&spec.path.value).into()));
     out.resources.push(Resource {
         id: ResourceId::from(spec.path.value),
         scope: Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS)),
@@ -141,6 +152,10 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
     match FilePath::parse(&spec.path.value) {
         Err(why) => {
             refuse(spec.path.span, format!("`{}` {why}", spec.path.value.escape_debug()), "write it from /")
+        }
+        Ok(path) if config.is_of_units(&path) => {
+            let hint = "write it elsewhere, such as /etc/nginx/nginx.conf";
+            refuse(spec.path.span, format!("{path} is where systemd loads units from"), hint);
         }
         Ok(path) if !config.allows(&path) => {
             let hint = "name a directory above it in `paths` of the provider entry";

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     Config,
+    deployment::{self, DEPLOYMENT},
     normalize::{known_or_waiting, unknown},
     systemd::{self, OnChange, RunState, Unit},
 };
@@ -41,6 +42,15 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     if let Some(other) = inputs.siblings(systemd::UNIT).into_iter().find(is_same) {
         let message = format!("{} is a unit of the job {name}, and declared by itself as well", other.name);
         problems.push(manifest.error(manifest.span, message).hint("declare it in one of the two places"));
+    }
+    let is_template = |other: &&Manifest| {
+        let template = deployment::template(&other.name);
+        let names = units.iter().flatten().any(|(unit, _)| *unit == template);
+        names && other.is_for(inputs.entry(), inputs.is_sole())
+    };
+    if let Some(other) = inputs.siblings(DEPLOYMENT).into_iter().find(is_template) {
+        let message = format!("the template of the job {name} is that of Deployment/{} as well", other.name);
+        problems.push(manifest.error(manifest.span, message).hint("give one of the two another name"));
     }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(units) = units.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };

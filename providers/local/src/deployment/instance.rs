@@ -155,6 +155,10 @@ impl<'a> Work<'a> {
     async fn look(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Looked, Fault> {
         let unexpected = || Error::unexpected(format!("{} is no instance", self.unit()));
         let Some((name, Some(number))) = parts(self.unit()) else { return Err(unexpected().into()) };
+        let desired = self.action.op.desired();
+        if desired.is_some() && declared(desired).is_none() {
+            return Err(Error::invalid(format!("not all is known yet of {}", self.unit())).into());
+        }
         let mut group = group(hands, manager, name, &[number].into()).await?;
         if let Some(why) = group.closed(Some(number)) {
             return Err(Error::from(why).into());

@@ -154,6 +154,9 @@ impl<'a> Work<'a> {
         hands: &dyn Hands,
         manager: &dyn Manager,
     ) -> Result<Look, Error> {
+        if self.desired.is_some() && self.unit.is_none() {
+            return Err(Error::invalid(format!("not all is known yet of {}", self.name)));
+        }
         let look = self.look(hands, manager).await?;
         let now = observe::observed(cx, self.id(), self.desired, self.memory.as_ref(), &look);
         if let Some(why) = now.as_ref().and_then(|now| Unit::decode(&now.bytes)?.refused) {

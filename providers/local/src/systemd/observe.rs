@@ -125,6 +125,11 @@ pub(crate) fn reported(cx: &Cx, seen: &Seen, declared: Option<&str>) -> Option<S
     Some(closed(cx, &text))
 }
 
+/// True for what stands for a text: no unit begins so.
+pub(crate) fn is_closed(text: &str) -> bool {
+    text.starts_with('(') && text.contains(" bytes, not shown, mark ")
+}
+
 /// What stands for a text that not everyone may read.
 pub(crate) fn closed(cx: &Cx, text: &str) -> String {
     let mark: String = cx.secrets.mark(text.as_bytes()).0.to_string().chars().take(16).collect();

@@ -221,4 +221,38 @@ fn balancers_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&good.replace("a.service", "a.timer"), "no name of a service");
     refuse(&format!("{good}, member: '127.0.0.1:80'"), "no address of an instance");
     refuse(&format!("{good}, validate: nosuch"), "no command `nosuch`");
+    refuse(&good.replace("/etc/f", "/etc/systemd/system/f"), "where systemd loads units from");
+}
+
+#[test]
+fn what_two_scopes_would_write_is_refused() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let refused = |specs: &[&str], part: &str| {
+        let shown: Vec<String> = desk.normalize(specs).1.iter().map(ToString::to_string).collect();
+        assert!(shown.iter().any(|text| text.contains(part)), "{specs:?}: {shown:#?}");
+    };
+    let front =
+        "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";
+    refused(&[front, "{path: /etc/f, content: x}"], "/etc/f is declared by File/x as well");
+    refused(&["{path: /etc/systemd/system/a.service, content: x}"], "where systemd loads units from");
+    refused(
+        &["{path: /etc/systemd/system/a.service.d/x.conf, content: x}"],
+        "where systemd loads units from",
+    );
+    let job = "CronJob web {schedule: '@daily', command: [/bin/true], concurrencyPolicy: Allow}";
+    refused(&[job, "Deployment web {content: x}"], "the template of the job web is that of Deployment/web");
+}
+
+#[tokio::test]
+async fn a_balancer_in_a_purged_directory_is_no_stray() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let front = "LoadBalancer front {type: nginx, path: /etc/d/n/f, selector: {app: web}, listen: 80, reload: a.service}";
+    let rules: Vec<_> = desk.normalize_one(front).ignored.into_iter().map(|(_, rule)| rule).collect();
+    let purge = desk.normalize_one("Directory {path: /etc/d, purge: true}");
+    let rules: Vec<_> = rules.into_iter().chain(purge.ignored.into_iter().map(|(_, rule)| rule)).collect();
+    let left = |path: &str| {
+        desk.provider.left_alone(&rules, &reconciled_provider::Observed::new(path.into(), "")).is_some()
+    };
+    assert!(left("/etc/d/n/f") && left("/etc/d/n") && left("/etc/other"));
+    assert!(!left("/etc/d/n/g") && !left("/etc/d/x"));
 }
