@@ -12,6 +12,7 @@ mod faults;
 mod files;
 mod helper;
 mod manifests;
+mod sandbox;
 mod unit_laws;
 mod units;
 mod waiting;
