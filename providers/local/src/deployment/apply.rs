@@ -21,7 +21,9 @@ use crate::{
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked,
+};
 use std::{collections::BTreeSet, time::Duration};
 
 /// How often what is being started is looked at.
@@ -67,21 +69,23 @@ pub(crate) async fn apply(
         }
         journal.finished(vec![(action.id, outcome)]).await?;
     }
-    if let Some(balancer) = unread.filter(|_| !fewer.is_empty()) {
-        // It may still send requests to those that would go.
-        let kept = |action: &&Action| {
-            let text = format!("{} is kept: {balancer} may still name it", action.op.id());
-            let error = Error::unavailable(text).hint("it goes once that balancer is as declared");
-            (action.id, Outcome::Failed(error))
-        };
-        journal.finished(fewer.iter().map(kept).collect()).await?;
-    } else {
-        if has_balancers && !fewer.is_empty() {
-            // Requests that were on their way to those that go now.
-            cx.clock.sleep(GRACE).await;
-        }
-        instance::apply(hands, manager, journal, &fewer).await?;
+    let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
+    if last.is_empty() {
+        return Ok(());
     }
+    if let Some(balancer) = unread {
+        // It may still send requests to those that would go.
+        let why = format!("{balancer} may still name its instances");
+        return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
+    }
+    if has_balancers && !fewer.is_empty() {
+        // Requests that were on their way to those that go now.
+        cx.clock.sleep(GRACE).await;
+    }
+    if cx.stop.is_set() {
+        return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
+    }
+    instance::apply(hands, manager, journal, &fewer).await?;
     for action in gone {
         let outcome = match take_away(hands, manager, action).await {
             Ok(()) => Outcome::Gone,
@@ -90,6 +94,15 @@ pub(crate) async fn apply(
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// Nothing was done to these, and why.
+fn kept_all(actions: &[&Action], why: &str, hint: &str) -> Vec<(ActionId, Outcome)> {
+    let kept = |action: &&Action| {
+        let text = format!("{} is kept: {why}", action.op.id());
+        (action.id, Outcome::Failed(Error::unavailable(text).hint(hint)))
+    };
+    actions.iter().map(kept).collect()
 }
 
 /// Takes away a template, and what a rolling update left.
@@ -413,6 +426,10 @@ impl<'a> Turn<'a> {
         let units: Vec<String> = started.iter().map(|number| super::instance(&group.name, *number)).collect();
         let states = manager.units(&units).await?;
         for (number, state) in started.into_iter().zip(states) {
+            if group.state(number).is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
+                // The job came to nothing: it runs as it did.
+                continue;
+            }
             let known = Known { invocation: state.invocation, means: means.to_owned() };
             self.memory.known.insert(number, known);
         }

@@ -143,7 +143,8 @@ async fn a_reload_that_is_still_to_come_is_not_forgotten_and_nobody_goes_before_
     let done = desk.pass(&fewer).await.done;
     assert!(done.iter().any(|line| line.starts_with("update /etc/front.conf: unknown")), "{done:?}");
     assert!(
-        done.iter().any(|line| line.contains("web@2.service is kept: /etc/front.conf may still name it")),
+        done.iter()
+            .any(|line| line.contains("web@2.service is kept: /etc/front.conf may still name its instances")),
         "{done:?}"
     );
     assert!(machine.is_active(2) && !machine.run(&["cat", "/etc/front.conf"]).contains("web@2"));
