@@ -68,6 +68,7 @@ pub async fn refuse(listener: &UnixListener, why: &Error, idle: Duration) -> io:
     let Ok(accepted) = timeout(idle, listener.accept()).await else { return Ok(false) };
     let (read, mut to) = accepted?.0.into_split();
     if question(&mut Frames::of(read)).await.is_ok() {
+        warn!(error = %why.chain(), "request failed or refused");
         let _ = say(&mut to, &Answer::Failed(why.into())).await;
     }
     Ok(true)
