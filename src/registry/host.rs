@@ -5,7 +5,7 @@ use crate::{
     config::{Config, ProviderEntry},
     session::Failure,
 };
-use reconciled_local::hostd::{Allowed, serve};
+use reconciled_local::hostd::{Allowed, refuse, serve};
 use reconciled_provider::{Problem, Provider};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::net::UnixListener;
@@ -17,7 +17,12 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Provider>, Vec<Problem>> {
     let (decoded, problems) = decode::<reconciled_local::Config>(entry, &entry.rest);
     let Some(decoded) = decoded.filter(|_| problems.is_empty()) else { return Err(problems) };
-    let reserved = [config.state_dir.as_path(), Path::new(&*entry.file.path)]
+    // Beside the configuration are the keys and secrets that it names. Where files of that directory, or below it, are to be
+    // managed, it is the file alone; a helper says itself what is out of reach.
+    let file = Path::new(&*entry.file.path);
+    let is_managed = |folder: &Path| decoded.paths.iter().any(|path| Path::new(path).starts_with(folder));
+    let folder = file.parent().filter(|folder| decoded.helper.is_none() && !is_managed(folder));
+    let reserved = [config.state_dir.as_path(), folder.unwrap_or(file)]
         .into_iter()
         .filter(|path| path.is_absolute())
         .map(|path| path.to_string_lossy().into_owned())
@@ -43,8 +48,16 @@ pub(super) fn build(entry: &ProviderEntry, config: &Config) -> Result<Arc<dyn Pr
 
 /// Answers the daemon on `socket` as the helper that `config` describes, until nobody has asked for a while.
 pub async fn serve_host(socket: UnixListener, config: &Path) -> Result<(), Failure> {
-    let allowed = Allowed::read(config).map_err(Failure::Problems)?;
-    serve(socket, allowed, IDLE)
-        .await
-        .map_err(|error| Failure::plain(format!("listen for the daemon: {error}")))
+    let lost = |error| Failure::plain(format!("listen for the daemon: {error}"));
+    let allowed = loop {
+        let problems = match Allowed::read(config) {
+            Ok(allowed) => break allowed,
+            Err(problems) => problems,
+        };
+        // Who asks is told why nothing is done; it is read again for each, so that it counts once it is mended.
+        if !refuse(&socket, &Allowed::unusable(&problems), IDLE).await.map_err(lost)? {
+            return Err(Failure::Problems(problems));
+        }
+    };
+    serve(socket, allowed, IDLE).await.map_err(lost)
 }

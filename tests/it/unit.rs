@@ -387,13 +387,13 @@ fn a_host_s_own_daemon_keeps_files_and_units_and_hears_when_they_change() {
     machine.write("/etc/x", "by hand");
     wait_for("it is put back", || fs::read_to_string(machine.path("/etc/x")).unwrap() == "x");
 
-    // A program that is not there is found before anything is written.
-    machine.env.push("all.yaml", &format!("{file}{}", sleeper("sleeper.service", "/no/such/program")));
+    // A line that systemd cannot read is found before anything is written.
+    machine.env.push("all.yaml", &format!("{file}{}", sleeper("sleeper.service", "./no/path")));
     let output = machine.command(&["reconciled", "sync", "--wait", "--timeout", "30s"]);
     assert_eq!(output.status.code(), Some(3), "{}", log());
     let status = machine.command(&["reconciled", "status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(status.contains("systemd-analyze verify") && status.contains("/no/such/program"), "{status}");
+    assert!(status.contains("systemd-analyze verify") && status.contains("./no/path"), "{status}");
     assert_eq!(is("ActiveState"), "active", "what runs is left alone");
     machine.run(&["systemctl", "stop", "reconciled-host.service"]);
 }

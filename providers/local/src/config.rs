@@ -1,6 +1,6 @@
 //! Host configuration of a `type: host` entry.
 
-use crate::path::FilePath;
+use crate::{path::FilePath, systemd};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -163,6 +163,18 @@ impl Config {
         let units = || (has_units(self) && has_units(other)).then(|| "units".to_owned());
         let is_one = self.bus == other.bus && self.helper == other.helper;
         path.or_else(|| units().filter(|_| is_one))
+    }
+
+    /// True for what systemd loads as a unit of the very machine. In another root nothing runs, and files are all there is.
+    pub(crate) fn is_of_units(&self, path: &FilePath) -> bool {
+        let is_machine = self.root.as_os_str() == "/" || self.bus.is_some();
+        is_machine && systemd::LOADED_FROM.iter().any(|directory| path.below(directory).is_some())
+    }
+
+    /// True for a directory on the way to what decides about this host: its owner could put another one in its place.
+    pub(crate) fn is_above_reserved(&self, path: &FilePath) -> bool {
+        let is_on_way = |to: &str| to == path.as_str() || to.starts_with(&format!("{path}/"));
+        self.reserved.iter().any(|own| is_on_way(own)) || systemd::LOADED_FROM.iter().any(|to| is_on_way(to))
     }
 
     /// True for what is this program's own: whoever writes there decides what it may do.

@@ -27,6 +27,10 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
 /// A unit as a manifest of its own.
 fn unit(entry: &str, observed: &Observed) -> Option<Bytes> {
     let unit = Unit::decode(&observed.bytes)?;
+    // A repository is read by more people than the file is.
+    if unit.content.iter().chain(unit.drop_ins.values()).any(|text| systemd::is_closed(text)) {
+        return None;
+    }
     let mut spec = json!({ "provider": entry, "onChange": unit.on_change });
     let fields = spec.as_object_mut()?;
     let mut add = |key: &str, value: Option<Value>| fields.extend(value.map(|value| (key.to_owned(), value)));

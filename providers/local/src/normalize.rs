@@ -11,7 +11,8 @@ use crate::{
 use bytes::Bytes;
 use reconciled_provider::{
     At, Error, Hash, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope,
-    SecretMark, SecretRef, Span, Spec, yaml::TextOr,
+    SecretMark, SecretRef, Span, Spec,
+    yaml::{Node, NodeValue, ScalarKind, TextOr},
 };
 use std::sync::Arc;
 
@@ -59,6 +60,21 @@ pub(crate) fn known_or_waiting(bytes: Vec<u8>, on: &[Reference]) -> Spec {
     match on.is_empty() {
         true => Spec::known(bytes),
         false => Spec::Waiting { template: Hash::of(&bytes), on: on.into() },
+    }
+}
+
+/// The rule that leaves `path` to another scope, also where the directory it is in is purged.
+pub(crate) fn left_rule(path: &str) -> String {
+    format!("!{path}")
+}
+
+/// References anywhere below `node` whose values are not known.
+pub(crate) fn unknown(node: &Node) -> Vec<Reference> {
+    match &node.value {
+        NodeValue::Scalar(_, ScalarKind::Unknown(references)) => references.to_vec(),
+        NodeValue::Seq(nodes) => nodes.iter().flat_map(unknown).collect(),
+        NodeValue::Map(entries) => entries.iter().flat_map(|(_, value)| unknown(value)).collect(),
+        NodeValue::Scalar(..) | NodeValue::Null => Vec::new(),
     }
 }
 
@@ -161,6 +177,13 @@ impl Reader<'_> {
         let path = self.path(&spec.path);
         let access = self.access(&spec.owner, &spec.group, &spec.mode, 0o755);
         let path = path?;
+        for (key, at) in [("owner", &spec.owner), ("group", &spec.group), ("mode", &spec.mode)] {
+            if let Some(at) = at.as_ref().filter(|_| self.config.is_above_reserved(&path)) {
+                let message =
+                    format!("`{key}` of {path} decides about what is below it: reconciled's own, or units");
+                self.refuse(at.span, message, "leave it out: the directory is that of reconciled, 0755");
+            }
+        }
         // Unit files and the links that enable them are declared as units, which this scope knows nothing of.
         let has_units =
             path.as_str() == systemd::DIRECTORY || systemd::DIRECTORY.starts_with(&format!("{path}/"));
@@ -202,6 +225,15 @@ impl Reader<'_> {
         if self.config.is_reserved(&path) {
             let message = format!("`{path}` is the state or the configuration of reconciled itself");
             self.refuse(text.span, message, "it is managed on the host, and never by what a repository says");
+            return None;
+        }
+        if self.config.is_of_units(&path) {
+            let message = format!("`{path}` is where systemd loads units from");
+            self.refuse(
+                text.span,
+                message,
+                "declare it with kind: Unit of systemd/v1 (content, dropIns, enabled), for an entry with `bus`",
+            );
             return None;
         }
         if !self.config.allows(&path) {

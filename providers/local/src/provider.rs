@@ -145,9 +145,9 @@ impl Observer for Host {
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         match &*want.scope.name {
-            SYSTEMD => systemd::observe(&*self.hands, self.manager()?, SYSTEMD, want).await,
-            CRON => systemd::observe(&*self.hands, self.manager()?, CRON, want).await,
-            DEPLOYMENTS => deployment::observe(&*self.hands, self.manager()?, want).await,
+            SYSTEMD => systemd::observe(cx, &*self.hands, self.manager()?, SYSTEMD, want).await,
+            CRON => systemd::observe(cx, &*self.hands, self.manager()?, CRON, want).await,
+            DEPLOYMENTS => deployment::observe(cx, &*self.hands, self.manager()?, want).await,
             _ => observe::observe(&*self.hands, cx, want).await,
         }
     }
@@ -181,7 +181,11 @@ impl Observer for Host {
         // What nobody declares goes from purged directories alone.
         let path = FilePath::parse(&observed.id.0).ok();
         let is_purged = path.is_some_and(|path| rules.iter().any(|rule| path.below(rule).is_some()));
-        (!is_purged).then_some(LeftAlone::Custom)
+        let is_left = |rule: &Arc<str>| {
+            let other = rule.strip_prefix('!').unwrap_or_default();
+            other == &*observed.id.0 || other.starts_with(&format!("{}/", observed.id.0))
+        };
+        (!is_purged || rules.iter().any(is_left)).then_some(LeftAlone::Custom)
     }
 
     fn tells_health(&self) -> bool {
@@ -214,7 +218,9 @@ impl Observer for Host {
             }
         };
         let target = |path: &FilePath| Target { id: path.as_str().into(), desired: None, tracked: None };
-        let resources = found.iter().filter_map(|seen| observe::observed(cx, &target(&seen.path), seen));
+        // What no manifest of a file could name.
+        let found = found.iter().filter(|seen| !self.config.is_of_units(&seen.path));
+        let resources = found.filter_map(|seen| observe::observed(cx, &target(&seen.path), seen));
         let mut resources: Vec<Observed> = resources.collect();
         resources.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(vec![Found { scope, resources }])

@@ -2,44 +2,130 @@
 
 use super::{
     kind::Balancer,
+    memory::{Memory, mark},
     normalize::{Front, path_of},
     observe::drained_in,
-    render::{drained, with_drained},
+    render::with_drained,
 };
 use crate::{
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
     state::Access,
-    systemd::apply as units,
+    systemd::{apply as units, observe::text},
 };
-use reconciled_provider::{Action, Error, Op, Outcome, Secret, Tracked};
+use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Secret, Tracked};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Carries out one action.
-pub(crate) async fn apply(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Outcome {
-    act(hands, manager, action).await.unwrap_or_else(Outcome::from)
+///
+/// Errors: those of the journal.
+pub(crate) async fn apply(
+    cx: &Cx,
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    action: &Action,
+    journal: &dyn Journal,
+) -> Result<Outcome, Error> {
+    let change = match Change::of(cx, hands, action).await {
+        Ok(change) => change,
+        Err(error) => return Ok(Outcome::Failed(error)),
+    };
+    if let (true, Some(begun)) = (change.is_new(), change.tracked()) {
+        // A file that is as declared is taken for one that was read, unless something says that it was not.
+        journal.progress(action.id, begun).await?;
+    }
+    Ok(match change.carry_out(cx, hands, manager).await {
+        Ok(outcome) => outcome,
+        Err(Fault::Unknown(error)) => match change.tracked().filter(|_| change.is_new()) {
+            Some(tracked) => Outcome::Partial(tracked, error),
+            None => Outcome::Unknown(error),
+        },
+        Err(Fault::NoEffect(error)) => Outcome::Failed(error),
+    })
 }
 
-async fn act(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<Outcome, Fault> {
-    let seen = look(hands, &action.op.id().0).await?;
-    let Some(desired) = action.op.desired() else {
-        units::remove(hands, &seen).await?;
-        return Ok(Outcome::Gone);
-    };
-    let declared = desired.spec.bytes().and_then(Balancer::decode);
-    let declared = declared.ok_or_else(|| Error::unexpected(format!("{} is no balancer", desired.id)))?;
-    // Whoever is being drained stays so; marks that nobody could account for are still in what was observed.
-    let strays = match &action.op {
-        Op::Update { observed, .. } => Balancer::decode(&observed.bytes).map(|seen| drained(&seen.balancer)),
-        _ => None,
-    };
-    let strays = strays.unwrap_or_default();
-    let drained: BTreeSet<String> =
-        drained_in(&seen).into_iter().filter(|unit| !strays.contains(unit)).collect();
-    let content = with_drained(&declared.balancer, |_| true, &drained);
-    let is_foreign = !matches!(action.op, Op::Update { tracked: Some(_), .. });
-    put(hands, &seen, &content, declared.validate.clone(), is_foreign).await?;
-    reload(manager, &declared.reload).await?;
-    Ok(Outcome::Done(Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default())))
+/// One action, and what was found right before it.
+struct Change<'a> {
+    action: &'a Action,
+    seen: Seen,
+    /// What is remembered of it.
+    memory: Option<Memory>,
+    /// Marks that nobody accounts for, as the plan saw them.
+    strays: BTreeSet<String>,
+}
+
+impl<'a> Change<'a> {
+    /// Errors: what is there is not what the plan was made from.
+    async fn of(cx: &Cx, hands: &dyn Hands, action: &'a Action) -> Result<Change<'a>, Error> {
+        let seen = look(hands, &action.op.id().0).await?;
+        let (planned, tracked) = match &action.op {
+            Op::Create { .. } => (None, None),
+            Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
+                (Memory::open(&observed.private), tracked.as_ref())
+            }
+            Op::Delete { observed, tracked } => (Memory::open(&observed.private), tracked.as_ref()),
+            Op::Continue { tracked, .. } => (None, Some(tracked)),
+        };
+        let is_mark = text(&seen).map(|text| mark(cx, &text));
+        let declared = action.op.desired().and_then(|desired| Balancer::decode(desired.spec.bytes()?));
+        let wanted = declared.map(|declared| mark(cx, &declared.balancer));
+        // Who is drained moves by itself; all else of the file must be as it was, or as it shall be.
+        let is_planned = match &action.op {
+            Op::Continue { .. } => true,
+            _ => is_mark == planned.as_ref().and_then(|planned| planned.seen.clone()),
+        };
+        if !is_planned && is_mark.is_some() && is_mark != wanted {
+            return Err(Error::conflict(format!("{} changed since it was looked at", seen.path)));
+        }
+        let memory = tracked.and_then(|tracked| Memory::open(&tracked.private));
+        Ok(Change { action, seen, memory, strays: planned.map(|planned| planned.strays).unwrap_or_default() })
+    }
+
+    /// Nothing is remembered of it, or only that it was begun.
+    fn is_new(&self) -> bool {
+        match &self.action.op {
+            Op::Continue { .. } => true,
+            Op::Delete { .. } => false,
+            _ => self.memory.is_none(),
+        }
+    }
+
+    /// What is remembered before the unit has read it: what it read last.
+    fn tracked(&self) -> Option<Tracked> {
+        let read = self.memory.as_ref().and_then(|memory| memory.read.clone());
+        self.remembered(Memory { read, ..Memory::default() })
+    }
+
+    fn remembered(&self, memory: Memory) -> Option<Tracked> {
+        let desired = self.action.op.desired()?;
+        let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
+        tracked.private = memory.seal();
+        Some(tracked)
+    }
+
+    async fn carry_out(&self, cx: &Cx, hands: &dyn Hands, manager: &dyn Manager) -> Result<Outcome, Fault> {
+        let Some(desired) = self.action.op.desired() else {
+            units::remove(hands, &self.seen).await?;
+            return Ok(Outcome::Gone);
+        };
+        let declared = desired.spec.bytes().and_then(Balancer::decode);
+        let declared = declared.ok_or_else(|| Error::unexpected(format!("{} is no balancer", desired.id)))?;
+        // Whoever is being drained stays so; marks that nobody could account for go.
+        let drained: BTreeSet<String> =
+            drained_in(&self.seen).into_iter().filter(|unit| !self.strays.contains(unit)).collect();
+        let content = with_drained(&declared.balancer, |_| true, &drained);
+        let is = text(&self.seen);
+        if is.as_deref() != Some(&*content) {
+            let written = self.memory.as_ref().and_then(|memory| memory.read.as_ref());
+            // Also what was edited by hand in a file of ours is somebody's work.
+            let is_ours = is.is_some_and(|text| written == Some(&mark(cx, &text)));
+            put(hands, &self.seen, &content, declared.validate.clone(), !is_ours).await?;
+        }
+        if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) = reload(manager, &declared.reload).await {
+            return Err(Fault::Unknown(error));
+        }
+        let memory = Memory { read: Some(mark(cx, &declared.balancer)), ..Memory::default() };
+        Ok(self.remembered(memory).map_or(Outcome::Gone, Outcome::Done))
+    }
 }
 
 async fn look(hands: &dyn Hands, id: &str) -> Result<Seen, Error> {
@@ -65,12 +151,18 @@ async fn put(
 /// Has the unit read its configuration, if it runs: one that does not reads it when it starts.
 async fn reload(manager: &dyn Manager, unit: &str) -> Result<(), Fault> {
     let state = manager.units(&[unit.to_owned()]).await?.pop().unwrap_or_default();
+    if state.load.is_empty() {
+        let error = Error::unavailable(format!("have {unit} read its configuration: nothing is known of it"));
+        return Err(error
+            .hint("`units` of the helper's configuration must allow it, so that it can be reloaded")
+            .into());
+    }
     if state.is_running() { manager.job(unit, Job::Reload).await } else { Ok(()) }
 }
 
 /// Has exactly `units` of a deployment drained at these balancers, each of which reads that before this returns. A balancer
 /// that is not there yet needs no mark.
-pub(crate) async fn mark(
+pub(crate) async fn drain(
     hands: &dyn Hands,
     manager: &dyn Manager,
     fronts: &[Front],
@@ -79,7 +171,7 @@ pub(crate) async fn mark(
 ) -> Result<(), Fault> {
     for front in fronts {
         let seen = look(hands, &front.path).await?;
-        let Some(text) = crate::systemd::observe::text(&seen) else { continue };
+        let Some(text) = text(&seen) else { continue };
         let content = with_drained(&text, of, units);
         if content != text {
             put(hands, &seen, &content, None, false).await?;

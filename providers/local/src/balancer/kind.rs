@@ -2,7 +2,10 @@
 
 use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Value of `kind`.
 pub const BALANCER: &str = "LoadBalancer";
@@ -55,6 +58,9 @@ pub(crate) struct Balancer {
     pub(crate) reload: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) validate: Option<Arc<str>>,
+    /// Seen: the unit was not told of this file, as far as anybody knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) is_unread: bool,
     /// Seen: it cannot be managed, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) refused: Option<String>,
@@ -74,6 +80,8 @@ pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
     let balancer = Balancer::decode(bytes)?;
     let mut out = vec![("content".into(), balancer.balancer), ("reload".into(), balancer.reload)];
     out.extend(balancer.validate.map(|name| ("validate".into(), name.to_string())));
+    let served = balancer.is_unread.then(|| ("served".into(), "another file than the one in place".into()));
+    out.extend(served);
     out.extend(balancer.refused.map(|why| ("refused".into(), why)));
     Some(out)
 }
@@ -89,11 +97,12 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
     if *bytes == observed.bytes[..] {
         return None;
     }
-    let before: BTreeMap<_, _> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
-    let after = show(bytes).unwrap_or_default();
-    let differing = after.into_iter().filter(|(path, value)| before.get(path) != Some(value));
+    let before: BTreeMap<Arc<str>, String> = show(&observed.bytes).unwrap_or_default().into_iter().collect();
+    let after: BTreeMap<Arc<str>, String> = show(bytes).unwrap_or_default().into_iter().collect();
+    let paths: BTreeSet<&Arc<str>> = before.keys().chain(after.keys()).collect();
+    let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
     let fields = differing
-        .map(|(path, value)| FieldChange::text(&path, before.get(&path).cloned(), Some(value)))
+        .map(|path| FieldChange::text(path, before.get(path).cloned(), after.get(path).cloned()))
         .collect();
     Some(Delta { fields, ..Delta::default() })
 }

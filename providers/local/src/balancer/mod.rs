@@ -8,11 +8,12 @@
 
 mod apply;
 mod kind;
+mod memory;
 mod normalize;
 mod observe;
 mod render;
 
-pub(crate) use apply::{apply, mark};
+pub(crate) use apply::{apply, drain};
 pub use kind::{BALANCER, BalancerSpec, Program};
 pub(crate) use kind::{compare, refused, show};
 pub(crate) use normalize::{Front, normalize, of_deployment, path_of};

@@ -8,10 +8,14 @@ use crate::{
     Config,
     deployment::{self, DEPLOYMENT, DEPLOYMENTS},
     hands::{is_address, unknown_command},
+    kind::{FILE, FileSpec},
+    normalize::{FILES, known_or_waiting, left_rule, unknown},
     path::FilePath,
     systemd,
 };
-use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec};
+use reconciled_provider::{
+    At, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope, Span,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -29,28 +33,31 @@ pub(crate) fn path_of(id: &str) -> Option<FilePath> {
 }
 
 fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
-    let has = |(key, at): (&String, &reconciled_provider::At<String>)| {
+    let has = |(key, at): (&String, &At<String>)| {
         deployment.labels.get(&**key).is_some_and(|value| **value == *at.value)
     };
     !balancer.selector.is_empty() && balancer.selector.iter().all(has)
 }
 
-/// The balancers that a deployment is behind.
-pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> Vec<Front> {
-    let mut fronts: Vec<Front> = inputs
+/// The balancers that a deployment is behind, and what has to be known of them first.
+pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> (Vec<Front>, Vec<Reference>) {
+    let balancers = inputs
         .siblings(BALANCER)
         .into_iter()
         .filter(|other| other.is_for(inputs.entry(), inputs.is_sole()))
-        .filter_map(|other| other.spec::<BalancerSpec>().0)
-        .filter(|spec| is_selected(spec, manifest))
-        .map(|spec| Front {
+        .filter_map(|other| Some((other, other.spec::<BalancerSpec>().0?)))
+        .filter(|(_, spec)| is_selected(spec, manifest));
+    let (mut fronts, mut waits_for) = (Vec::new(), Vec::new());
+    for (other, spec) in balancers {
+        waits_for.extend(unknown(&other.spec));
+        fronts.push(Front {
             path: spec.path.value,
             reload: spec.reload.value,
             drain: spec.drain_seconds.map_or(5, |at| at.value),
-        })
-        .collect();
+        });
+    }
     fronts.sort_by(|a, b| a.path.cmp(&b.path));
-    fronts
+    (fronts, waits_for)
 }
 
 /// Turns a manifest of a balancer into its resource.
@@ -73,6 +80,14 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     }
     if let Some(spec) = &spec {
         check(config, spec, &mut refuse);
+        let is_same = |other: &&Manifest| {
+            other.is_for(inputs.entry(), inputs.is_sole())
+                && other.spec::<FileSpec>().0.is_some_and(|file| file.path.value == spec.path.value)
+        };
+        if let Some(other) = inputs.siblings(FILE).into_iter().find(is_same) {
+            let message = format!("{} is declared by File/{} as well", spec.path.value, other.name);
+            refuse(spec.path.span, message, "a balancer writes the whole file: leave one of the two out");
+        }
     }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
@@ -84,10 +99,24 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     });
     let address = spec.member.as_ref().map_or("127.0.0.1:%i", |at| &at.value);
     for other in chosen {
-        for number in deployment::numbers_of(other) {
+        let Some(numbers) = deployment::numbers_of(other) else {
+            // Without it the members that serve now would be taken out.
+            let message =
+                format!("the instances of Deployment/{}, which is a member, are not known", other.name);
+            out.problems.push(
+                manifest
+                    .error(manifest.span, message)
+                    .hint("mend that manifest; the balancer stays as it is"),
+            );
+            continue;
+        };
+        for number in numbers {
             let unit = deployment::instance(&other.name, number);
             members.push(Member { unit, address: address.replace("%i", &number.to_string()) });
         }
+    }
+    if out.problems.iter().any(Problem::is_error) {
+        return out;
     }
     if members.is_empty() {
         let problem =
@@ -98,12 +127,15 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),
+        is_unread: false,
         refused: None,
     };
+    // Where the directory that it is in is purged, it is no stray.
+    out.ignored.push((Scope::new(inputs.entry(), FILES), left_rule(&spec.path.value).into()));
     out.resources.push(Resource {
         id: ResourceId::from(spec.path.value),
         scope: Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS)),
-        spec: Spec::known(balancer.encode()),
+        spec: known_or_waiting(balancer.encode(), &unknown(&manifest.spec)),
         origin: manifest.origin(manifest.span),
         policy: inputs.policy(manifest.policy.clone()),
     });
@@ -111,9 +143,19 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
 }
 
 fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, String, &str)) {
+    let is_known = |at: &At<String>| at.unknown.is_empty();
+    // Which file it is, and who its members are, is what it is known by.
+    for at in std::iter::once(&spec.path).chain(spec.selector.values()).filter(|at| !is_known(at)) {
+        let message = "neither `path` nor `selector` can depend on an output of another manifest".to_owned();
+        refuse(at.span, message, "write it out; only values may be references");
+    }
     match FilePath::parse(&spec.path.value) {
         Err(why) => {
             refuse(spec.path.span, format!("`{}` {why}", spec.path.value.escape_debug()), "write it from /")
+        }
+        Ok(path) if config.is_of_units(&path) => {
+            let hint = "write it elsewhere, such as /etc/nginx/nginx.conf";
+            refuse(spec.path.span, format!("{path} is where systemd loads units from"), hint);
         }
         Ok(path) if !config.allows(&path) => {
             let hint = "name a directory above it in `paths` of the provider entry";
@@ -123,11 +165,16 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
     }
     let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
     let listen = &spec.listen.value;
-    if !(is_port(listen) || is_address(listen) && !listen.contains('%')) {
+    if is_known(&spec.listen) && !(is_port(listen) || is_address(listen) && !listen.contains('%')) {
         let message = format!("`{}` is nowhere to listen", listen.escape_debug());
         refuse(spec.listen.span, message, "write a port such as 8080, or 127.0.0.1:8080");
     }
-    if let Some(at) = spec.member.as_ref().filter(|at| !is_address(&at.value) || !at.value.contains("%i")) {
+    if let Some(at) = spec
+        .member
+        .as_ref()
+        .filter(|at| is_known(at))
+        .filter(|at| !is_address(&at.value) || !at.value.contains("%i"))
+    {
         let message = format!("`{}` is no address of an instance", at.value.escape_debug());
         refuse(at.span, message, "write HOST:PORT with %i where the number goes: 127.0.0.1:%i");
     }
@@ -135,15 +182,20 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
         let message = "an empty `selector` would choose everything".to_owned();
         refuse(spec.path.span, message, "write selector: {app: web}, and the label at the deployment");
     }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.@".contains(c);
-    if !spec.reload.value.ends_with(".service") || !spec.reload.value.chars().all(is_plain) {
+    if is_known(&spec.reload) && !is_service(&spec.reload.value) {
         let message = format!("`{}` is no name of a service", spec.reload.value.escape_debug());
         refuse(spec.reload.span, message, "write the unit that serves: nginx.service");
     }
     if let (Some(at), Some(commands)) = (&spec.validate, &config.commands)
+        && is_known(at)
         && !commands.contains_key(&*at.value)
     {
         let error = unknown_command(&at.value, commands.keys().map(|known| &**known));
         refuse(at.span, error.message, &error.hint.unwrap_or_default());
     }
+}
+
+fn is_service(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.@".contains(c);
+    name.ends_with(".service") && name.chars().all(is_plain)
 }

@@ -2,20 +2,23 @@
 
 use super::{
     kind::Balancer,
+    memory::{Memory, mark},
     render::{drained, with_drained},
 };
 use crate::{
     hands::{Seen, What},
-    systemd::observe::text,
+    systemd::observe::{closed, text},
 };
-use reconciled_provider::{Observed, Resource, ResourceId};
+use reconciled_provider::{Cx, Observed, Resource, ResourceId, Tracked};
 use std::collections::BTreeSet;
 
 /// The file of a balancer as a resource; none where there is no file. `may_drain` says for which units a rolling update is
 /// on its way: their marks are not looked at.
 pub(crate) fn observed(
+    cx: &Cx,
     id: &ResourceId,
     desired: Option<&Resource>,
+    tracked: Option<&Tracked>,
     seen: &Seen,
     may_drain: impl Fn(&str) -> bool,
 ) -> Option<Observed> {
@@ -23,17 +26,30 @@ pub(crate) fn observed(
         return None;
     }
     let declared = desired.and_then(|desired| Balancer::decode(desired.spec.bytes()?));
-    let content = text(seen);
+    let content = text(seen).unwrap_or_default();
     let refused = match &seen.what {
         What::Refused(refusal) => Some(refusal.message.clone()),
         What::File { .. } => None,
         _ => Some(format!("{} is no file", seen.path)),
     };
-    let plain = with_drained(&content.unwrap_or_default(), may_drain, &BTreeSet::new());
+    let plain = with_drained(&content, may_drain, &BTreeSet::new());
+    let is_mark = mark(cx, &content);
+    let remembered = tracked.and_then(|tracked| Memory::open(&tracked.private));
+    let is_unread = remembered.as_ref().is_some_and(|memory| memory.read.as_deref() != Some(&*is_mark));
+    let memory = Memory {
+        read: if is_unread { remembered.and_then(|memory| memory.read) } else { Some(is_mark.clone()) },
+        seen: Some(is_mark),
+        strays: drained(&plain),
+    };
+    // `path` may be that of any file: a repository must not be a way to read it.
+    let is_shown = seen.is_public || declared.as_ref().is_some_and(|declared| declared.balancer == plain);
+    let balancer = if is_shown { plain } else { closed(cx, &plain) };
     let (reload, validate) =
         declared.map_or((String::new(), None), |declared| (declared.reload, declared.validate));
-    let bytes = Balancer { balancer: plain, reload, validate, refused }.encode();
-    Some(Observed::new(id.clone(), bytes))
+    let bytes = Balancer { balancer, reload, validate, is_unread, refused }.encode();
+    let mut observed = Observed::new(id.clone(), bytes);
+    observed.private = memory.seal();
+    Some(observed)
 }
 
 /// What is drained in a file that was seen.

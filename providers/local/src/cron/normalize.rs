@@ -7,9 +7,11 @@ use super::{
 };
 use crate::{
     Config,
+    deployment::{self, DEPLOYMENT},
+    normalize::{known_or_waiting, unknown},
     systemd::{self, OnChange, RunState, Unit},
 };
-use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, Spec};
+use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
 use std::sync::Arc;
 
 /// Turns a manifest of a cron job into its units.
@@ -41,14 +43,25 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         let message = format!("{} is a unit of the job {name}, and declared by itself as well", other.name);
         problems.push(manifest.error(manifest.span, message).hint("declare it in one of the two places"));
     }
+    let is_template = |other: &&Manifest| {
+        let template = deployment::template(&other.name);
+        let names = units.iter().flatten().any(|(unit, _)| *unit == template);
+        names && other.is_for(inputs.entry(), inputs.is_sole())
+    };
+    if let Some(other) = inputs.siblings(DEPLOYMENT).into_iter().find(is_template) {
+        let message = format!("the template of the job {name} is that of Deployment/{} as well", other.name);
+        problems.push(manifest.error(manifest.span, message).hint("give one of the two another name"));
+    }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(units) = units.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
+    // Both units are made from all of it, and neither is written before all of it is known.
+    let waits_for = unknown(&manifest.spec);
     let scope = Arc::new(Scope::new(inputs.entry(), CRON));
     let policy = inputs.policy(manifest.policy.clone());
     out.resources.extend(units.into_iter().map(|(id, unit)| Resource {
         id: ResourceId::from(id),
         scope: scope.clone(),
-        spec: Spec::known(unit.encode()),
+        spec: known_or_waiting(unit.encode(), &waits_for),
         origin: manifest.origin(manifest.span),
         policy,
     }));
@@ -58,13 +71,16 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
 /// The units of a job, by name.
 fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> Vec<(String, Unit)> {
     let times = calendar(&spec.schedule.value).unwrap_or_else(|why| {
+        if !spec.schedule.unknown.is_empty() {
+            return Vec::new();
+        }
         let text = format!("`{}` is no schedule: {why}", spec.schedule.value.escape_debug());
         refuse(spec.schedule.span, text, "write five fields, such as \"30 2 * * *\", or @daily");
         Vec::new()
     });
     let zone = spec.time_zone.as_ref().map(|at| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
-        if at.value.is_empty() || !at.value.chars().all(is_plain) {
+        if at.unknown.is_empty() && (at.value.is_empty() || !at.value.chars().all(is_plain)) {
             let text = format!("`{}` is no time zone", at.value.escape_debug());
             refuse(at.span, text, "write a name such as Europe/Berlin, or UTC");
         }

@@ -21,11 +21,10 @@ use crate::{
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Batch, Cx, Error, Journal, Op, Outcome, Resource, Tracked};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked,
 };
+use std::{collections::BTreeSet, time::Duration};
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -60,21 +59,33 @@ pub(crate) async fn apply(
         };
         journal.finished(vec![(action.id, outcome)]).await?;
     }
-    if !instances.is_empty() {
-        journal.finished(instance::apply(hands, manager, &instances).await).await?;
-    }
-    let is_read = !balancers.is_empty() && !fewer.is_empty();
+    instance::apply(hands, manager, journal, &instances).await?;
+    let has_balancers = !balancers.is_empty();
+    let mut unread = None;
     for action in balancers {
-        let outcome = balancer::apply(hands, manager, action).await;
+        let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
+        if outcome.error().is_some() {
+            unread = Some(action.op.id().clone());
+        }
         journal.finished(vec![(action.id, outcome)]).await?;
     }
-    if is_read {
+    let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
+    if last.is_empty() {
+        return Ok(());
+    }
+    if let Some(balancer) = unread {
+        // It may still send requests to those that would go.
+        let why = format!("{balancer} may still name its instances");
+        return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
+    }
+    if has_balancers && !fewer.is_empty() {
         // Requests that were on their way to those that go now.
         cx.clock.sleep(GRACE).await;
     }
-    if !fewer.is_empty() {
-        journal.finished(instance::apply(hands, manager, &fewer).await).await?;
+    if cx.stop.is_set() {
+        return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
     }
+    instance::apply(hands, manager, journal, &fewer).await?;
     for action in gone {
         let outcome = match take_away(hands, manager, action).await {
             Ok(()) => Outcome::Gone,
@@ -85,12 +96,24 @@ pub(crate) async fn apply(
     Ok(())
 }
 
+/// Nothing was done to these, and why.
+fn kept_all(actions: &[&Action], why: &str, hint: &str) -> Vec<(ActionId, Outcome)> {
+    let kept = |action: &&Action| {
+        let text = format!("{} is kept: {why}", action.op.id());
+        (action.id, Outcome::Failed(Error::unavailable(text).hint(hint)))
+    };
+    actions.iter().map(kept).collect()
+}
+
 /// Takes away a template, and what a rolling update left.
 async fn take_away(hands: &dyn Hands, manager: &dyn Manager, action: &Action) -> Result<(), Fault> {
     let Op::Delete { tracked, .. } = &action.op else { return Ok(()) };
     let Some((name, None)) = parts(&action.op.id().0) else { return Ok(()) };
     let memory = Memory::open(tracked.as_ref());
     let group = group(hands, manager, name, &numbers(None, &memory)).await?;
+    if let Some(why) = group.any_closed() {
+        return Err(Error::from(why).into());
+    }
     let surge = memory.rollout.iter().flat_map(|rollout| rollout.surge.iter());
     for number in surge.filter(|number| group.is_running(**number)) {
         manager.job(&super::instance(name, *number), Job::Stop).await?;
@@ -112,7 +135,7 @@ async fn mark(
     units: &BTreeSet<String>,
 ) -> Result<(), Fault> {
     let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
-    balancer::mark(hands, manager, &declared.fronts, is_of, units).await
+    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
 }
 
 /// How a turn of a deployment ended, besides in error.
@@ -129,6 +152,7 @@ struct Turn<'a> {
     resource: &'a Resource,
     declared: Deployment,
     memory: Memory,
+    is_new: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -143,7 +167,8 @@ impl<'a> Turn<'a> {
         };
         let (name, _) = parts(&action.op.id().0)?;
         let declared = deployment(Some(resource))?;
-        Some(Turn { action, name, resource, declared, memory: Memory::open(tracked) })
+        let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
+        Some(Turn { action, name, resource, declared, memory, is_new })
     }
 
     fn tracked(&self) -> Tracked {
@@ -220,6 +245,13 @@ impl<'a> Turn<'a> {
             Ok(group) => group,
             Err(error) => return Ok(Err(error.into())),
         };
+        if let Some(why) = group.any_closed() {
+            return Ok(Err(Error::from(why).into()));
+        }
+        if self.is_new {
+            // From here on the template is ours, also for whoever finds it after a death.
+            journal.progress(self.action.id, self.tracked()).await?;
+        }
         let goal = self.goal(&group);
         let means = definition::effective([&*goal]);
         let now = millis(cx);
@@ -228,6 +260,7 @@ impl<'a> Turn<'a> {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
             *rollout = Rollout { surge: std::mem::take(&mut rollout.surge), ..Rollout::to(&means, now) };
         }
+        rollout.turn(now);
         let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
@@ -245,6 +278,7 @@ impl<'a> Turn<'a> {
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
+                    rollout.progressed = now;
                 }
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
             }
@@ -256,7 +290,7 @@ impl<'a> Turn<'a> {
             Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
             Err(fault) => return Ok(Err(fault)),
         }
-        if let Err(fault) = self.restart(hands, manager, &group, &goal, &means).await {
+        if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
             return Ok(Err(fault));
         }
         Ok(self.watch(hands, manager, now).await)
@@ -340,8 +374,8 @@ impl<'a> Turn<'a> {
         hands: &dyn Hands,
         manager: &dyn Manager,
         group: &Group,
-        goal: &str,
-        means: &str,
+        (goal, means): (&str, &str),
+        now: u64,
     ) -> Result<(), Fault> {
         let Some(rollout) = &mut self.memory.rollout else { return Ok(()) };
         let due = rollout.batch.iter().filter(|(_, stage)| **stage == Stage::Restart);
@@ -349,6 +383,8 @@ impl<'a> Turn<'a> {
         if due.is_empty() {
             return Ok(());
         }
+        // Who takes a step up gives it the time that it has.
+        rollout.progressed = now;
         let is_of_template = group.content().as_deref() == Some(goal);
         let mut is_changed = false;
         for number in &due {
@@ -370,18 +406,30 @@ impl<'a> Turn<'a> {
             manager.job(&unit, job).await
         }))
         .await;
-        for (number, end) in due.iter().zip(ends) {
+        let mut started = Vec::new();
+        for (number, end) in due.into_iter().zip(ends) {
             match end {
-                Ok(()) => {}
+                Ok(()) => started.push(number),
                 // What it came to is seen when it is watched.
-                Err(Fault::Unknown(error)) => rollout.why = error.chain(),
+                Err(Fault::Unknown(error)) => {
+                    rollout.why = error.chain();
+                    started.push(number);
+                }
+                // systemd will not have the revision: it is no run of it that goes on, if one does.
+                Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Invalid => {
+                    rollout.why = error.chain()
+                }
                 Err(fault) => return Err(fault),
             }
-            rollout.batch.insert(*number, Stage::Watch(None));
+            rollout.batch.insert(number, Stage::Watch(None));
         }
-        let units: Vec<String> = due.iter().map(|number| super::instance(&group.name, *number)).collect();
+        let units: Vec<String> = started.iter().map(|number| super::instance(&group.name, *number)).collect();
         let states = manager.units(&units).await?;
-        for (number, state) in due.into_iter().zip(states) {
+        for (number, state) in started.into_iter().zip(states) {
+            if group.state(number).is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
+                // The job came to nothing: it runs as it did.
+                continue;
+            }
             let known = Known { invocation: state.invocation, means: means.to_owned() };
             self.memory.known.insert(number, known);
         }
@@ -394,12 +442,18 @@ impl<'a> Turn<'a> {
         let checks = self.checks();
         let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
         let available = group.available(hands, &checks, rollout.batch.keys().copied()).await;
-        let (mut is_over, mut why) = (true, String::new());
+        let (mut is_over, mut is_hopeless, mut why) = (true, false, String::new());
         for (number, stage) in &mut rollout.batch {
             let since = match stage {
                 Stage::Watch(Some(since)) => *since,
                 _ => now,
             };
+            if let Some(text) = group.unloadable(*number) {
+                // What runs of it is of the revision before.
+                *stage = Stage::Watch(None);
+                (is_over, is_hopeless, why) = (false, true, text);
+                continue;
+            }
             match available.get(number) {
                 Some(Ok(())) => {
                     *stage = Stage::Watch(Some(since));
@@ -419,7 +473,7 @@ impl<'a> Turn<'a> {
             return Ok(End::Wait(Duration::ZERO));
         }
         let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
-        let is_hopeless = rollout.batch.keys().any(has_failed);
+        is_hopeless |= rollout.batch.keys().any(has_failed);
         match self.wait(now, STEP, why) {
             End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
             end => Ok(end),
@@ -486,18 +540,6 @@ impl<'a> Turn<'a> {
             }
         }
         Ok(())
-    }
-}
-
-impl Rollout {
-    fn to(goal: &str, now: u64) -> Rollout {
-        Rollout {
-            goal: goal.into(),
-            progressed: now,
-            batch: BTreeMap::new(),
-            surge: BTreeSet::new(),
-            why: String::new(),
-        }
     }
 }
 

@@ -3,20 +3,16 @@
 use super::{
     instance,
     kind::{Declared, Instance},
-    look::{Group, group},
+    look::{Group, Looked, group},
     parts,
 };
 use crate::{
-    hands::{Asked, Fault, Hands, Job, Link, Manager, UnitState, What},
-    systemd::{RunState, apply as units},
+    hands::{Asked, Fault, Hands, Job, Link, Manager},
+    systemd::{RunState, apply as units, observe::is_enabled},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Error, Health, Observed, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Tracked};
 use std::time::Duration;
-
-fn is_enabled(state: &UnitState) -> bool {
-    matches!(&*state.file, "enabled" | "enabled-runtime")
-}
 
 fn declared(resource: Option<&Resource>) -> Option<Instance> {
     match Declared::decode(resource?.spec.bytes()?)? {
@@ -33,20 +29,22 @@ pub(super) fn observed(
     group: &Group,
 ) -> Option<Observed> {
     let looked = group.members.get(&number)?;
-    let has_file = !matches!(looked.file.what, What::Absent);
-    let is_there = looked.state.is_running() || is_enabled(&looked.state) || has_file;
+    let has_file = !units::is_absent(&looked.file);
+    let is_there = looked.state.is_running() || is_enabled(&looked.state, false) || has_file;
     let state = if looked.state.is_running() { RunState::Running } else { RunState::Stopped };
-    let seen = match declared(desired) {
+    let declared = declared(desired);
+    let enabled = declared.as_ref().map_or(Some(false), |declared| declared.enabled);
+    let enabled = enabled.map(|wanted| is_enabled(&looked.state, wanted));
+    let checks = declared.as_ref().map(|declared| declared.checks.clone()).unwrap_or_default();
+    let closed = group.closed(Some(number));
+    let seen = match declared {
+        // Whether it is there, and whose it is, nobody can tell.
+        _ if closed.is_some() => Instance { state, enabled, checks, closed },
         Some(_) if !is_there && !is_tracked => return None,
         // While a rolling update has a file there, it is in charge; and links would lead to that file.
         Some(declared) if has_file => declared,
-        Some(declared) => Instance {
-            state,
-            enabled: declared.enabled.map(|_| is_enabled(&looked.state)),
-            checks: declared.checks,
-        },
         None if !is_there => return None,
-        None => Instance { state, enabled: Some(is_enabled(&looked.state)), checks: Vec::new() },
+        _ => Instance { state, enabled, checks, closed: None },
     };
     let id = instance(&group.name, number);
     Some(Observed::new(id.into(), Declared::Instance(seen).encode()))
@@ -74,17 +72,32 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, desired: &Resource, gr
 pub(super) const SOON: Duration = Duration::from_millis(500);
 
 /// Carries out what is to be done to instances: links of all, one reload of the manager, then the jobs, at once.
+///
+/// Errors: those of the journal.
 pub(super) async fn apply(
     hands: &dyn Hands,
     manager: &dyn Manager,
+    journal: &dyn Journal,
     actions: &[&Action],
-) -> Vec<(reconciled_provider::ActionId, Outcome)> {
+) -> Result<(), Error> {
+    if actions.is_empty() {
+        return Ok(());
+    }
     let mut works = Vec::new();
     let mut is_changed = false;
     for action in actions {
-        let mut work = Work { action, end: None, is_running: false };
-        match work.prepare(hands, manager).await {
-            Ok(changed) => is_changed |= changed,
+        let mut work = Work::of(action);
+        match work.look(hands, manager).await {
+            Ok(looked) => {
+                if let (true, Some(begun)) = (work.is_new, work.tracked()) {
+                    // From here on it is ours, also for whoever finds its link or its run after a death.
+                    journal.progress(action.id, begun).await?;
+                }
+                match work.prepare(hands, manager, &looked).await {
+                    Ok(changed) => is_changed |= changed,
+                    Err(fault) => work.end = Some(fault),
+                }
+            }
             Err(fault) => work.end = Some(fault),
         }
         works.push(work);
@@ -94,50 +107,84 @@ pub(super) async fn apply(
         let left = works.iter_mut().filter(|work| work.end.is_none());
         left.for_each(|work| work.end = Some(Fault::Unknown(error.clone())));
     }
-    join_all(works.into_iter().map(async |mut work| {
+    let outcomes = join_all(works.into_iter().map(async |mut work| {
         if work.end.is_none() {
             work.end = work.run(manager).await.err();
         }
-        let outcome = match (work.end, work.action.op.desired()) {
+        let outcome = match (work.end.take(), work.tracked()) {
+            // It may be linked, and it may run: it is remembered as ours.
+            (Some(Fault::Unknown(error)), Some(tracked)) if work.is_new => Outcome::Partial(tracked, error),
             (Some(fault), _) => fault.into(),
-            (None, Some(desired)) => {
-                Outcome::Done(Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default()))
-            }
+            (None, Some(tracked)) => Outcome::Done(tracked),
             (None, None) => Outcome::Gone,
         };
         (work.action.id, outcome)
     }))
-    .await
+    .await;
+    journal.finished(outcomes).await
 }
 
 struct Work<'a> {
     action: &'a Action,
     end: Option<Fault>,
     is_running: bool,
+    /// Nothing is remembered of it, or only that it was begun.
+    is_new: bool,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn of(action: &'a Action) -> Work<'a> {
+        let is_new = match &action.op {
+            Op::Create { .. } | Op::Continue { .. } => true,
+            Op::Update { tracked, .. } | Op::Replace { tracked, .. } => tracked.is_none(),
+            Op::Delete { .. } => false,
+        };
+        Work { action, end: None, is_running: false, is_new }
+    }
+
     fn unit(&self) -> &str {
         &self.action.op.id().0
     }
 
-    /// Links and files; true where the manager has to read them.
-    async fn prepare(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<bool, Fault> {
-        let Some((name, Some(number))) = parts(self.unit()) else {
-            return Err(Error::unexpected(format!("{} is no instance", self.unit())).into());
-        };
-        let group = group(hands, manager, name, &[number].into()).await?;
-        let Some(looked) = group.members.get(&number) else { return Ok(false) };
+    fn tracked(&self) -> Option<Tracked> {
+        let desired = self.action.op.desired()?;
+        Some(Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default()))
+    }
+
+    /// How it stands; an error where nothing can be done about it now.
+    async fn look(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Looked, Fault> {
+        let unexpected = || Error::unexpected(format!("{} is no instance", self.unit()));
+        let Some((name, Some(number))) = parts(self.unit()) else { return Err(unexpected().into()) };
+        let desired = self.action.op.desired();
+        if desired.is_some() && declared(desired).is_none() {
+            return Err(Error::invalid(format!("not all is known yet of {}", self.unit())).into());
+        }
+        let mut group = group(hands, manager, name, &[number].into()).await?;
+        if let Some(why) = group.closed(Some(number)) {
+            return Err(Error::from(why).into());
+        }
+        let has_template = group.content().is_some();
+        let looked = group.members.remove(&number).ok_or_else(unexpected)?;
         self.is_running = looked.state.is_running();
+        if self.action.op.desired().is_some() && !has_template && units::is_absent(&looked.file) {
+            let text = format!("start {}: its template is not there yet", self.unit());
+            return Err(Error::unavailable(text).retry_after(SOON).into());
+        }
+        Ok(looked)
+    }
+
+    /// Links and files; true where the manager has to read them.
+    async fn prepare(
+        &self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        looked: &Looked,
+    ) -> Result<bool, Fault> {
         match declared(self.action.op.desired()) {
             Some(declared) => {
-                let has_file = !matches!(looked.file.what, What::Absent);
-                if group.content().is_none() && !has_file {
-                    let text = format!("start {}: its template is not there yet", self.unit());
-                    return Err(Error::unavailable(text).retry_after(SOON).into());
-                }
-                let wanted = declared.enabled.filter(|is| !has_file && *is != is_enabled(&looked.state));
-                let Some(wanted) = wanted else { return Ok(false) };
+                let has_file = !units::is_absent(&looked.file);
+                let is_other = |wanted: &bool| !has_file && *wanted != is_enabled(&looked.state, *wanted);
+                let Some(wanted) = declared.enabled.filter(is_other) else { return Ok(false) };
                 manager.link(self.unit(), if wanted { Link::Enable } else { Link::Disable }).await?;
                 Ok(true)
             }
@@ -145,7 +192,7 @@ impl Work<'_> {
                 if self.is_running {
                     manager.job(self.unit(), Job::Stop).await?;
                 }
-                let is_linked = is_enabled(&looked.state);
+                let is_linked = is_enabled(&looked.state, false);
                 if is_linked {
                     manager.link(self.unit(), Link::Disable).await?;
                 }

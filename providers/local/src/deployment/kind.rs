@@ -1,6 +1,10 @@
 //! The kind `Deployment`, and its two resources in canonical bytes: JSON with the word of the form in front.
 
-use crate::{balancer::Front, hands::Check, systemd::RunState};
+use crate::{
+    balancer::Front,
+    hands::Check,
+    systemd::{RunState, Why},
+};
 use reconciled_provider::{At, Delta, FieldChange, Hash, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -102,6 +106,9 @@ pub(crate) struct Deployment {
     /// Seen: this revision was tried, and why it was taken back.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) refused: Option<String>,
+    /// Seen: it cannot be managed, and why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) closed: Option<Why>,
 }
 
 /// One instance.
@@ -112,9 +119,19 @@ pub(crate) struct Instance {
     pub(crate) enabled: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) checks: Vec<Check>,
+    /// Seen: it cannot be managed, and why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) closed: Option<Why>,
 }
 
 impl Declared {
+    /// Why what was seen cannot be managed, if so.
+    pub(crate) fn closed(self) -> Option<Why> {
+        match self {
+            Declared::Deployment(deployment) => deployment.closed,
+            Declared::Instance(instance) => instance.closed,
+        }
+    }
     pub(crate) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -137,11 +154,13 @@ impl Declared {
                     field("instances", format!("{} run as another revision says", numbers.join(", ")));
                 }
                 deployment.refused.iter().for_each(|why| field("refused", why.clone()));
+                deployment.closed.iter().for_each(|why| field("refused", why.text.clone()));
             }
             Declared::Instance(instance) => {
                 let is_running = instance.state == RunState::Running;
                 field("state", if is_running { "running" } else { "stopped" }.into());
                 instance.enabled.iter().for_each(|is| field("enabled", is.to_string()));
+                instance.closed.iter().for_each(|why| field("refused", why.text.clone()));
             }
         }
         out

@@ -4,8 +4,8 @@ use super::{instance, kind::Deployment, memory::Memory, template};
 use crate::{
     hands::{Asked, Check, Hands, Manager, Seen, UnitState},
     systemd::{
-        definition,
-        observe::{fragment, text},
+        Why, definition,
+        observe::{fragment, no_file, text},
     },
 };
 use futures_util::future::join_all;
@@ -57,6 +57,23 @@ impl Group {
     /// What is in the template, if there is one.
     pub(crate) fn content(&self) -> Option<String> {
         text(&self.template)
+    }
+    /// Why the template, or the file of an instance's own, cannot be managed, if so.
+    pub(crate) fn closed(&self, number: Option<u32>) -> Option<Why> {
+        let own = number.and_then(|number| self.members.get(&number)).map(|looked| &looked.file);
+        std::iter::once(&self.template).chain(own).find_map(no_file)
+    }
+    /// The same of all of it.
+    pub(crate) fn any_closed(&self) -> Option<Why> {
+        let files = self.members.values().map(|looked| &looked.file);
+        std::iter::once(&self.template).chain(files).find_map(no_file)
+    }
+    /// What keeps an instance from being loaded, as systemd says it.
+    pub(crate) fn unloadable(&self, number: u32) -> Option<String> {
+        let state = self.state(number)?;
+        let is_wrong = matches!(&*state.load, "bad-setting" | "error" | "not-found");
+        let unit = instance(&self.name, number);
+        is_wrong.then(|| format!("systemd cannot load {unit}: {} {}", state.load, state.load_error))
     }
     pub(crate) fn state(&self, number: u32) -> Option<&UnitState> {
         self.members.get(&number).map(|looked| &looked.state)

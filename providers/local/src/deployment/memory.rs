@@ -53,8 +53,11 @@ pub(crate) struct Bad {
 pub(crate) struct Rollout {
     /// What the files mean that it brings.
     pub(crate) goal: String,
-    /// When a step was last completed.
+    /// When a step was last begun or completed.
     pub(crate) progressed: u64,
+    /// When the last turn was.
+    #[serde(default)]
+    pub(crate) turned: u64,
     /// The instances of this step. Invariant: written down before any of them is touched, and empty before the next step.
     pub(crate) batch: BTreeMap<u32, Stage>,
     /// Instances beyond the declared ones that were started for it.
@@ -85,6 +88,32 @@ pub(crate) struct Past {
     pub(crate) result: String,
 }
 
+/// How long there may be no turn before that is a pause, in milliseconds: the longest wait between two is a second.
+const PAUSE: u64 = 10_000;
+
+impl Rollout {
+    pub(crate) fn to(goal: &str, now: u64) -> Rollout {
+        Rollout {
+            goal: goal.into(),
+            progressed: now,
+            turned: now,
+            batch: BTreeMap::new(),
+            surge: BTreeSet::new(),
+            why: String::new(),
+        }
+    }
+
+    /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
+    /// which the instances did not come up.
+    pub(crate) fn turn(&mut self, now: u64) {
+        let since = now.saturating_sub(self.turned);
+        if self.turned > 0 && since > PAUSE {
+            self.progressed = self.progressed.saturating_add(since);
+        }
+        self.turned = now;
+    }
+}
+
 impl Memory {
     pub(crate) fn open(tracked: Option<&Tracked>) -> Memory {
         tracked.and_then(|tracked| serde_json::from_slice(&tracked.private.0).ok()).unwrap_or_default()
@@ -102,5 +131,20 @@ impl Memory {
         self.past.push(Past { revision, at: now / 1000, result: result.into() });
         let surplus = self.past.len().saturating_sub(desired.history as usize);
         self.past.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_no_time_in_which_nothing_came_up() {
+        let mut rollout = Rollout::to("goal", 1_000);
+        rollout.turn(1_000);
+        rollout.turn(3_000);
+        assert_eq!(rollout.progressed, 1_000);
+        rollout.turn(3_000 + 3_600_000);
+        assert_eq!(rollout.progressed, 1_000 + 3_600_000);
     }
 }

@@ -8,21 +8,22 @@ use super::{
 use crate::{
     Config, balancer,
     hands::{Check, is_address, unknown_command, url},
-    normalize::known_or_waiting,
+    normalize::{known_or_waiting, unknown},
     systemd::{self, RunState, definition},
 };
-use reconciled_provider::{
-    At, Inputs, Manifest, Normalized, Problem, Reference, Resource, ResourceId, Scope, Span,
-};
+use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
 use std::sync::Arc;
 
-/// Numbers of the instances that a manifest of a deployment declares.
-pub(crate) fn numbers_of(manifest: &Manifest) -> std::ops::Range<u32> {
-    let spec = manifest.spec::<DeploymentSpec>().0;
-    let number = |at: &Option<At<u32>>| at.as_ref().map_or(1, |at| at.value);
-    let (first, replicas) =
-        spec.map_or((1, 0), |spec| (number(&spec.first_instance), number(&spec.replicas).min(MOST)));
-    first..first.saturating_add(replicas)
+/// Numbers of the instances that a manifest of a deployment declares; none where nobody can tell.
+pub(crate) fn numbers_of(manifest: &Manifest) -> Option<std::ops::Range<u32>> {
+    let (spec, problems) = manifest.spec::<DeploymentSpec>();
+    let spec = spec.filter(|_| !problems.iter().any(Problem::is_error))?;
+    let number = |at: &Option<At<u32>>| match at {
+        Some(at) if !at.unknown.is_empty() => None,
+        at => Some(at.as_ref().map_or(1, |at| at.value)),
+    };
+    let (first, replicas) = (number(&spec.first_instance)?, number(&spec.replicas)?);
+    (replicas <= MOST).then(|| first..first.saturating_add(replicas))
 }
 
 /// Most instances of one deployment: each is a unit that every look reads.
@@ -37,10 +38,16 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let (spec, problems) = manifest.spec::<DeploymentSpec>();
     let mut reader = Reader { config, manifest, problems };
     reader.check_entry(inputs);
-    let fronts = balancer::of_deployment(manifest, inputs);
-    let waits_for: Vec<Reference> = spec.iter().flat_map(|spec| spec.content.unknown.clone()).collect();
+    let (fronts, waits_of_fronts) = balancer::of_deployment(manifest, inputs);
+    let waits_for = [unknown(&manifest.spec), waits_of_fronts].concat();
     let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
         deployment.fronts = fronts;
+        if deployment.max_surge > 0 && !deployment.fronts.is_empty() {
+            // Those that come besides are no members, so whoever is replaced for them is one less that serves.
+            let message =
+                "`maxSurge` has no use behind a load balancer: it knows the declared instances alone";
+            reader.refuse(manifest.span, message, "leave maxSurge out, and use maxUnavailable");
+        }
         (deployment, enabled)
     });
     let mut out = Normalized { problems: reader.problems, ..Normalized::default() };
@@ -58,7 +65,8 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
             policy,
         });
     };
-    let instance = Instance { state: RunState::Running, enabled, checks: deployment.checks.clone() };
+    let instance =
+        Instance { state: RunState::Running, enabled, checks: deployment.checks.clone(), closed: None };
     for number in deployment.range() {
         resource(super::instance(&manifest.name, number), Declared::Instance(instance.clone()));
     }
@@ -105,6 +113,13 @@ impl Reader<'_> {
     fn read(&mut self, spec: &DeploymentSpec) -> (Deployment, Option<bool>) {
         let number = |at: &Option<At<u32>>, default| at.as_ref().map_or(default, |at| at.value);
         let (replicas, first) = (number(&spec.replicas, 1), number(&spec.first_instance, 1));
+        // An instance is a resource: which ones there are is known from the manifest, or those that run would go.
+        for (key, at) in [("replicas", &spec.replicas), ("firstInstance", &spec.first_instance)] {
+            if let Some(at) = at.as_ref().filter(|at| !at.unknown.is_empty()) {
+                let message = format!("`{key}` cannot depend on an output of another manifest");
+                self.refuse(at.span, message, "write the number out, or take it from ${vars.…}");
+            }
+        }
         if replicas > MOST
             && let Some(at) = &spec.replicas
         {
@@ -149,8 +164,13 @@ impl Reader<'_> {
             fronts: Vec::new(),
             stale: Vec::new(),
             refused: None,
+            closed: None,
         };
-        if deployment.deadline <= deployment.min_ready {
+        let is_known = |at: &Option<At<u32>>| at.as_ref().is_none_or(|at| at.unknown.is_empty());
+        if is_known(&spec.min_ready_seconds)
+            && is_known(&spec.progress_deadline_seconds)
+            && deployment.deadline <= deployment.min_ready
+        {
             let message = "no instance could be ready for `minReadySeconds` within `progressDeadlineSeconds`";
             self.refuse(self.manifest.span, message, "raise progressDeadlineSeconds");
         }
@@ -160,6 +180,9 @@ impl Reader<'_> {
 
     /// A number of instances, of which `percent` rounds the share.
     fn amount(&mut self, at: &At<String>, replicas: u32, percent: impl Fn(u64, u64) -> u64) -> u32 {
+        if !at.unknown.is_empty() {
+            return 1;
+        }
         let share = |text: &str| {
             let part: u64 = text.parse().ok().filter(|part| *part <= 100)?;
             u32::try_from(percent(part * u64::from(replicas), 100)).ok()
@@ -177,6 +200,8 @@ impl Reader<'_> {
 
     fn check(&mut self, at: &At<CheckSpec>) -> Option<Check> {
         match &at.value {
+            // It is read once it is known.
+            _ if !at.unknown.is_empty() => None,
             CheckSpec { http: Some(text), tcp: None, command: None } => {
                 if url(text).is_none() {
                     let message = format!("`{}` is no URL that can be asked", text.escape_debug());

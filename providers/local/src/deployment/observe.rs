@@ -11,11 +11,14 @@ use super::{
 use crate::{
     balancer,
     hands::{Hands, Manager, Watched, What},
-    systemd::{definition, observe::fragment},
+    systemd::{
+        definition,
+        observe::{fragment, reported},
+    },
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
+    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
     Want, diff_by_compare,
 };
 use std::{
@@ -64,6 +67,7 @@ fn by_name<'a>(want: &Want<'a>) -> BTreeMap<&'a str, Asked<'a>> {
 
 /// Reads what is wanted of the deployments.
 pub(crate) async fn observe(
+    cx: &Cx,
     hands: &dyn Hands,
     manager: &dyn Manager,
     want: &Want<'_>,
@@ -89,17 +93,18 @@ pub(crate) async fn observe(
         }
         let group = group(hands, manager, name, &which).await?;
         if let Some((desired, _)) = whole {
-            resources.extend(observed(desired, &asked.memory(), &group));
+            resources.extend(observed(cx, desired, &asked.memory(), &group));
         }
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
             resources.extend(instance::observed(*number, *desired, tracked.is_some(), &group));
         }
     }
     let on_their_way = on_their_way(want.tracked);
-    for (id, desired) in balancers(want).into_iter().filter(|(id, _)| want.focus.covers(id)) {
+    for (id, (desired, tracked)) in balancers(want).into_iter().filter(|(id, _)| want.focus.covers(id)) {
         let Some(path) = balancer::path_of(&id.0) else { continue };
         for seen in hands.look(&[path]).await? {
-            resources.extend(balancer::observed(id, desired, &seen, |unit| is_of(unit, &on_their_way)));
+            let may_drain = |unit: &str| is_of(unit, &on_their_way);
+            resources.extend(balancer::observed(cx, id, desired, tracked, &seen, may_drain));
         }
     }
     resources.sort_by(|a, b| a.id.cmp(&b.id));
@@ -107,10 +112,15 @@ pub(crate) async fn observe(
 }
 
 /// The balancers that are declared or ours.
-fn balancers<'a>(want: &Want<'a>) -> BTreeMap<&'a ResourceId, Option<&'a Resource>> {
-    let tracked = want.tracked.iter().map(|tracked| (&tracked.id, None));
-    let desired = want.desired.iter().map(|desired| (&desired.id, Some(desired)));
-    tracked.chain(desired).filter(|(id, _)| balancer::is_balancer(&id.0)).collect()
+fn balancers<'a>(want: &Want<'a>) -> BTreeMap<&'a ResourceId, (Option<&'a Resource>, Option<&'a Tracked>)> {
+    let mut all: BTreeMap<_, (Option<&Resource>, Option<&Tracked>)> = BTreeMap::new();
+    for tracked in want.tracked.iter().filter(|tracked| balancer::is_balancer(&tracked.id.0)) {
+        all.entry(&tracked.id).or_default().1 = Some(tracked);
+    }
+    for desired in want.desired.iter().filter(|desired| balancer::is_balancer(&desired.id.0)) {
+        all.entry(&desired.id).or_default().0 = Some(desired);
+    }
+    all
 }
 
 /// Names of the deployments that have a rolling update on its way.
@@ -139,14 +149,24 @@ fn watched(all: &BTreeMap<&str, Asked<'_>>) -> (BTreeSet<crate::path::FilePath>,
 }
 
 /// The template and what its instances run as; none where there is no template.
-pub(super) fn observed(desired: Option<&Resource>, memory: &Memory, group: &Group) -> Option<Observed> {
+pub(super) fn observed(
+    cx: &Cx,
+    desired: Option<&Resource>,
+    memory: &Memory,
+    group: &Group,
+) -> Option<Observed> {
     let id = ResourceId::from(template(&group.name));
+    if let Some(why) = group.any_closed() {
+        let seen = deployment(desired).unwrap_or_else(|| undeclared(String::new()));
+        let seen = Deployment { content: String::new(), closed: Some(why), ..seen };
+        return Some(Observed::new(id, Declared::Deployment(seen).encode()));
+    }
     let own_file = |number: &u32| {
         let file = group.members.get(number).map(|looked| &looked.file.what);
         !matches!(file, None | Some(What::Absent))
     };
     let Some(declared) = deployment(desired) else {
-        let content = match group.content() {
+        let content = match reported(cx, &group.template, None) {
             Some(content) => content,
             None if group.members.keys().any(own_file) => String::new(),
             None => return None,
@@ -172,6 +192,7 @@ pub(super) fn observed(desired: Option<&Resource>, memory: &Memory, group: &Grou
     // What was taken back is told once nothing is left of it.
     let is_back = content == goal && stale.is_empty();
     let refused = refused.filter(|_| is_back).map(str::to_owned);
+    let content = reported(cx, &group.template, Some(&declared.content)).unwrap_or_default();
     let seen = Deployment { content, stale, refused, ..declared.clone() };
     let bytes = match desired.and_then(|desired| desired.spec.bytes()) {
         Some(bytes) if seen == declared => bytes.to_vec(),
@@ -199,6 +220,7 @@ fn undeclared(content: String) -> Deployment {
         fronts: Vec::new(),
         stale: Vec::new(),
         refused: None,
+        closed: None,
     }
 }
 
@@ -245,6 +267,11 @@ pub(crate) async fn diff(
         if let Some(why) = observed.and_then(|observed| balancer::refused(&observed.bytes)) {
             let error = Error::unavailable(why).hint("remove it by hand, or declare another `path`");
             deltas.insert(desired.id.clone(), Err(error));
+            continue;
+        }
+        let was = observed.and_then(|observed| Declared::decode(&observed.bytes));
+        if let Some(why) = was.and_then(Declared::closed) {
+            deltas.insert(desired.id.clone(), Err(why.into()));
             continue;
         }
         let Some(declared) = deployment(Some(desired)) else { continue };

@@ -5,7 +5,7 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Seen, UnitState, Watched, bus,
+    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Seen, UnitState, Watched, analyze,
     check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
@@ -309,6 +309,6 @@ impl Manager for Afar {
     }
 
     async fn verify(&self, name: &str, content: &str) -> Result<(), Error> {
-        bus::verify(name, content).await
+        analyze::verify(name, content).await
     }
 }

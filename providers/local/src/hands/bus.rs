@@ -2,13 +2,14 @@
 //!
 //! Guarantees: a job is waited for by the signal that ends it, listened for before the job is asked for; where that signal
 //! is lost, the unit itself is asked. A connection that broke is made again by the next call.
-//! What a call says is read again afterwards: signals and answers may be about a moment that has passed.
+//! What a call says is read again afterwards: signals and answers may be about a moment that has passed. That nobody
+//! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
-use super::Fault;
+use super::{Fault, analyze};
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::{future::try_join_all, stream};
-use reconciled_provider::{Error, ErrorKind};
+use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,13 +17,12 @@ use std::{
     future::poll_fn,
     num::NonZeroUsize,
     pin::Pin,
-    process::Stdio,
     sync::{Arc, PoisonError},
     time::Duration,
 };
 use tokio::sync::Mutex;
 use zbus::{
-    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, OwnedVariant, connection::Builder,
+    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, OwnedVariant, connection::Builder, fdo,
     message::Type,
 };
 
@@ -149,7 +149,7 @@ impl Bus {
         // Without a subscriber systemd tells nothing; asking twice is refused, and does no harm.
         let subscribe = connection.call_method(Some(NAME), PATH, Some(MANAGER), "Subscribe", &());
         let _ = tokio::time::timeout(CALL, subscribe).await;
-        let rule = MatchRule::builder().msg_type(Type::Signal).path_namespace(PATH);
+        let rule = MatchRule::builder().msg_type(Type::Signal).path_namespace(PATH).sender(NAME);
         let rule = match member {
             Some(member) => rule.member(member),
             None => rule,
@@ -212,18 +212,18 @@ impl Bus {
         let call = connection.call_method(Some(NAME), path, Some(interface), method, body);
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(message)) => Ok(message),
-            Ok(Err(zbus::Error::MethodError(name, text, _))) => {
-                Err(Trouble::Refused(name.to_string(), text.unwrap_or_default()))
-            }
-            Ok(Err(zbus::Error::FDO(error))) => {
-                Err(Trouble::Refused("org.freedesktop.DBus.Error".into(), error.to_string()))
-            }
-            Ok(Err(error)) => {
-                *self.0.connection.lock().await = None;
-                Err(Trouble::Lost(self.unreachable(error)))
-            }
-            Err(_) => Err(Trouble::Lost(late(method))),
+            Ok(Err(error)) => match Word::of(&error) {
+                Some((word, text)) => Err(Trouble::Refused(word, text)),
+                None => Err(self.lost(self.unreachable(error)).await),
+            },
+            Err(_) => Err(self.lost(late(method)).await),
         }
+    }
+
+    /// The next call makes a connection of its own: who is at the other end of this one may be nobody.
+    async fn lost(&self, error: Error) -> Trouble {
+        *self.0.connection.lock().await = None;
+        Trouble::Lost(error)
     }
 
     async fn manager<B: Serialize + zbus::DynamicType + Sync>(
@@ -249,15 +249,19 @@ impl Bus {
         let mut state = UnitState::default();
         match self.manager("GetUnitFileState", &(name,), CALL).await {
             Ok(message) => state.file = message.body().deserialize().unwrap_or_default(),
-            // No such file.
-            Err(Trouble::Refused(..)) => {}
+            Err(Trouble::Refused(Word::Nothing, _)) => {}
+            Err(Trouble::Refused(Word::No, _)) => state.file = "bad".into(),
             Err(trouble) => return Err(trouble.error(&doing())),
         }
         // GetUnit fails for what is not loaded; this loads it, as `systemctl status` does.
         let loaded = match self.manager("LoadUnit", &(name,), CALL).await {
             Ok(message) => message,
             // A template has no unit.
-            Err(Trouble::Refused(..)) => return Ok(state),
+            Err(Trouble::Refused(Word::Nothing, _)) => return Ok(state),
+            Err(Trouble::Refused(Word::No, text)) => {
+                (state.load, state.load_error) = ("error".into(), text);
+                return Ok(state);
+            }
             Err(trouble) => return Err(trouble.error(&doing())),
         };
         let path: OwnedObjectPath = loaded.body().deserialize().map_err(|error| self.unreachable(error))?;
@@ -292,27 +296,67 @@ impl Bus {
 enum Trouble {
     /// It never left.
     NotSent(Error),
-    /// systemd would not: the name of the error, and its words.
-    Refused(String, String),
+    /// systemd would not: what that means, and its words.
+    Refused(Word, String),
     /// It may have been carried out.
     Lost(Error),
+}
+
+/// What systemd has against a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// There is no such unit or file, or its name is that of none.
+    Nothing,
+    /// Who asks may not.
+    Denied,
+    /// It can be said of this unit, or done to it, by nobody.
+    No,
+}
+
+impl Word {
+    /// The meaning and the text of an error that is systemd's word about what was asked. None for all others, which say
+    /// nothing of the unit: nobody answered in time, nobody has the name, the bus is away.
+    fn of(error: &zbus::Error) -> Option<(Word, String)> {
+        let (word, text) = match error {
+            zbus::Error::FDO(error) => match &**error {
+                fdo::Error::FileNotFound(text) | fdo::Error::InvalidArgs(text) => (Word::Nothing, text),
+                fdo::Error::AccessDenied(text) | fdo::Error::InteractiveAuthorizationRequired(text) => {
+                    (Word::Denied, text)
+                }
+                fdo::Error::FileExists(text)
+                | fdo::Error::NotSupported(text)
+                | fdo::Error::PropertyReadOnly(text) => (Word::No, text),
+                _ => return None,
+            },
+            zbus::Error::MethodError(name, text, _) => {
+                let text = text.clone().unwrap_or_default();
+                return Word::named(name.as_str()).map(|word| (word, text));
+            }
+            _ => return None,
+        };
+        Some((word, text.clone()))
+    }
+
+    /// The same of the names that systemd has for itself.
+    fn named(name: &str) -> Option<Word> {
+        match name.strip_prefix("System.Error.").unwrap_or(name) {
+            "org.freedesktop.systemd1.NoSuchUnit" | "ENOENT" => Some(Word::Nothing),
+            "EACCES" | "EPERM" => Some(Word::Denied),
+            "org.freedesktop.systemd1.ShuttingDown" => None,
+            "EEXIST" | "EINVAL" | "EISDIR" | "ELOOP" | "ENOTDIR" | "EXDEV" | "EADDRNOTAVAIL" | "EROFS"
+            | "EBADMSG" | "EUCLEAN" => Some(Word::No),
+            name => name.starts_with("org.freedesktop.systemd1.").then_some(Word::No),
+        }
+    }
 }
 
 impl Trouble {
     fn error(self, doing: &str) -> Error {
         match self {
             Trouble::NotSent(error) | Trouble::Lost(error) => error,
-            Trouble::Refused(name, text) => {
-                let kind = match &*name {
-                    _ if name.ends_with("AccessDenied")
-                        || name.ends_with("InteractiveAuthorizationRequired") =>
-                    {
-                        ErrorKind::PermissionDenied
-                    }
-                    _ => ErrorKind::Invalid,
-                };
-                Error::new(kind, format!("{doing}: {text}"))
-            }
+            Trouble::Refused(Word::Denied, text) => Error::permission_denied(format!("{doing}: {text}"))
+                .hint("run the daemon as root, or let it ask a helper that is: docs/host-privileges.md"),
+            Trouble::Refused(_, text) => Error::invalid(format!("{doing}: {text}")),
         }
     }
     fn fault(self, doing: &str) -> Fault {
@@ -341,13 +385,21 @@ impl Manager for Bus {
         let names = [name];
         let (word, result) = match link {
             Link::Enable => {
-                ("enable", self.manager("EnableUnitFiles", &(&names[..], false, true), CALL).await)
+                // Not by force: a link of that name which leads elsewhere is somebody's.
+                ("enable", self.manager("EnableUnitFiles", &(&names[..], false, false), CALL).await)
             }
             Link::Disable => ("disable", self.manager("DisableUnitFiles", &(&names[..], false), CALL).await),
             Link::Mask => ("mask", self.manager("MaskUnitFiles", &(&names[..], false, false), CALL).await),
             Link::Unmask => ("unmask", self.manager("UnmaskUnitFiles", &(&names[..], false), CALL).await),
         };
-        result.map(drop).map_err(|trouble| trouble.fault(&format!("{word} {name}")))
+        result.map(drop).map_err(|trouble| match trouble {
+            // Of several links some may have been made.
+            Trouble::Refused(Word::No, text) => Fault::Unknown(
+                Error::invalid(format!("{word} {name}: {text}"))
+                    .hint(format!("a link or file that is in the way is somebody's: systemctl cat {name}; ls -l /etc/systemd/system")),
+            ),
+            trouble => trouble.fault(&format!("{word} {name}")),
+        })
     }
 
     async fn reload(&self) -> Result<(), Fault> {
@@ -393,7 +445,7 @@ impl Manager for Bus {
     async fn reset_failed(&self, name: &str) -> Result<(), Fault> {
         match self.manager("ResetFailedUnit", &(name,), CALL).await {
             // It is not loaded, so it is not known to have failed.
-            Ok(_) | Err(Trouble::Refused(..)) => Ok(()),
+            Ok(_) | Err(Trouble::Refused(Word::Nothing | Word::No, _)) => Ok(()),
             Err(trouble) => Err(trouble.fault(&format!("forget that {name} failed"))),
         }
     }
@@ -431,7 +483,7 @@ impl Manager for Bus {
         if !self.0.is_here {
             return Ok(());
         }
-        verify(name, content).await
+        analyze::verify(name, content).await
     }
 }
 
@@ -464,38 +516,6 @@ fn unescape(part: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Runs `systemd-analyze verify`. It asks for the unit by its name, so the draft has it, in a folder of its own.
-pub(super) async fn verify(name: &str, content: &str) -> Result<(), Error> {
-    let folder = tempfile::tempdir();
-    let folder =
-        folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
-    let folder = folder.path();
-    let file = folder.join(name);
-    let written = std::fs::write(&file, content);
-    written
-        .map_err(|error| Error::unavailable(format!("write {name} for systemd-analyze")).caused_by(error))?;
-    let child = tokio::process::Command::new("systemd-analyze")
-        .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&file)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(CALL, child).await {
-        Ok(Ok(output)) => output,
-        // Not installed, or hung: systemd will say what it has against the unit.
-        Ok(Err(_)) | Err(_) => return Ok(()),
-    };
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).replace(&*folder.to_string_lossy(), "");
-    let ours: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
-    let said = if ours.is_empty() { said.trim().to_owned() } else { ours.join("; ") };
-    let said: String = said.chars().filter(|c| !c.is_control()).take(500).collect();
-    Err(Error::invalid(format!("`systemd-analyze verify` refuses {name}: {said}"))
-        .hint("mend the unit in the repository"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -505,5 +525,29 @@ mod tests {
         assert_eq!(unescape("web_401_2eservice").as_deref(), Some("web@1.service"));
         assert_eq!(unescape("a"), Some("a".into()));
         assert_eq!((unescape("a_"), unescape("a_zz")), (None, None));
+    }
+
+    #[test]
+    fn only_what_systemd_says_itself_counts_as_its_word() {
+        let of = |error: fn(String) -> fdo::Error| {
+            Word::of(&zbus::Error::FDO(error("why".into()).into())).map(|(word, _)| word)
+        };
+        assert_eq!(of(fdo::Error::FileNotFound), Some(Word::Nothing));
+        assert_eq!(of(fdo::Error::InvalidArgs), Some(Word::Nothing));
+        assert_eq!(of(fdo::Error::AccessDenied), Some(Word::Denied));
+        for nobody in [
+            fdo::Error::NoReply,
+            fdo::Error::ServiceUnknown,
+            fdo::Error::NameHasNoOwner,
+            fdo::Error::Disconnected,
+            fdo::Error::TimedOut,
+            fdo::Error::UnknownObject,
+            fdo::Error::SpawnChildExited,
+        ] {
+            assert_eq!(of(nobody), None, "{:?}", nobody(String::new()));
+        }
+        assert_eq!(Word::named("org.freedesktop.systemd1.NoSuchUnit"), Some(Word::Nothing));
+        assert_eq!(Word::named("org.freedesktop.systemd1.UnitMasked"), Some(Word::No));
+        assert_eq!(Word::named("System.Error.ECONNRESET"), None);
     }
 }

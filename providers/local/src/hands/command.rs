@@ -14,7 +14,7 @@ use std::{
 const EXCERPT: usize = 500;
 
 /// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What is run.
 pub(super) struct Command<'a> {

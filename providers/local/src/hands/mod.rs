@@ -10,6 +10,7 @@
 
 mod accounts;
 mod afar;
+mod analyze;
 mod beneath;
 mod bus;
 mod check;

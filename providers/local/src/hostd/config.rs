@@ -7,7 +7,7 @@ use crate::{
     config::Commands,
     hands::Accounts,
     path::FilePath,
-    systemd::{DIRECTORY, unit_at},
+    systemd::{DIRECTORY, LOADED_FROM, unit_at},
 };
 use reconciled_provider::{Error, Problem, yaml};
 use rustix::process::geteuid;
@@ -23,9 +23,8 @@ use std::{
 /// Where copies of what somebody else wrote go.
 const ORIGINALS: &str = "/var/lib/reconciled-hostd/originals";
 
-/// Units that decide what the helper and the daemon may do.
-const OWN: [&str; 4] =
-    ["reconciled.service", "reconciled-host.service", "reconciled-hostd.service", "reconciled-hostd.socket"];
+/// What names begin with of units that decide what the helper and the daemon may do.
+const OWN: &str = "reconciled";
 
 /// The keys of `/etc/reconciled/hostd.yaml`.
 #[derive(Debug, Deserialize)]
@@ -117,6 +116,18 @@ impl Allowed {
         Ok(Allowed { config: Arc::new(config), users, groups, units: written.units })
     }
 
+    /// What is answered while the configuration cannot be used.
+    pub fn unusable(problems: &[Problem]) -> Error {
+        let one = |problem: &Problem| match &problem.place {
+            Some(place) => format!("{place}: {}", problem.message),
+            None => problem.message.clone(),
+        };
+        let all: Vec<String> = problems.iter().map(one).collect();
+        let text = format!("the helper does nothing before its configuration is right: {}", all.join("; "));
+        let hint = problems.iter().find_map(|problem| problem.hint.clone());
+        Error::unavailable(text).hint(hint.unwrap_or_else(|| "mend /etc/reconciled/hostd.yaml".into()))
+    }
+
     /// Whether a process of this user and group may ask at all.
     pub(super) fn caller(&self, uid: u32, gid: u32) -> Result<(), Error> {
         match uid == 0 || self.users.contains(&uid) || self.groups.contains(&gid) {
@@ -139,6 +150,10 @@ impl Allowed {
                 None => Err(Error::permission_denied(format!("{path} is no file of a unit"))),
             };
         }
+        if LOADED_FROM.iter().any(|directory| path.below(directory).is_some()) {
+            let text = format!("{path} is where systemd loads units from");
+            return Err(Error::permission_denied(text).hint(format!("write it to {DIRECTORY}")));
+        }
         if self.config.is_reserved(path) {
             return Err(Error::permission_denied(format!("{path} is the helper's own")));
         }
@@ -153,8 +168,13 @@ impl Allowed {
 
     /// Whether a unit may be written, started and stopped.
     pub(super) fn unit(&self, name: &str) -> Result<(), Error> {
-        if OWN.contains(&name) {
-            return Err(Error::permission_denied(format!("{name} is reconciled's own")));
+        if name.starts_with(OWN) {
+            return Err(Error::permission_denied(format!("{} is reconciled's own", name.escape_debug())));
+        }
+        // Drop-ins of `web-.service` are those of every unit whose name begins so, and those of `service` of every service.
+        if !name.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty() && !stem.ends_with('-')) {
+            let text = format!("{} is the name of no single unit", name.escape_debug());
+            return Err(Error::permission_denied(text).hint("name the unit whole, such as web.service"));
         }
         // A name that leads elsewhere is no name of a unit.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
@@ -258,14 +278,27 @@ mod tests {
             "/etc/systemd/system/ssh.service.d/web@1.service",
             "/etc/systemd/system/multi-user.target.wants/web@1.service",
             "/etc/systemd/system/reconciled-hostd.service.d/x.conf",
+            "/etc/systemd/system/reconciled-.service.d/x.conf",
+            "/etc/systemd/system/reconciled-x.service",
+            "/etc/systemd/system/service.d/x.conf",
+            "/etc/systemd/system.control/ssh.service.d/x.conf",
+            "/etc/systemd/system/web@-.service.d/x.conf",
         ] {
             assert!(path(text).is_err(), "{text}");
         }
         let unit = |name: &str| allowed.unit(name).is_ok();
         assert!(unit("web@8001.service") && unit("job-a.timer"));
-        for name in
-            ["web@.socket", "job-ab.timer", "reconciled.service", "web@../x.service", "", "web@\n.service"]
-        {
+        for name in [
+            "web@.socket",
+            "job-ab.timer",
+            "reconciled.service",
+            "reconciled-.service",
+            "reconciledx.timer",
+            "web@-.service",
+            "web@../x.service",
+            "",
+            "web@\n.service",
+        ] {
             assert!(!unit(name), "{name:?}");
         }
         assert!(

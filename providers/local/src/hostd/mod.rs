@@ -59,6 +59,21 @@ pub async fn serve(listener: UnixListener, allowed: Allowed, idle: Duration) -> 
     }
 }
 
+/// Answers one connection to `listener` with `why`, whatever it asks; false when nobody came for `idle`.
+///
+/// A helper that ended instead would be started by the socket for each question, until the socket gives up.
+///
+/// Errors: those of the listener.
+pub async fn refuse(listener: &UnixListener, why: &Error, idle: Duration) -> io::Result<bool> {
+    let Ok(accepted) = timeout(idle, listener.accept()).await else { return Ok(false) };
+    let (read, mut to) = accepted?.0.into_split();
+    if question(&mut Frames::of(read)).await.is_ok() {
+        warn!(error = %why.chain(), "request failed or refused");
+        let _ = say(&mut to, &Answer::Failed(why.into())).await;
+    }
+    Ok(true)
+}
+
 #[derive(Debug)]
 struct Helper {
     allowed: Allowed,

@@ -1,7 +1,8 @@
 //! Carrying out a batch of units: files of all, links of all, one reload of the manager, then the jobs.
 //!
 //! In this order, and never "stop, write, start": whatever starts a unit meanwhile (a timer, a socket) would start the old
-//! one. A death in between leaves files that the running unit does not have, which the next look sees as stale.
+//! one. A death in between leaves files that the running unit does not have, which the next look sees as stale; that the files
+//! are ours is remembered before the first of them is written.
 
 use super::{
     observe::{self, Look, Memory},
@@ -13,8 +14,9 @@ use crate::{
     path::FilePath,
     state::Access,
 };
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use reconciled_provider::{
-    Action, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
 };
 
 /// Carries out a batch.
@@ -31,7 +33,11 @@ pub(crate) async fn apply(
     let mut works: Vec<Work<'_>> = Vec::new();
     for action in &batch.actions {
         let mut work = Work::of(action);
-        work.end = work.prepare(hands, manager).await.err();
+        if cx.stop.is_set() {
+            work.end = Some(stopped(work.name).into());
+        } else if let Err(fault) = work.prepare(cx, hands, manager, journal).await? {
+            work.end = Some(fault);
+        }
         works.push(work);
     }
     if works.iter().any(|work| work.is_changed)
@@ -46,21 +52,23 @@ pub(crate) async fn apply(
             .filter(|work| work.end.is_none())
             .for_each(|work| work.end = Some(Fault::Unknown(error.clone())));
     }
-    let mut outcomes = Vec::new();
-    for work in &mut works {
-        if work.end.is_none() {
-            work.end = work.run(manager).await.err();
+    // A job may take minutes, so none waits for another that systemd does not have it wait for.
+    let (mut left, mut jobs) = (works.into_iter(), FuturesUnordered::new());
+    loop {
+        while let Some(work) = (jobs.len() < JOBS).then(|| left.next()).flatten() {
+            jobs.push(work.finish(hands, manager, cx));
         }
-        let outcome = match work.end.take() {
-            Some(fault) => fault.into(),
-            None => match work.ended(hands, manager).await {
-                Ok(outcome) => outcome,
-                Err(error) => Outcome::Unknown(error),
-            },
-        };
-        outcomes.push((work.action.id, outcome));
+        let Some(outcome) = jobs.next().await else { return Ok(()) };
+        journal.finished(vec![outcome]).await?;
     }
-    journal.finished(outcomes).await
+}
+
+/// Jobs that are waited for at one time.
+const JOBS: usize = 16;
+
+/// This process was told to end before it came to this.
+fn stopped(name: &str) -> Error {
+    Error::unavailable(format!("{name} was left as it is: this process ends")).hint("the next one goes on")
 }
 
 /// One action on its way.
@@ -71,6 +79,10 @@ struct Work<'a> {
     unit: Option<Unit>,
     planned: Option<&'a Observed>,
     memory: Option<Memory>,
+    /// Nothing is remembered of it, or only that it was begun: what is written has to be remembered even where it fails.
+    is_new: bool,
+    /// What it was found as.
+    before: Memory,
     /// Something was written that the manager has to read.
     is_changed: bool,
     /// It runs as other files say.
@@ -97,6 +109,8 @@ impl<'a> Work<'a> {
             unit: desired.and_then(|desired| Unit::decode(desired.spec.bytes()?)),
             planned,
             memory: Memory::open(tracked),
+            is_new: tracked.is_none() || matches!(action.op, Op::Continue { .. }),
+            before: Memory::default(),
             is_changed: false,
             is_stale: false,
             is_running: false,
@@ -113,36 +127,79 @@ impl<'a> Work<'a> {
         observe::look(hands, state, self.name, self.unit.as_ref(), self.memory.as_ref()).await
     }
 
-    /// Files and links. What is there must be what the plan was made from, or what is wanted already.
-    async fn prepare(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
+    /// Files and links. What is there must be what the plan was made from, or what is wanted already. The outer error is
+    /// the journal's.
+    async fn prepare(
+        &mut self,
+        cx: &Cx,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        journal: &dyn Journal,
+    ) -> Result<Result<(), Fault>, Error> {
+        let look = match self.seen_as_planned(cx, hands, manager).await {
+            Ok(look) => look,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        if let (true, Some(begun)) = (self.is_new, self.tracked(&self.before)) {
+            // From here on its files are ours, also for whoever finds them after a death.
+            journal.progress(self.action.id, begun).await?;
+        }
+        Ok(self.write(hands, manager, &look).await)
+    }
+
+    /// Looks, and finds what the plan was made from.
+    async fn seen_as_planned(
+        &mut self,
+        cx: &Cx,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+    ) -> Result<Look, Error> {
+        if self.desired.is_some() && self.unit.is_none() {
+            return Err(Error::invalid(format!("not all is known yet of {}", self.name)));
+        }
         let look = self.look(hands, manager).await?;
-        let now = observe::observed(self.id(), self.desired, self.memory.as_ref(), &look);
+        let now = observe::observed(cx, self.id(), self.desired, self.memory.as_ref(), &look);
+        if let Some(why) = now.as_ref().and_then(|now| Unit::decode(&now.bytes)?.refused) {
+            return Err(why.into());
+        }
         let is_done = match (self.desired, &now) {
             (Some(desired), Some(now)) => desired.spec.hash() == Some(now.hash),
             (None, None) => true,
             _ => false,
         };
-        if !is_done && now.as_ref().map(|now| now.hash) != self.planned.map(|planned| planned.hash) {
-            return Err(Error::conflict(format!("{} changed since it was looked at", self.name)).into());
+        // What was begun is gone on with from wherever it stands.
+        let is_begun = matches!(self.action.op, Op::Continue { .. });
+        let is_planned = now.as_ref().map(|now| now.hash) == self.planned.map(|planned| planned.hash);
+        if !is_done && !is_begun && !is_planned {
+            return Err(Error::conflict(format!("{} changed since it was looked at", self.name)));
         }
-        let before = look.effective();
         (self.is_running, self.is_changed) = (look.state.is_running(), look.state.needs_reload);
         let started_with = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
-        let started_with = started_with.map_or(before, |memory| memory.effective.clone());
+        let effective = started_with.map_or_else(|| look.effective(), |memory| memory.effective.clone());
+        self.before = Memory { effective, ..observe::remembered(self.unit.as_ref(), &look) };
+        Ok(look)
+    }
+
+    async fn write(&mut self, hands: &dyn Hands, manager: &dyn Manager, look: &Look) -> Result<(), Fault> {
         match self.unit.clone() {
             Some(unit) => {
-                self.write_files(hands, &unit, &look).await?;
+                self.write_files(hands, &unit, look).await?;
                 let texts = unit.content.iter().chain(unit.drop_ins.values()).map(String::as_str);
-                self.is_stale = started_with != super::definition::effective(texts);
-                self.set_links(manager, &unit, &look).await
+                self.is_stale = self.before.effective != super::definition::effective(texts);
+                self.set_links(manager, &unit, look).await
             }
-            None => self.take_away(hands, manager, &look).await,
+            None => self.take_away(hands, manager, look).await,
         }
     }
 
     async fn write_files(&mut self, hands: &dyn Hands, unit: &Unit, look: &Look) -> Result<(), Fault> {
         if let Some(content) = &unit.content {
             self.is_changed |= write(hands, &look.fragment, content).await?;
+        } else if self.memory.as_ref().is_some_and(|memory| memory.fragment)
+            && matches!(look.fragment.what, What::File { .. })
+        {
+            // It is no longer declared, and would be in the way of a mask.
+            self.is_changed |= remove(hands, &look.fragment).await?;
         }
         if unit.drop_ins.keys().any(|name| look.drop_ins.get(name).is_some_and(is_absent)) {
             make_directory(hands, observe::drop_in_directory(self.name)?).await?;
@@ -158,11 +215,10 @@ impl<'a> Work<'a> {
 
     async fn set_links(&mut self, manager: &dyn Manager, unit: &Unit, look: &Look) -> Result<(), Fault> {
         let is_masked = look.state.file.starts_with("masked");
-        let is_enabled = matches!(&*look.state.file, "enabled" | "enabled-runtime");
-        let change = |wanted: Option<bool>, is: bool| wanted.filter(|wanted| *wanted != is);
-        let mask = change(unit.masked, is_masked).map(|mask| if mask { Link::Mask } else { Link::Unmask });
-        let enable =
-            change(unit.enabled, is_enabled).map(|enable| if enable { Link::Enable } else { Link::Disable });
+        let mask = unit.masked.filter(|wanted| *wanted != is_masked);
+        let mask = mask.map(|mask| if mask { Link::Mask } else { Link::Unmask });
+        let enable = unit.enabled.filter(|wanted| *wanted != observe::is_enabled(&look.state, *wanted));
+        let enable = enable.map(|enable| if enable { Link::Enable } else { Link::Disable });
         for link in mask.into_iter().chain(enable) {
             manager.link(self.name, link).await?;
             self.is_changed = true;
@@ -182,7 +238,7 @@ impl<'a> Work<'a> {
             if self.is_running {
                 manager.job(self.name, Job::Stop).await?;
             }
-            if matches!(&*look.state.file, "enabled" | "enabled-runtime") {
+            if observe::is_enabled(&look.state, false) {
                 manager.link(self.name, Link::Disable).await?;
             }
             self.is_changed |= remove(hands, &look.fragment).await?;
@@ -218,13 +274,47 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The job, and how it all ended.
+    async fn finish(mut self, hands: &dyn Hands, manager: &dyn Manager, cx: &Cx) -> (ActionId, Outcome) {
+        if self.end.is_none() {
+            self.end = match cx.stop.is_set() {
+                true => Some(Fault::Unknown(stopped(self.name))),
+                false => self.run(manager).await.err(),
+            };
+        }
+        let outcome = match self.end.take() {
+            Some(fault) => self.failed(fault),
+            None => match self.ended(hands, manager).await {
+                Ok(outcome) => outcome,
+                Err(error) => self.failed(Fault::Unknown(error)),
+            },
+        };
+        (self.action.id, outcome)
+    }
+
+    /// What is remembered of a failure: files that were written are ours, and run as they did before.
+    fn failed(&self, fault: Fault) -> Outcome {
+        let written = self.tracked(&self.before).filter(|_| self.is_new && self.is_changed);
+        match (written, fault) {
+            (Some(tracked), Fault::NoEffect(error) | Fault::Unknown(error)) => {
+                Outcome::Partial(tracked, error)
+            }
+            (None, fault) => fault.into(),
+        }
+    }
+
+    fn tracked(&self, memory: &Memory) -> Option<Tracked> {
+        let desired = self.desired?;
+        let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
+        tracked.private = memory.seal();
+        Some(tracked)
+    }
+
     /// The outcome, from how it stands now.
     async fn ended(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Outcome, Error> {
-        let Some(desired) = self.desired else { return Ok(Outcome::Gone) };
         let look = self.look(hands, manager).await?;
-        let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        tracked.private = observe::remembered(self.unit.as_ref(), &look).seal();
-        Ok(Outcome::Done(tracked))
+        let tracked = self.tracked(&observe::remembered(self.unit.as_ref(), &look));
+        Ok(tracked.map_or(Outcome::Gone, Outcome::Done))
     }
 }
 

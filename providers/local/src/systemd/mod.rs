@@ -11,15 +11,26 @@ pub(crate) mod unit;
 
 pub(crate) use apply::apply;
 pub(crate) use normalize::normalize;
+pub(crate) use observe::is_closed;
 pub(crate) use observe::{diff, health, observe, unit_at};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
-pub(crate) use unit::{Unit, compare, show};
+pub(crate) use unit::{Unit, Why, compare, show};
 
 /// The name of the scope that all units of a host are in.
 pub const SYSTEMD: &str = "systemd";
 
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "systemd/v1";
+
+/// Directories from which systemd loads units of the system: whoever writes there runs anything as root.
+pub(crate) const LOADED_FROM: &[&str] = &[
+    DIRECTORY,
+    "/etc/systemd/system.control",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 
 /// Where unit files of an administrator are.
 pub(crate) const DIRECTORY: &str = "/etc/systemd/system";

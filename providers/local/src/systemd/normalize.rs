@@ -4,8 +4,11 @@ use super::{
     API_VERSION, SYSTEMD, definition,
     unit::{RunState, UNIT, Unit, UnitSpec},
 };
-use crate::{Config, normalize::known_or_waiting};
-use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Reference, Resource, Scope, Span};
+use crate::{
+    Config,
+    normalize::{known_or_waiting, unknown},
+};
+use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, Scope, Span};
 use std::sync::Arc;
 
 /// Types of units that are managed, and what the others need that is not there yet.
@@ -34,9 +37,6 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
-    let texts = spec.content.iter().chain(spec.drop_ins.values()).flat_map(|at| &at.unknown);
-    let switches = spec.enabled.iter().chain(&spec.masked).flat_map(|at| &at.unknown);
-    let waits_for: Vec<Reference> = texts.chain(switches).cloned().collect();
     let unit = Unit {
         content: spec.content.map(|at| at.value),
         drop_ins: spec.drop_ins.into_iter().map(|(name, at)| (name, at.value)).collect(),
@@ -49,7 +49,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     out.resources.push(Resource {
         id: name.into(),
         scope: Arc::new(Scope::new(inputs.entry(), SYSTEMD)),
-        spec: known_or_waiting(unit.encode(), &waits_for),
+        spec: known_or_waiting(unit.encode(), &unknown(&manifest.spec)),
         origin: manifest.origin(manifest.span),
         policy: inputs.policy(manifest.policy.clone()),
     });

@@ -6,7 +6,7 @@
 
 use super::{
     DIRECTORY, definition,
-    unit::{RunState, Unit, compare},
+    unit::{RunState, Unit, Why, compare},
 };
 use crate::{
     hands::{Hands, Manager, Seen, UnitState, Watched, What},
@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
+    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
     Want, diff_by_compare,
 };
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,50 @@ pub(crate) fn text(seen: &Seen) -> Option<String> {
     }
 }
 
+/// Whether a unit counts as enabled where `wanted` is. What is started by way of another name or unit need not be enabled
+/// itself, and cannot be disabled either.
+pub(crate) fn is_enabled(state: &UnitState, wanted: bool) -> bool {
+    matches!(&*state.file, "enabled" | "enabled-runtime")
+        || wanted && matches!(&*state.file, "alias" | "indirect")
+}
+
+/// Why what was seen at the path of a file cannot be managed, if so.
+pub(crate) fn no_file(seen: &Seen) -> Option<Why> {
+    match &seen.what {
+        What::Refused(refusal) => {
+            let hint = refusal.hint.clone();
+            Some(Why { text: refusal.message.clone(), hint: hint.unwrap_or_else(|| BY_HAND.into()) })
+        }
+        What::Directory { .. } | What::Other(_) => {
+            Some(Why::new(format!("{} is no file", seen.path), BY_HAND))
+        }
+        What::Absent | What::File { .. } | What::Link { .. } => None,
+    }
+}
+
+const BY_HAND: &str = "remove it by hand, or let it be managed there";
+
+/// What is in a file, as it is reported: what is declared, and what every user of the host may read, in clear; of all else a
+/// mark and the length, or a repository were a way to read the host.
+pub(crate) fn reported(cx: &Cx, seen: &Seen, declared: Option<&str>) -> Option<String> {
+    let text = text(seen)?;
+    if seen.is_public || declared == Some(&*text) {
+        return Some(text);
+    }
+    Some(closed(cx, &text))
+}
+
+/// True for what stands for a text: no unit begins so.
+pub(crate) fn is_closed(text: &str) -> bool {
+    text.starts_with('(') && text.contains(" bytes, not shown, mark ")
+}
+
+/// What stands for a text that not everyone may read.
+pub(crate) fn closed(cx: &Cx, text: &str) -> String {
+    let mark: String = cx.secrets.mark(text.as_bytes()).0.to_string().chars().take(16).collect();
+    format!("({} bytes, not shown, mark {mark})", text.len())
+}
+
 /// Looks at one unit: at the drop-ins that are declared or ours.
 pub(crate) async fn look(
     hands: &dyn Hands,
@@ -115,6 +159,7 @@ pub(crate) async fn look(
 
 /// Reads what is wanted of the units.
 pub(crate) async fn observe(
+    cx: &Cx,
     hands: &dyn Hands,
     manager: &dyn Manager,
     scope: &'static str,
@@ -141,7 +186,7 @@ pub(crate) async fn observe(
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
         let look = look(hands, state, &id.0, unit.as_ref(), memory.as_ref()).await?;
-        resources.extend(observed(id, desired, memory.as_ref(), &look));
+        resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
@@ -171,6 +216,7 @@ pub(crate) fn unit_at(path: &FilePath) -> Option<ResourceId> {
 
 /// What was seen, as the resource that is asked for; none where there is none.
 pub(crate) fn observed(
+    cx: &Cx,
     id: &ResourceId,
     desired: Option<&Resource>,
     memory: Option<&Memory>,
@@ -187,13 +233,21 @@ pub(crate) fn observed(
                 return None;
             }
             Unit {
-                content: unit.content.as_ref().map(|_| text(&look.fragment).unwrap_or_default()),
+                content: match &unit.content {
+                    Some(declared) => Some(reported(cx, &look.fragment, Some(declared)).unwrap_or_default()),
+                    // A file of ours that is no longer declared is left to go.
+                    None => reported(cx, &look.fragment, None)
+                        .filter(|_| memory.is_some_and(|memory| memory.fragment)),
+                },
                 drop_ins: look
                     .drop_ins
                     .iter()
-                    .filter_map(|(name, seen)| Some((name.clone(), text(seen)?)))
+                    .filter_map(|(name, seen)| {
+                        let declared = unit.drop_ins.get(name).map(String::as_str);
+                        Some((name.clone(), reported(cx, seen, declared)?))
+                    })
                     .collect(),
-                enabled: unit.enabled.map(|_| matches!(&*look.state.file, "enabled" | "enabled-runtime")),
+                enabled: unit.enabled.map(|wanted| is_enabled(&look.state, wanted)),
                 masked: unit.masked.map(|_| is_masked),
                 state: unit.state.map(|_| match look.state.is_running() {
                     true => RunState::Running,
@@ -208,13 +262,19 @@ pub(crate) fn observed(
         None => {
             let unknown = Memory { fragment: true, ..Memory::default() };
             let ours = memory.or(Some(&unknown)).filter(|memory| memory.has_files())?;
-            let content = text(&look.fragment).filter(|_| ours.fragment);
-            let drop_ins: BTreeMap<_, _> =
-                look.drop_ins.iter().filter_map(|(name, seen)| Some((name.clone(), text(seen)?))).collect();
-            if content.is_none() && drop_ins.is_empty() {
+            let content = reported(cx, &look.fragment, None).filter(|_| ours.fragment);
+            let drop_ins: BTreeMap<_, _> = look
+                .drop_ins
+                .iter()
+                .filter_map(|(name, seen)| Some((name.clone(), reported(cx, seen, None)?)))
+                .collect();
+            let files = ours.fragment.then_some(&look.fragment).into_iter().chain(look.drop_ins.values());
+            // What cannot be looked at may be there.
+            let refused = files.filter_map(no_file).next();
+            if content.is_none() && drop_ins.is_empty() && refused.is_none() {
                 return None;
             }
-            Unit { content, drop_ins, ..Unit::default() }
+            Unit { content, drop_ins, refused, ..Unit::default() }
         }
     };
     let bytes = match (&unit, desired.and_then(|desired| desired.spec.bytes())) {
@@ -248,20 +308,33 @@ fn is_stale(unit: &Unit, memory: Option<&Memory>, look: &Look) -> bool {
 }
 
 /// Why a unit cannot be managed as it is.
-fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<String> {
+fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<Why> {
     for seen in std::iter::once(&look.fragment).chain(look.drop_ins.values()) {
         match &seen.what {
-            What::Refused(refusal) => return Some(refusal.message.clone()),
             What::Link { target } if unit.content.is_some() && &**target != "/dev/null" => {
-                return Some(format!("{} is a link to {target}, which somebody else made", seen.path));
+                let text = format!("{} is a link to {target}, which somebody else made", seen.path);
+                return Some(Why::new(text, "remove it by hand, or leave `content` out"));
             }
-            What::Directory { .. } | What::Other(_) => return Some(format!("{} is no file", seen.path)),
             _ => {}
         }
+        if let Some(why) = no_file(seen) {
+            return Some(why);
+        }
+    }
+    let may_be_enabled =
+        unit.content.is_some() || unit.drop_ins.values().any(|text| definition::has_install(text));
+    if unit.enabled == Some(true) && look.state.file == "static" && !may_be_enabled {
+        let text = format!("{id} cannot be enabled: it has no [Install] section");
+        return Some(Why::new(
+            text,
+            "leave `enabled` out, or declare a drop-in with [Install] and WantedBy=",
+        ));
     }
     // A template has files and no state.
     let is_nowhere = look.state.load == "not-found" && look.state.file.is_empty();
-    (unit.content.is_none() && is_nowhere).then(|| format!("this host has no unit {id}"))
+    let text = format!("this host has no unit {id}");
+    (unit.content.is_none() && is_nowhere)
+        .then(|| Why::new(text, "write its `content`, or install the package that brings it"))
 }
 
 /// Differences, and what systemd has against what is declared.
@@ -276,8 +349,7 @@ pub(crate) async fn diff(
         let observed = seen.get(&desired.id);
         let was = observed.and_then(|observed| Unit::decode(&observed.bytes));
         if let Some(why) = was.as_ref().and_then(|was| was.refused.clone()) {
-            let hint = "remove it by hand, or install the package that brings the unit";
-            deltas.insert(desired.id.clone(), Err(Error::unavailable(why).hint(hint)));
+            deltas.insert(desired.id.clone(), Err(why.into()));
             continue;
         }
         let Some(content) = unit.and_then(|unit| unit.content) else { continue };

@@ -1,6 +1,6 @@
 //! The kind `Unit`, and a unit in canonical bytes: JSON, of what is declared of it.
 
-use reconciled_provider::{At, Delta, FieldChange, Observed, Resource};
+use reconciled_provider::{At, Delta, Error, FieldChange, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -83,7 +83,26 @@ pub(crate) struct Unit {
     pub(crate) is_stale: bool,
     /// Seen: it cannot be managed, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Why>,
+}
+
+/// Why something that was seen cannot be managed, and what a person can do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Why {
+    pub(crate) text: String,
+    pub(crate) hint: String,
+}
+
+impl Why {
+    pub(crate) fn new(text: impl Into<String>, hint: &str) -> Why {
+        Why { text: text.into(), hint: hint.into() }
+    }
+}
+
+impl From<Why> for Error {
+    fn from(why: Why) -> Error {
+        Error::unavailable(why.text).hint(why.hint)
+    }
 }
 
 impl Unit {
@@ -113,7 +132,7 @@ impl Unit {
         out.extend(self.state.map(|state| ("state".into(), word(state).to_owned())));
         let runs = self.is_stale.then(|| ("definition".into(), "other files than those in place".to_owned()));
         out.extend(runs);
-        out.extend(self.refused.iter().map(|why| ("refused".into(), why.clone())));
+        out.extend(self.refused.iter().map(|why| ("refused".into(), why.text.clone())));
         out
     }
 }

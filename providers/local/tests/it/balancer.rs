@@ -101,6 +101,82 @@ async fn no_request_fails_while_ten_instances_behind_nginx_get_a_new_revision() 
     assert_eq!(machine.run(&["cat", "/etc/front.conf"]), written);
 }
 
+#[tokio::test]
+async fn a_reload_that_is_still_to_come_is_not_forgotten_and_nobody_goes_before_it() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let reload = "/bin/sh -c 'test ! -e /run/broken && cp /etc/front.conf /run/read'";
+    let service = format!("[Service]\nExecStart=/bin/sleep 1d\nExecReload={reload}\n");
+    fs::write(machine.file("front.service"), service).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
+    let front = "LoadBalancer front {type: haproxy, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service}";
+    let web = |replicas: u32| {
+        format!(
+            "Deployment web app=web {{replicas: {replicas}, content: \"[Service]\\nExecStart=/bin/sleep 1d\\n\", minReadySeconds: 0}}"
+        )
+    };
+    // It dies once it has put down that it begins, and with the file written and not read.
+    let create = [&*web(2), front];
+    let mut lives = 0;
+    while !desk.is_tracked("/etc/front.conf") {
+        assert!(!desk.pass_dying(&create, lives).await);
+        lives += 1;
+    }
+    assert!(!machine.desk_path("/run/read").exists());
+    let text = desk.provider.show(
+        &"/etc/front.conf".into(),
+        desk.desired(&create)
+            .iter()
+            .find(|one| &*one.id.0 == "/etc/front.conf")
+            .unwrap()
+            .spec
+            .bytes()
+            .unwrap(),
+    );
+    fs::write(machine.desk_path("/etc/front.conf"), &text[0].1).unwrap();
+    while !desk.pass(&create).await.done.is_empty() {}
+    assert_eq!(machine.run(&["cat", "/run/read"]), text[0].1);
+
+    machine.run(&["touch", "/run/broken"]);
+    let fewer = [&*web(1), front];
+    let done = desk.pass(&fewer).await.done;
+    assert!(done.iter().any(|line| line.starts_with("update /etc/front.conf: unknown")), "{done:?}");
+    assert!(
+        done.iter()
+            .any(|line| line.contains("web@2.service is kept: /etc/front.conf may still name its instances")),
+        "{done:?}"
+    );
+    assert!(machine.is_active(2) && !machine.run(&["cat", "/etc/front.conf"]).contains("web@2"));
+    let again = desk.pass(&fewer).await;
+    assert!(again.fields.iter().any(|field| field.starts_with("served ")), "{again:?}");
+    assert!(machine.is_active(2));
+    machine.run(&["rm", "/run/broken"]);
+    desk.pass(&fewer).await;
+    assert!(!machine.is_active(2) && !machine.run(&["cat", "/run/read"]).contains("web@2"));
+    assert_eq!(desk.pass(&fewer).await.done, [""; 0]);
+
+    // What the plan did not see is not written over; what is healed is kept.
+    assert_eq!(desk.originals().len(), 0);
+    let file = machine.desk_path("/etc/front.conf");
+    let (whole, batch) =
+        (fs::read_to_string(&file).unwrap(), desk.plan(&desk.desired(&[&web(2), front])).await.0);
+    fs::write(&file, whole.replace("8080", "9090")).unwrap();
+    let done = desk.apply(&batch).await;
+    let conflict = "update /etc/front.conf: failed: conflict: /etc/front.conf changed since it was looked at";
+    assert!(done.iter().any(|line| line == conflict), "{done:?}");
+    let edited = whole.replace("8080", "9090");
+    while !desk.pass(&[&web(2), front]).await.done.is_empty() {}
+    assert_eq!(desk.originals(), [edited]);
+
+    // A path may be that of any file.
+    fs::write(&file, "root:canary\n").unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    let (_, _, fields) = desk.plan(&desk.desired(&[&web(2), front])).await;
+    assert!(format!("{fields:?}").contains("(12 bytes, not shown, mark "), "{fields:?}");
+    assert!(!format!("{fields:?}").contains("canary"));
+}
+
 /// An instance of its own answers.
 fn get_direct(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
@@ -146,4 +222,38 @@ fn balancers_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&good.replace("a.service", "a.timer"), "no name of a service");
     refuse(&format!("{good}, member: '127.0.0.1:80'"), "no address of an instance");
     refuse(&format!("{good}, validate: nosuch"), "no command `nosuch`");
+    refuse(&good.replace("/etc/f", "/etc/systemd/system/f"), "where systemd loads units from");
+}
+
+#[test]
+fn what_two_scopes_would_write_is_refused() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let refused = |specs: &[&str], part: &str| {
+        let shown: Vec<String> = desk.normalize(specs).1.iter().map(ToString::to_string).collect();
+        assert!(shown.iter().any(|text| text.contains(part)), "{specs:?}: {shown:#?}");
+    };
+    let front =
+        "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";
+    refused(&[front, "{path: /etc/f, content: x}"], "/etc/f is declared by File/x as well");
+    refused(&["{path: /etc/systemd/system/a.service, content: x}"], "where systemd loads units from");
+    refused(
+        &["{path: /etc/systemd/system/a.service.d/x.conf, content: x}"],
+        "where systemd loads units from",
+    );
+    let job = "CronJob web {schedule: '@daily', command: [/bin/true], concurrencyPolicy: Allow}";
+    refused(&[job, "Deployment web {content: x}"], "the template of the job web is that of Deployment/web");
+}
+
+#[tokio::test]
+async fn a_balancer_in_a_purged_directory_is_no_stray() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let front = "LoadBalancer front {type: nginx, path: /etc/d/n/f, selector: {app: web}, listen: 80, reload: a.service}";
+    let rules: Vec<_> = desk.normalize_one(front).ignored.into_iter().map(|(_, rule)| rule).collect();
+    let purge = desk.normalize_one("Directory {path: /etc/d, purge: true}");
+    let rules: Vec<_> = rules.into_iter().chain(purge.ignored.into_iter().map(|(_, rule)| rule)).collect();
+    let left = |path: &str| {
+        desk.provider.left_alone(&rules, &reconciled_provider::Observed::new(path.into(), "")).is_some()
+    };
+    assert!(left("/etc/d/n/f") && left("/etc/d/n") && left("/etc/other"));
+    assert!(!left("/etc/d/n/g") && !left("/etc/d/x"));
 }

@@ -160,6 +160,78 @@ async fn a_revision_that_does_not_do_is_taken_back_and_not_tried_again() {
 }
 
 #[tokio::test]
+async fn a_revision_that_systemd_will_not_load_is_taken_back() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    desk.pass(&[&web(3, "/bin/sleep 1d", "")]).await;
+    let pids = |machine: &Machine| (1..=3).map(|number| machine.pid(&unit(number))).collect::<Vec<_>>();
+    let before = pids(&machine);
+    let bad = web(3, "/bin/sleep 1d", "").replace("ExecStart=/bin/sleep 1d", "Environment=A=1");
+    let (done, worst) = roll(&machine, &[&bad], 1..=3).await;
+    assert!(worst >= 2, "{worst} were available: {done:#?}");
+    assert!(
+        done.last().unwrap().contains("taken back: systemd cannot load web@1.service: bad-setting"),
+        "{done:#?}"
+    );
+    assert_eq!(machine.commands(1..=3), vec!["/bin/sleep 1d"; 3]);
+    assert_eq!(pids(&machine)[1..], before[1..], "never touched");
+    assert_eq!(machine.files(), ["web@.service"]);
+}
+
+#[tokio::test]
+async fn what_is_half_made_of_a_deployment_is_ours_and_gone_on_with() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    // One instance: its template, the instance, each put down before it is touched.
+    for lives in 0..4 {
+        let spec = web(1, &format!("/bin/sleep {}d", lives + 1), "");
+        let lived = desk.pass_dying(&[&spec], lives).await;
+        assert!(!lived || lives > 2, "{lives}");
+        assert!(desk.is_tracked("web@.service"), "{lives}");
+        if lives == 2 {
+            // The link that was made before it died.
+            assert!(desk.is_tracked("web@1.service"));
+            machine.run(&["systemctl", "enable", "web@1.service"]);
+        }
+        roll(&machine, &[&spec], 1..=1).await;
+        assert_eq!(machine.commands(1..=1), [format!("/bin/sleep {}d", lives + 1)]);
+        assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+        roll(&machine, &[], 1..=1).await;
+        assert_eq!(desk.pass(&[]).await.done, [""; 0]);
+        assert_eq!(machine.files().len(), 0);
+    }
+    // A start that fails leaves an instance that is ours.
+    let failing = web(1, "/bin/false", "").replace("[Service]", "[Service]\\nType=oneshot");
+    let done = desk.pass(&[&failing]).await.done;
+    assert!(done.iter().any(|line| line.starts_with("create web@1.service: partial: ")), "{done:?}");
+    assert!(desk.is_tracked("web@1.service"));
+    roll(&machine, &[], 1..=1).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_looked_at_is_neither_well_nor_gone() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let two = web(2, "/bin/sleep 1d", "");
+    desk.pass(&[&two]).await;
+    let pid = machine.pid(&unit(2));
+    std::fs::create_dir(machine.file("web@2.service")).unwrap();
+    let done = desk.pass(&[&two]).await.done;
+    assert_eq!(done.len(), 2, "{done:?}");
+    assert!(
+        done.iter().all(|line| line == "unavailable: /etc/systemd/system/web@2.service is no file"),
+        "{done:?}"
+    );
+    let done = desk.pass(&[&web(1, "/bin/sleep 1d", "")]).await.done;
+    assert!(
+        done.iter().any(|line| line.starts_with("delete web@2.service: failed: unavailable")),
+        "{done:?}"
+    );
+    assert!(desk.is_tracked("web@2.service"));
+    assert_eq!(machine.pid(&unit(2)), pid);
+}
+
+#[tokio::test]
 async fn an_instance_that_does_not_answer_is_not_available() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
@@ -222,6 +294,10 @@ fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&[&with(", strategy: {maxUnavailable: 0}")], "no instance could ever be replaced");
     refuse(&[&with(", strategy: {maxUnavailable: 10%}, replicas: 3")], "no instance could ever be replaced");
     refuse(&[&with(", enabled: true")], "no [Install] section");
+    let front =
+        "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";
+    let surge = with(", strategy: {maxSurge: 1}").replace("Deployment web", "Deployment web app=web");
+    refuse(&[&surge, front], "`maxSurge` has no use behind a load balancer");
     refuse(&[&with(", minReadySeconds: 10, progressDeadlineSeconds: 10")], "progressDeadlineSeconds");
     refuse(&[&with(", health: [{http: \"https://a\"}]")], "no URL that can be asked");
     refuse(&[&with(", health: [{tcp: a}]")], "no address");

@@ -36,6 +36,19 @@ pub(crate) struct Pass {
     pub(crate) fields: Vec<String>,
 }
 
+/// `${Queue/jobs:ttl}` is a reference whose value nobody knows yet.
+fn without_values(node: &mut Node) {
+    match &mut node.value {
+        yaml::NodeValue::Scalar(text, kind) if text.contains("${Queue/jobs:ttl}") => {
+            let target = ManifestKey::new("infra", "aws", "Queue", "", "jobs");
+            *kind = yaml::ScalarKind::Unknown([Reference { target, path: "ttl".into() }].into());
+        }
+        yaml::NodeValue::Seq(nodes) => nodes.iter_mut().for_each(without_values),
+        yaml::NodeValue::Map(entries) => entries.iter_mut().for_each(|(_, value)| without_values(value)),
+        _ => {}
+    }
+}
+
 fn manifest(spec: &str) -> Manifest {
     let (head, spec) = spec.split_at(spec.find('{').unwrap());
     let mut words = head.split_whitespace();
@@ -46,7 +59,8 @@ fn manifest(spec: &str) -> Manifest {
         _ => "local",
     };
     let file = Arc::new(SourceFile::new("file.yaml", spec));
-    let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+    let mut node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
+    without_values(&mut node);
     Manifest {
         index: 0,
         key: ManifestKey::new("infra", group, kind, "", name),
@@ -252,7 +266,12 @@ impl Desk {
             self.tracked.lock().unwrap().insert(op.id().clone(), tracked);
         }
         let mut done = Vec::new();
-        for (id, outcome) in notes.0.into_inner().unwrap() {
+        let mut outcomes = notes.0.into_inner().unwrap();
+        if matches!(&*self.scope.name, "systemd" | "cron") {
+            // Jobs end when they end.
+            outcomes.sort_by_key(|(id, _)| id.0);
+        }
+        for (id, outcome) in outcomes {
             let op = &batch.actions.iter().find(|action| action.id == id).unwrap().op;
             let mut rows = self.tracked.lock().unwrap();
             match &outcome {
@@ -279,6 +298,10 @@ impl Desk {
         let (batch, _, _) = self.plan(&self.desired(specs)).await;
         let notes = Notes(Mutex::default(), Mutex::default(), Some(nth).into());
         self.try_apply(&batch, notes).await.is_ok()
+    }
+    /// True where it is remembered.
+    pub(crate) fn is_tracked(&self, id: &str) -> bool {
+        self.tracked.lock().unwrap().contains_key(&ResourceId::from(id))
     }
     /// True while something is on its way.
     pub(crate) fn is_pending(&self) -> bool {

@@ -7,7 +7,7 @@ use reconciled_local::{
         Afar, Change, Fault, Hands, Job, Link, Make, Manager, Put, Remove, Watched, What,
         wire::{Answer, Ask, Frames, LONGEST, Question, VERSION, send},
     },
-    hostd::{Allowed, serve},
+    hostd::{Allowed, refuse, serve},
     path::FilePath,
     state::Access,
 };
@@ -285,4 +285,25 @@ async fn no_more_connections_are_served_than_it_has_room_for() {
     assert!(early.is_err(), "it took them all");
     idle.clear();
     assert!(afar.look(&[path("/etc/a")]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_helper_whose_configuration_is_wrong_says_so_to_whoever_asks() {
+    let desk = Desk::new();
+    let config = desk.dir.path().canonicalize().unwrap().join("hostd.yaml");
+    fs::write(&config, "paths: [etc]\n").unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let why = Allowed::unusable(&Allowed::read(&config).unwrap_err());
+    let socket = desk.dir.path().join("wrong.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let afar = Afar::new(&socket);
+    let paths = [path("/etc/a")];
+    for _ in 0..3 {
+        let (answer, came) =
+            tokio::join!(afar.look(&paths), refuse(&listener, &why, Duration::from_secs(10)));
+        let error = answer.unwrap_err();
+        assert!(came.unwrap() && error.message.contains("hostd.yaml"), "{error:?}");
+        assert!(error.hint.is_some());
+    }
+    assert!(!refuse(&listener, &why, Duration::from_millis(10)).await.unwrap(), "nobody came");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod balancer;
+mod bus;
 mod conformance;
 mod cron;
 mod deployments;
@@ -11,5 +12,7 @@ mod faults;
 mod files;
 mod helper;
 mod manifests;
+mod sandbox;
 mod unit_laws;
 mod units;
+mod waiting;

@@ -36,6 +36,11 @@ fn a_manifest_that_means_nothing_is_refused_with_what_to_write() {
     refuse("{path: /etc/x, from: nope}", "no file `nope`");
     refuse("{path: /etc/x, content: {secret: nope}}", "no secret");
     refuse("Directory {path: /etc/systemd/system, purge: true}", "cannot be purged");
+    refuse(
+        "Directory {path: /etc/systemd, mode: \"0777\"}",
+        "`mode` of /etc/systemd decides about what is below it",
+    );
+    refuse("Directory {path: /etc/systemd/system, owner: daemon}", "`owner` of /etc/systemd/system decides");
     refuse("Directory {path: /etc/systemd, purge: true}", "cannot be purged");
 }
 

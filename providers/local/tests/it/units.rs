@@ -236,6 +236,97 @@ async fn a_unit_whose_program_is_missing_says_so_in_its_health() {
 }
 
 #[tokio::test]
+async fn what_is_half_made_is_ours_and_gone_on_with() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    // The process dies once it has put down that it begins, with nothing written; and with the file written.
+    assert!(!desk.pass_dying(&[&spec], 0).await && desk.is_tracked("a.service"));
+    assert!(!machine.file("a.service").exists());
+    fs::write(machine.file("a.service"), "[Service]\nExecStart=/bin/sleep 9d\n").unwrap();
+    assert_eq!(desk.pass(&[&spec]).await.done, ["continue a.service: done"]);
+    assert_eq!(machine.property("a.service", "ActiveState"), "active");
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+
+    // A start that fails leaves a file that is ours, and is tried again.
+    let failing =
+        unit("b.service", "/bin/false", ", state: running").replace("[Service]", "[Service]\\nType=oneshot");
+    let made = desk.pass(&[&spec, &failing]).await.done;
+    assert!(made.len() == 1 && made[0].starts_with("create b.service: partial: unavailable: "), "{made:?}");
+    assert!(desk.is_tracked("b.service"));
+    let mended = failing.replace("/bin/false", "/bin/true\\nRemainAfterExit=yes");
+    assert_eq!(desk.pass(&[&spec, &mended]).await.done, ["update b.service: done"]);
+    assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone", "delete b.service: gone"]);
+}
+
+#[tokio::test]
+async fn no_job_waits_for_one_that_comes_later() {
+    let Some(machine) = Machine::boot() else { return };
+    let oneshot = |name: &str, command: &str| {
+        let content =
+            format!("[Service]\\nType=oneshot\\nRemainAfterExit=yes\\nExecStart=/bin/sh -c '{command}'\\n");
+        format!("Unit {name} {{content: \"{content}\", state: running}}")
+    };
+    let first = oneshot("a.service", "until test -e /run/b; do sleep 0.1; done");
+    let second = oneshot("b.service", "touch /run/b");
+    let specs = [&*first, &*second];
+    let pass = machine.desk.pass(&specs);
+    let pass = tokio::time::timeout(Duration::from_secs(60), pass).await.unwrap();
+    assert_eq!(pass.done, ["create a.service: done", "create b.service: done"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_longer_declared_goes_before_a_mask_comes() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    desk.pass(&[&unit("a.service", "/bin/sleep 1d", RUNNING)]).await;
+    let masked = "Unit a.service {masked: true, state: stopped}";
+    assert_eq!(desk.pass(&[masked]).await.done, ["update a.service: done"]);
+    assert_eq!(machine.property("a.service", "LoadState"), "masked");
+    assert_eq!(desk.pass(&[masked]).await.done, [""; 0]);
+    // A link of a name that somebody else has is not replaced.
+    let other = unit("b.service", "/bin/sleep 1d", ", enabled: true")
+        .replace("[Install]", "[Install]\\nAlias=c.service");
+    std::os::unix::fs::symlink("/etc/elsewhere", machine.file("c.service")).unwrap();
+    let done = desk.pass(&[masked, &other]).await.done;
+    assert!(done[0].starts_with("create b.service: partial: invalid: enable b.service: "), "{done:?}");
+    let link = fs::read_link(machine.file("c.service")).unwrap();
+    assert_eq!(link, Path::new("/etc/elsewhere"));
+}
+
+#[tokio::test]
+async fn what_has_no_install_section_is_not_enabled_and_says_why() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let pass = desk.pass(&["Unit systemd-exit.service {enabled: true}"]).await;
+    assert_eq!(
+        pass.done,
+        ["unavailable: systemd-exit.service cannot be enabled: it has no [Install] section"]
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_at_is_not_taken_for_absent_and_not_shown() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let file = machine.file("a.service");
+    fs::write(&file, "[Service]\nEnvironment=KEY=canary\n").unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (_, _, fields) = desk.plan(&desk.desired(&[&spec])).await;
+    assert!(fields.iter().any(|field| field.contains("bytes, not shown")), "{fields:?}");
+    assert!(!format!("{fields:?}").contains("canary"));
+    // Somebody made a directory of it: whether a service of ours runs, nobody can tell from that.
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let done = desk.pass(&[]).await.done;
+    assert_eq!(done, ["delete a.service: failed: unavailable: /etc/systemd/system/a.service is no file"]);
+    assert!(desk.is_tracked("a.service"));
+    assert_eq!(machine.property("a.service", "ActiveState"), "active", "left as it is");
+}
+
+#[tokio::test]
 async fn a_bus_that_is_down_is_an_error_and_one_that_is_back_is_used() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;

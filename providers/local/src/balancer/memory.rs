@@ -1,0 +1,36 @@
+//! What the inventory remembers of a balancer, and what a look hands to the change that follows it.
+
+use super::render::with_drained;
+use bytes::Bytes;
+use reconciled_provider::{Cx, Sealed};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Marks are keyed: a file that not everyone may read is not given away by them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Memory {
+    /// The mark of the file, with nobody drained, that the unit was last told to read. None: of none yet.
+    pub(super) read: Option<String>,
+    /// The mark of the file that was seen, with nobody drained.
+    #[serde(default)]
+    pub(super) seen: Option<String>,
+    /// Units that were seen drained and that no rolling update accounts for.
+    #[serde(default)]
+    pub(super) strays: BTreeSet<String>,
+}
+
+impl Memory {
+    /// None where nothing is remembered, as of versions that knew of no reload that is still to come.
+    pub(super) fn open(sealed: &Sealed) -> Option<Memory> {
+        serde_json::from_slice(&sealed.0).ok()
+    }
+    pub(super) fn seal(&self) -> Sealed {
+        Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
+    }
+}
+
+/// The mark of a configuration, whoever is drained in it.
+pub(super) fn mark(cx: &Cx, text: &str) -> String {
+    let plain = with_drained(text, |_| true, &BTreeSet::new());
+    cx.secrets.mark(plain.as_bytes()).0.to_string()
+}
