@@ -1,7 +1,8 @@
 //! A Terraform provider for tests: things in a folder, one file each, and every way of going wrong.
 //!
 //! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
-//! `die`, `garbage`, `old`, `deaf`; `open` has it listen at an address of this machine. With `TOY_CHILD` it starts a program and writes its number there. What goes wrong with a thing is said by its attribute `fault`.
+//! `die`, `garbage`, `old`, `deaf`; or listen where it should not: `open`. With `TOY_CHILD` it starts a program and
+//! writes its number there; to what `TOY_STARTS` names it adds its own. What goes wrong with a thing is said by its attribute `fault`.
 
 mod schema;
 mod server;
@@ -24,6 +25,12 @@ async fn main() -> ExitCode {
     if variable(COOKIE_NAME).as_deref() != Some(COOKIE_VALUE) {
         let _ = writeln!(std::io::stderr(), "This binary is a plugin.");
         return ExitCode::FAILURE;
+    }
+    if let Some(told) = variable("TOY_STARTS") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(told);
+        let Ok(()) = file.and_then(|mut file| writeln!(file, "{}", std::process::id())) else {
+            return ExitCode::FAILURE;
+        };
     }
     let protocol: u8 = variable("TOY_PROTOCOL").and_then(|number| number.parse().ok()).unwrap_or(6);
     let folder = variable("PLUGIN_UNIX_SOCKET_DIR").map(PathBuf::from).unwrap_or_else(std::env::temp_dir);

@@ -1,6 +1,6 @@
 //! A whole provider against the small one of this package: what it sees, what it plans, and what it never shows.
 
-use reconciled_cloud::{Config, INFO, open};
+use reconciled_cloud::{Config, Given, INFO, open};
 use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
@@ -167,6 +167,18 @@ async fn kinds_are_known_of_an_entry_that_the_cloud_refuses() {
     let (_, deltas) = desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap();
     let error = deltas[&"toy_thing.a".into()].as_ref().unwrap_err();
     assert_eq!(error.message, "configure provider `toy`: AccessDenied: the token `(secret)` is (secret)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_ask_for_schemas_start_one_process() {
+    let desk = Desk::new("");
+    let told = desk.world.path().join("starts");
+    let mut config = desk.config.clone();
+    config.environment = vec![("TOY_STARTS".into(), Given::Text(told.display().to_string()))];
+    let provider = open("toy", config).unwrap();
+    let (one, two) = tokio::join!(provider.kinds(&desk.cx), provider.kinds(&desk.cx));
+    assert_eq!(one.unwrap().0.len(), two.unwrap().0.len());
+    assert_eq!(fs::read_to_string(told).unwrap().lines().count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
