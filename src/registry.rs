@@ -159,6 +159,11 @@ pub async fn give_back(
     reconciled_cloud::give_back(cx, &terraform::entries(config), rows, with_secrets).await
 }
 
+/// Those of `rows` that a provider of Terraform made and no entry of `config` carries any more.
+pub fn without_entry<'r>(config: &Config, rows: &'r [Row]) -> Vec<&'r Row> {
+    reconciled_cloud::without_entry(&terraform::entries(config), rows)
+}
+
 /// Takes over what a state file of Terraform holds, as far as entries of `config` have its providers.
 ///
 /// Errors: it is no state file of a format that is known.

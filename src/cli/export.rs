@@ -64,5 +64,12 @@ pub(super) async fn run(
         }
     }
     out.talk("next: `reconciled forget` what Terraform shall have, before it changes anything there");
-    Ok(Exit::Good)
+    let left = registry::without_entry(&session.config, &rows);
+    for row in &left {
+        out.talk(&format!(
+            "left out: {} {}: no entry `{}` is configured",
+            row.scope, row.id, row.scope.provider
+        ));
+    }
+    Ok(if left.is_empty() { Exit::Good } else { Exit::Person })
 }

@@ -153,6 +153,12 @@ fn what_goes_back_to_terraform_goes_with_its_state() {
     assert_eq!(instance["attributes"]["secret"], "canary-of-a-thing");
     assert_eq!(parsed["resources"][0]["provider"], "provider[\"registry.terraform.io/example/toy\"]");
     env.run(&["export", "--tfstate", file.to_str().unwrap()]).exits(1).says(&["name another file"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("name: toy,", "name: other,"));
+    let left = env.path("left.tfstate");
+    let told = env.run(&["export", "--tfstate", left.to_str().unwrap()]).exits(3);
+    told.says(&["0 resources written", "left out: toy/", "no entry `toy` is configured"]);
+    env.write("config.yaml", &config);
     // What was given back can be taken again.
     fs::remove_dir_all(env.path("state")).unwrap();
     let out = env.path("taken");
