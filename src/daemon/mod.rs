@@ -40,6 +40,7 @@ use reconciled_provider::{Clock, Stop};
 use service::Service;
 use std::{
     path::PathBuf,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -100,7 +101,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let clock = SystemClock;
     let began = tokio::time::Instant::now();
     let (mut is_ready, mut refused) = (false, "");
-    let outcome = loop {
+    let outcome = 'run: loop {
         let (instance, now) = (daemon.instance(), clock.now());
         if !is_ready && (instance.is_ready() || began.elapsed() >= FIRST_PASS) {
             is_ready = true;
@@ -123,10 +124,15 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
                 if is_ready {
                     service.reloading();
                 }
-                let is_taken = tokio::select! {
-                    is_taken = reload(&daemon, run, &environment, &options, &tasks) => is_taken,
-                    _ = terminate.recv() => break Ok(()),
-                    _ = interrupt.recv() => break Ok(()),
+                let mut anew = pin!(reload(&daemon, run, &environment, &options, &tasks));
+                let is_taken = loop {
+                    tokio::select! {
+                        is_taken = &mut anew => break is_taken,
+                        _ = terminate.recv() => break 'run Ok(()),
+                        _ = interrupt.recv() => break 'run Ok(()),
+                        // What is under way ends within limits of its own, and longer than a watchdog waits.
+                        () = clock.sleep(pause) => service.alive(),
+                    }
                 };
                 refused = match is_taken {
                     Ok(true) => "",
@@ -157,8 +163,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
 
 /// Makes a new instance from the configuration as it is now: true; or keeps the old one and says why: false.
 ///
-/// Errors: the old one was told to end and did not, or none can follow it. Nothing works then; the service manager
-/// begins anew.
+/// Errors: none can follow the old one, which has ended. Nothing works then; the service manager begins anew.
 async fn reload(
     daemon: &Daemon,
     run: &Run,
@@ -184,8 +189,10 @@ async fn reload(
     old.stop();
     tokio::select! {
         () = old.ended() => {}
+        // It is not broken off: what a remote is making would be a question for a person then.
         () = SystemClock.sleep(STOP_LIMIT) => {
-            return Err(Failure::plain("reload: a pass of the configuration before did not end in time"));
+            tracing::warn!("reload waits for a pass of the configuration before, which has a call under way");
+            old.ended().await;
         }
     }
     // What the old one told went where it was told to.

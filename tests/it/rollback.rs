@@ -160,7 +160,7 @@ fn a_revision_that_cannot_be_read_any_more_freezes_its_source_and_no_other() {
     other("192.0.2.7");
     let more = "    - {name: new, type: A, values: [192.0.2.3]}\n";
     env.push("zone.yaml", &(text(ZONE, "192.0.2.2").trim_end().to_owned() + "\n" + more));
-    env.apply().exits(1).says(&[
+    env.run(&["apply", "--yes"]).exits(1).says(&[
         "is kept at",
         "which cannot be read",
         "hint: to let it go on: reconciled resume",
