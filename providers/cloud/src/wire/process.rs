@@ -177,6 +177,9 @@ impl Running {
         self.kill();
         let ended = tokio::time::timeout(GRACE, self.ending.wait_for(Option::is_some)).await;
         let how = ended.ok().and_then(Result::ok).and_then(|status| status.map(described));
+        // What it said last may still be on its way; who reads it ends with its last word.
+        let last_word = async { while self.kept.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(GRACE, last_word).await;
         let said = String::from_utf8_lossy(&self.kept.borrow()).trim().to_string();
         let mut text = format!("start {name}: it ended before its first line");
         if let Some(how) = how {
