@@ -10,8 +10,8 @@ use reconciled_provider::{
 const CERTIFICATES: &str = "certificates";
 
 /// The entry for certificates of a host that has none: they may be put where the host's files may be managed, and
-/// services read them again through the same bus, or not at all where there is none. None where an entry of that type or name is written, and where no
-/// entry manages the files of this machine itself.
+/// services read them again through the same bus, or not at all where there is none. None where an entry of that type or
+/// name is written, and where no entry manages the files of this machine itself.
 pub(super) fn certificates(entries: &[ProviderEntry]) -> Option<ProviderEntry> {
     if entries.iter().any(|entry| [&*entry.type_name, &*entry.name].contains(&CERTIFICATES)) {
         return None;

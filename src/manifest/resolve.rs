@@ -255,8 +255,12 @@ impl Resolver<'_, '_> {
                 found.push((text, node.span, node.as_str().unwrap_or_default().to_owned()));
             });
         });
-        let mut puts = Vec::new();
+        let (mut puts, mut size) = (Vec::new(), 0_usize);
         for (text, span, content) in found {
+            // That it is too much is told by who counts all of it.
+            if size > self.room {
+                break;
+            }
             let (content, place) = match text {
                 Text::Here => (Ok(content), "the template".to_owned()),
                 Text::Of(_) => (loading.text(unit.source, &content), format!("`{content}`")),
@@ -266,7 +270,9 @@ impl Resolver<'_, '_> {
                     if let Text::Of(_) = text {
                         written.push_str(&format!("{} {content}\n", content.len()));
                     }
-                    (self.rendered(&content, &place, span, resolved), content)
+                    let put = self.rendered(&content, &place, span, resolved);
+                    size += put.len();
+                    (put, content)
                 }
                 Err(error) => {
                     let problem = Problem::error(error.chain());
