@@ -9,6 +9,7 @@ mod all;
 pub(crate) mod decode;
 mod node;
 mod parse;
+mod plain;
 
 pub use decode::{At, Each, TextOr};
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};

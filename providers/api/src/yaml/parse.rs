@@ -5,7 +5,10 @@
 //! are refused. Deliberately not done: values. A scalar stays the text that was written, with the kind that the core
 //! schema of YAML 1.2 gives it, since `1.10` and `1.1` are different TXT values.
 
-use super::node::{Node, NodeValue, ScalarKind, SourceFile, Span};
+use super::{
+    node::{Node, NodeValue, ScalarKind, SourceFile, Span},
+    plain::{Reduced, STAND_IN},
+};
 use crate::problem::Problem;
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, StrInput, Tag};
 use std::{borrow::Cow, collections::HashSet};
@@ -42,23 +45,20 @@ pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem
         let text = format!("the file has {size} bytes, more than the limit of {}", limits.file_bytes);
         return Err(Box::new(Problem::error(text).in_file(&file.path).hint("split it into several files")));
     }
-    let options = granit_parser::options! {
-        emit_comments: false,
-        emit_unresolved_aliases: true,
-        // One more than is accepted: the reader below says what is wrong.
-        flow_nesting_limit: limits.depth + 1,
-        block_nesting_limit: limits.depth + 1,
-    };
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
-    let mut reader = Reader { file, limits, events: Parser::new_from_str_with_options(text, options) };
-    let mut documents = Vec::new();
-    while let Some((event, start)) = reader.next()? {
-        match event {
-            Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
-            event => documents.extend(Some(reader.node(event, start, 0)?).filter(|node| !node.is_null())),
+    let reduced = Reduced::of(text);
+    if let Some(mut reduced) = reduced {
+        let shorter = std::mem::take(&mut reduced.text);
+        let mut reader = Reader::new(file, limits, &shorter);
+        reader.reduced = Some(reduced);
+        // Where it went wrong, and how, the whole text tells.
+        if let Ok(documents) = reader.documents()
+            && reader.reduced.is_some_and(|reduced| reduced.is_whole())
+        {
+            return Ok(documents);
         }
     }
-    Ok(documents)
+    Reader::new(file, limits, text).documents()
 }
 
 type Result<T, E = Box<Problem>> = std::result::Result<T, E>;
@@ -67,16 +67,45 @@ struct Reader<'a> {
     file: &'a SourceFile,
     limits: Limits,
     events: Parser<'a, StrInput<'a>>,
+    /// What was taken out of the text that is read.
+    reduced: Option<Reduced>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(file: &'a SourceFile, limits: Limits, text: &'a str) -> Reader<'a> {
+        let options = granit_parser::options! {
+            emit_comments: false,
+            emit_unresolved_aliases: true,
+            // One more than is accepted: the reader below says what is wrong.
+            flow_nesting_limit: limits.depth + 1,
+            block_nesting_limit: limits.depth + 1,
+        };
+        Reader { file, limits, events: Parser::new_from_str_with_options(text, options), reduced: None }
+    }
+
+    fn documents(&mut self) -> Result<Vec<Node>> {
+        let mut documents = Vec::new();
+        while let Some((event, start)) = self.next()? {
+            match event {
+                Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
+                event => documents.extend(Some(self.node(event, start, 0)?).filter(|node| !node.is_null())),
+            }
+        }
+        Ok(documents)
+    }
+
     /// The next event and where it begins; none at the end.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>> {
         match self.events.next() {
-            Some(Ok((event, extent))) => Ok(Some((event, span(&extent.start)))),
-            Some(Err(error)) => Err(self.refuse(span(error.marker()), lower_first(&error.info()))),
+            Some(Ok((event, extent))) => Ok(Some((event, self.place(&extent.start)))),
+            Some(Err(error)) => Err(self.refuse(self.place(error.marker()), lower_first(&error.info()))),
             None => Ok(None),
         }
+    }
+
+    fn place(&self, mark: &Marker) -> Span {
+        let span = span(mark);
+        self.reduced.as_ref().map_or(span, |reduced| reduced.whole(span))
     }
 
     /// The next event inside of a collection, which is never the last one.
@@ -114,6 +143,15 @@ impl<'a> Reader<'a> {
                     // Most lists have one element, and a vector begins with room for four.
                     nodes.shrink_to_fit();
                     return Ok(NodeValue::Seq(nodes));
+                }
+                (Event::Scalar(text, ScalarStyle::Plain, _, None), start)
+                    if self.reduced.is_some() && text == STAND_IN =>
+                {
+                    let reduced = self.reduced.as_mut();
+                    match reduced.and_then(|reduced| reduced.take(start, depth, self.limits.depth)) {
+                        Some(items) => nodes.extend(items),
+                        None => return Err(self.refuse(start, "no list is here")),
+                    }
                 }
                 (event, start) => nodes.push(self.node(event, start, depth)?),
             }
@@ -249,18 +287,18 @@ fn says(tag: &Tag) -> Says<'_> {
 }
 
 /// What the core schema of YAML 1.2 makes of a plain scalar.
-enum Resolved {
+pub(super) enum Resolved {
     Null,
     Kind(ScalarKind),
     /// `.inf`, `.nan` and numbers too large for a float.
     NotFinite,
 }
 
-fn is_null(text: &str) -> bool {
+pub(super) fn is_null(text: &str) -> bool {
     text.is_empty() || text == "~" || text.eq_ignore_ascii_case("null")
 }
 
-fn resolve(text: &str) -> Resolved {
+pub(super) fn resolve(text: &str) -> Resolved {
     let is = |word: &str| text.eq_ignore_ascii_case(word);
     if is_null(text) {
         return Resolved::Null;
