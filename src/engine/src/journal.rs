@@ -8,11 +8,14 @@ use crate::{
     drift,
     plan::{Change, Step},
     store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
+    survey::Surveyor,
     telemetry,
 };
 use async_trait::async_trait;
+use futures_util::future::join;
 use reconciled_provider::{
-    ActionId, Claim, Clock, Error, Hash, Journal, ManifestKey, Outcome, ResourceId, Scope, Tracked,
+    ActionId, Claim, Clock, Error, Hash, Journal, ManifestKey, Observation, Outcome, ResourceId, Scope,
+    Tracked,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,6 +37,8 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) fence: Vec<(ManifestKey, u64)>,
     pub(crate) place: Place<'a>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
+    /// Reads the scope while the last outcomes are noted down.
+    pub(crate) reread: Option<Reread<'a>>,
     /// The span of the scope: a provider calls from within spans of its own.
     pub(crate) span: Span,
     /// Spans of actions under way.
@@ -246,10 +251,48 @@ impl Journal for BatchJournal<'_> {
         let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
         all.extend(drift::failed(self.scope, failed));
         all.extend(events.into_iter().map(Write::Event));
-        self.store.commit(all).await?;
+        let commit = self.store.commit(all);
+        match self.reread.as_ref().filter(|_| self.is_over(&outcomes)) {
+            // A listing takes about as long as the commit, and neither has to wait for the other.
+            Some(reread) => {
+                let (committed, seen) = join(commit, reread.surveyor.list(self.scope)).await;
+                committed?;
+                reread.keep(seen);
+            }
+            None => commit.await?,
+        }
         self.close_spans(&outcomes);
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
         Ok(())
+    }
+}
+
+/// A look at the scope after all of a batch was written.
+pub(crate) struct Reread<'a> {
+    surveyor: &'a Surveyor,
+    seen: Mutex<Option<Observation>>,
+}
+
+impl<'a> Reread<'a> {
+    pub(crate) fn new(surveyor: &'a Surveyor) -> Reread<'a> {
+        Reread { surveyor, seen: Mutex::default() }
+    }
+    /// What went wrong goes wrong again, or not, at the next look.
+    fn keep(&self, seen: Result<Observation, Error>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen.ok();
+    }
+    pub(crate) fn into_seen(self) -> Option<Observation> {
+        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BatchJournal<'_> {
+    /// True when nothing of the batch is under way after these outcomes, which went well.
+    fn is_over(&self, last: &[(ActionId, Outcome)]) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let went_well =
+            |(_, outcome): &(ActionId, Outcome)| matches!(outcome, Outcome::Done(_) | Outcome::Gone);
+        ended + last.len() == self.steps.len() && last.iter().all(went_well)
     }
 }
 

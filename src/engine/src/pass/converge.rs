@@ -4,7 +4,7 @@
 //! a wish to stop is heard between rounds. What a round wrote is seen by the next one, never believed.
 //! It deliberately keeps no queue: priorities and spreading are the scheduler's.
 
-use super::{Engine, RoundReport};
+use super::{Engine, Next, RoundReport};
 use crate::{
     desired::Desired,
     survey::{Survey, SurveyOptions},
@@ -77,10 +77,11 @@ impl Engine {
         options: &SurveyOptions,
         until: Duration,
     ) -> Result<Converge, Error> {
-        let mut total = self.carry_out(desired, survey).await?;
+        let mut total = self.carry_out_and(Next::Look, desired, survey).await?;
         let mut outcomes = Outcomes::default();
         outcomes.add(&total);
         let mut progress = total.moved();
+        let mut seen = total.take_seen();
         loop {
             let now = self.surveyor.cx.clock.now();
             let mut due = total.due(now);
@@ -104,12 +105,17 @@ impl Engine {
                     Some(at) => {
                         let cx = &self.surveyor.cx;
                         select(cx.clock.sleep(at.saturating_sub(now)), pin!(cx.stop.wished())).await;
+                        // Too long ago by now.
+                        seen.clear();
                     }
                 }
                 continue;
             }
             let only = SurveyOptions { only: Some(due.clone()), ..options.clone() };
-            let next = self.round(desired, &only).await?;
+            let seen_since = std::mem::take(&mut seen);
+            let survey = self.surveyor.survey_again(&*self.store, desired, &only, seen_since).await?;
+            let mut next = self.carry_out_and(Next::Look, desired, survey).await?;
+            seen = next.take_seen();
             outcomes.add(&next);
             progress = next.moved();
             // A scope that nothing desires and nothing remembers has come to its end.

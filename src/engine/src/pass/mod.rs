@@ -53,6 +53,15 @@ pub struct Engine {
     ledger: Arc<Mutex<flapping::Ledger>>,
 }
 
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// A report; when to look again is decided elsewhere.
+    Report,
+    /// A look at what was written.
+    Look,
+}
+
 /// Upcasts a provider for looking.
 pub fn watched(
     provider: &Arc<dyn Provider>,
@@ -98,6 +107,15 @@ impl Engine {
 
     /// Carries out a survey: exactly what was shown, or nothing where the world has moved.
     pub async fn carry_out(&self, desired: &Desired, survey: Survey) -> Result<RoundReport, Error> {
+        self.carry_out_and(Next::Report, desired, survey).await
+    }
+
+    async fn carry_out_and(
+        &self,
+        next: Next,
+        desired: &Desired,
+        survey: Survey,
+    ) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
         let domains = self.holds(desired, &survey).await?;
         report.held = domains.held;
@@ -117,7 +135,7 @@ impl Engine {
             let job = async move {
                 let pass = async {
                     match view {
-                        Ok(view) => self.pass(&scope, view, held, fences, place).await,
+                        Ok(view) => self.pass(&scope, view, held, fences, place, next).await,
                         Err(error) => self.unseen(&scope, &error).await,
                     }
                 };

@@ -7,7 +7,7 @@ use crate::{
     store::{Condition, ConditionKind},
     survey::Domain,
 };
-use reconciled_provider::{Error, Scope};
+use reconciled_provider::{Error, Observation, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -54,6 +54,8 @@ pub struct ScopeReport {
     pub error: Option<Error>,
     /// The remote gave no answer: a matter of its entry, not only of this scope.
     pub unreachable: bool,
+    /// The scope as it was read after everything was written, while that was noted down.
+    pub(super) seen: Option<Box<Observation>>,
 }
 
 impl ScopeReport {
@@ -69,6 +71,7 @@ impl ScopeReport {
             recheck: None,
             error: None,
             unreachable: false,
+            seen: None,
         }
     }
     /// True when anything moved that others may wait for.
@@ -127,6 +130,11 @@ impl RoundReport {
     }
     pub(super) fn take_wakes(&mut self) -> BTreeSet<Scope> {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()
+    }
+    /// What was read after it was written.
+    pub(super) fn take_seen(&mut self) -> BTreeMap<Scope, Result<Observation, Error>> {
+        let seen = self.scopes.iter_mut().filter_map(|(s, r)| Some((s.clone(), Ok(*r.seen.take()?))));
+        seen.collect()
     }
     pub(super) fn replace(&mut self, next: RoundReport) {
         let looked: BTreeSet<&str> = next.held.iter().map(|d| &*d.name).collect();

@@ -5,13 +5,13 @@
 //! next survey does.
 
 use super::{
-    Engine, ScopeReport,
+    Engine, Next, ScopeReport, ScopeState,
     bookkeeping::bookkeeping,
     ending::{conditions_write, state_without_actions},
 };
 use crate::{
     desired::Desired,
-    journal::{BatchJournal, Place},
+    journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
     store::{OpenIntent, ScopeMemory, Write},
     survey::{View, claim_state},
@@ -80,6 +80,7 @@ impl Engine {
         held: bool,
         fences: &BTreeMap<ManifestKey, u64>,
         place: Place<'_>,
+        next: Next,
     ) -> Result<ScopeReport, Error> {
         let now = self.surveyor.cx.clock.now();
         let actionable: Vec<&Step> = view
@@ -146,10 +147,12 @@ impl Engine {
             fence,
             place,
             ended: Mutex::default(),
+            reread: self.rereads(scope, next).then(|| Reread::new(&self.surveyor)),
             span: tracing::Span::current(),
             spans: Mutex::default(),
         };
         let result = self.apply(scope, &batch, &journal).await;
+        let seen = journal.reread.and_then(Reread::into_seen);
         let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         let claimed = ended.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Pending { claims, .. } => Some(claims),
@@ -162,7 +165,14 @@ impl Engine {
             .await?;
         report.wakes.extend(wakes);
         report.outcomes.extend(found);
+        if report.state == ScopeState::DueNow {
+            report.seen = seen.map(Box::new);
+        }
         Ok(report)
+    }
+
+    fn rereads(&self, scope: &Scope, next: Next) -> bool {
+        next == Next::Look && self.surveyor.entries[&scope.provider].observer.info().lists
     }
 
     fn batch(&self, scope: &Scope, view: &View, steps: &[&Step]) -> Batch {

@@ -98,22 +98,21 @@ impl Surveyor {
             lists && versions.get(*scope) != Some(&known.version)
         });
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
-        let reads = moved.map(|(scope, _)| {
-            async move {
-                let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
-                let observer = &self.entries[&scope.provider].observer;
-                let what = format!("reading {scope}");
-                let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
-                let seen = read.catch_unwind().await.unwrap_or_else(|_| {
-                    Err(Error::unexpected(format!("{what} panicked"))
-                        .hint("this is a bug in the provider; other scopes go on"))
-                });
-                (scope.clone(), seen)
-            }
-            .boxed()
-        });
+        let reads = moved.map(|(scope, _)| async move { (scope.clone(), self.list(scope).await) }.boxed());
         // Boxed and gathered: a stream of closures over borrowed scopes is not `Send` for every lifetime.
         let reads = stream::iter(reads.collect::<Vec<_>>());
         reads.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    /// Reads a scope of an entry that can list without being told what to look for.
+    pub(crate) async fn list(&self, scope: &Scope) -> Result<Observation, Error> {
+        let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
+        let observer = &self.entries[&scope.provider].observer;
+        let what = format!("reading {scope}");
+        let read = AssertUnwindSafe(self.within(observer.observe(&self.cx, &want), &what));
+        read.catch_unwind().await.unwrap_or_else(|_| {
+            Err(Error::unexpected(format!("{what} panicked"))
+                .hint("this is a bug in the provider; other scopes go on"))
+        })
     }
 }

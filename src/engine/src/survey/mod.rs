@@ -143,7 +143,18 @@ impl Surveyor {
         desired: &Desired,
         options: &SurveyOptions,
     ) -> Result<Survey, Error> {
-        let (glance, facts) = match self.near(store, desired, options).await? {
+        self.survey_again(store, desired, options, BTreeMap::new()).await
+    }
+
+    /// As [`Surveyor::survey`], where some scopes were read since the last call that may have changed them.
+    pub(crate) async fn survey_again(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        options: &SurveyOptions,
+        seen: BTreeMap<Scope, Result<Observation, Error>>,
+    ) -> Result<Survey, Error> {
+        let (mut glance, facts) = match self.near(store, desired, options).await? {
             Some((memories, facts)) => (self.glance_at(memories, options).await, facts),
             None => {
                 let glance = self.glance(store, options, Ahead::Nothing).await?;
@@ -151,6 +162,7 @@ impl Surveyor {
                 (glance, facts)
             }
         };
+        glance.seen.extend(seen);
         let survey = self.survey_with(store, desired, glance, &facts, options).await?;
         self.whole(store, desired, survey, options).await
     }

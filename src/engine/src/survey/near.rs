@@ -10,7 +10,7 @@ use crate::{
     ready::Facts,
     store::{Row, ScopeMemory, Store},
 };
-use reconciled_provider::{Error, GuardDomain, ManifestKey, Scope};
+use reconciled_provider::{Error, GuardDomain, ManifestKey, Scope, Sorted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions to the store after which reading everything is cheaper.
@@ -55,9 +55,8 @@ impl Surveyor {
 
 /// Manifests of what nothing declares any more: of rows, and of what an unanswered intent may have made.
 fn undeclared<'m>(desired: &Desired, scope: &Scope, memory: &'m ScopeMemory) -> Vec<&'m ManifestKey> {
-    let declared = desired.in_scope(scope);
-    let is_gone =
-        |row: &&Row| declared.binary_search_by(|resource| resource.id.cmp(&row.tracked.id)).is_err();
+    let declared = Sorted::new(desired.in_scope(scope), |resource| &resource.id);
+    let is_gone = |row: &&Row| declared.get(&row.tracked.id).is_none();
     let rows = memory.rows.iter().chain(memory.open.iter().map(|open| &*open.intent.row));
     rows.filter(is_gone).map(|row| &row.manifest).collect()
 }
