@@ -37,6 +37,8 @@ pub(super) struct Touched {
     pub(super) write: usize,
     pub(super) scope: Scope,
     pub(super) stamp: i64,
+    /// What was written is all that the scope has.
+    pub(super) is_begun: bool,
 }
 
 impl Kept {
@@ -72,7 +74,15 @@ impl Kept {
     /// Follows a write that is durable.
     pub(super) fn follow(&self, touched: &Touched, write: &Write) {
         let mut scopes = self.scopes();
-        let Some(index) = scopes.iter().position(|entry| entry.scope == touched.scope) else { return };
+        let Some(index) = scopes.iter().position(|entry| entry.scope == touched.scope) else {
+            drop(scopes);
+            if let (true, Write::Rows(list)) = (touched.is_begun, write) {
+                let mut rows = Vec::new();
+                put(&mut rows, list.iter().filter(|row| row.scope == touched.scope));
+                self.put(&touched.scope, touched.stamp, Arc::new(rows));
+            }
+            return;
+        };
         let entry = &mut scopes[index];
         if entry.stamp >= touched.stamp {
             return;

@@ -115,6 +115,13 @@ pub(super) async fn touch(conn: &mut SqliteConnection, scope: &Scope) -> Result<
     Ok(raised.bind(scope.to_string()).fetch_one(conn).await?)
 }
 
+/// How many rows a scope has.
+pub(super) async fn count(conn: &mut SqliteConnection, scope: &Scope) -> Result<usize> {
+    let count = sqlx::query_scalar("SELECT count(*) FROM inventory WHERE scope = ?1").bind(scope.to_string());
+    let count: i64 = count.fetch_one(conn).await?;
+    Ok(count as usize)
+}
+
 /// Puts or replaces rows by scope and id.
 pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], now: Duration) -> Result<()> {
     // In the order of the table, so that each page is filled once and not written again and again.

@@ -33,6 +33,8 @@ pub(super) struct Tx<'a> {
     pub(super) now: Duration,
     /// Scopes whose rows were changed, with their new stamps.
     pub(super) touched: Vec<(Scope, i64)>,
+    /// Of those, the ones that had no rows before this and have these alone now.
+    pub(super) begun: BTreeSet<Scope>,
 }
 
 impl Tx<'_> {
@@ -53,6 +55,12 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
             let scopes: BTreeSet<&Scope> = list.iter().map(|row| &row.scope).collect();
             for scope in scopes {
                 tx.touch(scope).await?;
+                if tx.touched.last().is_some_and(|(_, stamp)| *stamp == 1) {
+                    let written = list.iter().filter(|row| row.scope == *scope).count();
+                    if rows::count(tx.conn, scope).await? == written {
+                        tx.begun.insert(scope.clone());
+                    }
+                }
             }
             Ok(())
         }

@@ -18,7 +18,7 @@ use crate::failpoint;
 use reconciled_engine::Write;
 use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commits per transaction at most.
@@ -232,14 +232,18 @@ impl Writer {
 
     async fn apply(&mut self, commit: usize, writes: &[Write]) -> Result<()> {
         let (conn, now, touched) = (&mut self.conn, self.clock.now(), Vec::new());
-        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched };
+        let begun = BTreeSet::new();
+        let mut tx = Tx { conn, seal: &self.seal, epoch: self.epoch, now, touched, begun };
         for (index, write) in writes.iter().enumerate() {
             if index > 0 {
                 failpoint::hit("store.group.middle");
             }
             write::apply(&mut tx, write).await?;
-            let touched = tx.touched.drain(..);
-            let touched = touched.map(|(scope, stamp)| Touched { commit, write: index, scope, stamp });
+            let begun = std::mem::take(&mut tx.begun);
+            let touched = tx.touched.drain(..).map(|(scope, stamp)| {
+                let is_begun = begun.contains(&scope);
+                Touched { commit, write: index, scope, stamp, is_begun }
+            });
             self.touched.extend(touched);
         }
         Ok(())

@@ -83,6 +83,25 @@ async fn rows_that_another_writer_changed_are_read_again() {
 }
 
 #[tokio::test]
+async fn rows_of_a_new_scope_are_kept_as_they_were_written() {
+    let (dir, db) = new().await;
+    db.keep_rows(1_000);
+    db.commit(vec![Write::Rows(vec![row("b"), row("a")])]).await.unwrap();
+    tamper(&dir, "DELETE FROM inventory").await;
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
+}
+
+#[tokio::test]
+async fn rows_from_before_there_were_stamps_are_read_with_the_first_that_is_written() {
+    let (dir, db) = new().await;
+    db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
+    tamper(&dir, "DELETE FROM inventory_stamp").await;
+    db.keep_rows(1_000);
+    db.commit(vec![Write::Rows(vec![row("b")])]).await.unwrap();
+    assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a"), row("b")]);
+}
+
+#[tokio::test]
 async fn a_write_that_changes_no_row_gives_no_new_stamp() {
     let (dir, db) = new().await;
     db.commit(vec![Write::Rows(vec![row("a")])]).await.unwrap();
