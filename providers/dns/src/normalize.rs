@@ -300,5 +300,4 @@ fn refusal(manifest: &Manifest, span: Span, refusal: rdata::Refusal) -> Problem 
 }
 
 #[cfg(test)]
-#[path = "normalize_tests.rs"]
 pub(crate) mod tests;

@@ -10,6 +10,6 @@ pub(crate) mod decode;
 mod node;
 mod parse;
 
-pub use decode::{At, Each, TextOr};
+pub use decode::{At, Each, TextOr, TextOrList};
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 pub use parse::{Limits, parse};
