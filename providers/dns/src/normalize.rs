@@ -9,6 +9,7 @@ mod endpoint;
 mod included;
 mod records;
 mod reverse;
+mod routed;
 
 use crate::{
     ignore::Ignored,

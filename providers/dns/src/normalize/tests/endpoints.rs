@@ -67,6 +67,37 @@ fn an_endpoint_without_a_zone_or_with_two_says_what_to_write() {
 }
 
 #[test]
+fn endpoints_with_a_set_identifier_are_sets_of_one_record_at_route53() {
+    let manifest = endpoints(concat!(
+        "    - {dnsName: www.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.1], setIdentifier: eu,\n",
+        "       providerSpecific: [{name: aws/weight, value: '10'}, {name: aws/health-check-id, value: hc1}]}\n",
+        "    - {dnsName: WWW.example.com, recordType: A, targets: [192.0.2.2], setIdentifier: us,\n",
+        "       providerSpecific: [{name: aws/weight, value: '90'}, {name: aws/evaluate-target-health, value: 'true'}]}\n",
+        "    - {dnsName: g.example.com, recordType: A, targets: [192.0.2.3], setIdentifier: de,\n",
+        "       providerSpecific: [{name: aws/geolocation-country-code, value: DE}]}\n",
+        "    - {dnsName: b.example.com, recordType: A, targets: [192.0.2.4], setIdentifier: x,\n",
+        "       providerSpecific: [{name: aws/weight, value: many}]}\n",
+        "    - {dnsName: p.example.com, recordType: A, targets: [192.0.2.5]}\n",
+    ));
+    let out = normalize_for(&manifest, &at_scopes(&["pdns/example.com"]), &crate::route53::SERVED);
+    assert_eq!(
+        told(&out.problems),
+        [
+            "9:60 `aws/evaluate-target-health` with `true` is not supported, and is left out / ",
+            "13:27 `aws/weight` with `many` is not supported, and is left out / ",
+            "12:7 a set needs one way to be chosen / write one of weight, region, geo, failover and multivalue",
+        ]
+    );
+    let expected = [
+        "www.example.com./A 60 {\"route53\":{\"sets\":{\"eu\":{\"ttl\":60,\"weight\":10,\"healthCheck\":\"hc1\"},\
+         \"us\":{\"ttl\":300,\"weight\":90}}}}\n(set eu) 192.0.2.1\n(set us) 192.0.2.2",
+        "g.example.com./A 300 {\"route53\":{\"sets\":{\"de\":{\"ttl\":300,\"geo\":{\"CountryCode\":\"DE\"}}}}}\n(set de) 192.0.2.3",
+        "p.example.com./A 300\n192.0.2.5",
+    ];
+    assert_eq!(contents(&out), expected);
+}
+
+#[test]
 fn what_an_endpoint_says_to_others_is_an_error_or_a_warning_by_name() {
     let check = |endpoint: &str, is_error: bool, part: &str| {
         let out = normalize(&endpoints(&format!("    - {endpoint}\n")), &at_scopes(&["pdns/example.com"]));
