@@ -407,4 +407,4 @@ pub fn for_manifest(kind: Type, value: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
