@@ -192,7 +192,7 @@ async fn keep_drifted(
         let place = |resource: &Resource| {
             let manifest = desired.manifest(resource.origin);
             let address = Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() };
-            format!("{address}, declared in {}:{},", manifest.file, resource.origin.line)
+            format!("{address}, declared in {},", desired.place(resource))
         };
         let is_known = |id: &ResourceId| found.resources.iter().any(|observed| observed.id == *id);
         let is_asked = |id: &ResourceId| observer.part(scope, id).is_some_and(|part| is_meant(import, &part));

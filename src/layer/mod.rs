@@ -119,9 +119,9 @@ macro_rules! forward_observer {
                 &self,
                 scope: &reconciled_provider::Scope,
                 declared: &[reconciled_provider::Linted<'_>],
-                exclusive: bool,
+                around: reconciled_provider::Around<'_>,
             ) -> Vec<reconciled_provider::Finding> {
-                self.inner.lint(scope, declared, exclusive)
+                self.inner.lint(scope, declared, around)
             }
             fn left_alone(
                 &self,

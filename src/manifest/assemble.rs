@@ -73,6 +73,7 @@ pub(super) fn assemble(
         sources: source_states(&loading, &withheld),
         manifests: unit_of.iter().map(|unit| meta(&loading, *unit, &after, contents.get(unit))).collect(),
         policies: cache.policies.clone(),
+        places: places(&loading, &taken),
         scopes,
         exclusive,
         ignored,
@@ -83,6 +84,16 @@ pub(super) fn assemble(
     let outputs = loading.asked.take();
     let unchecked = unchecked(&loading);
     Loaded { desired, problems: sorted_problems(loading), withheld, unchecked, contested, outputs, counts }
+}
+
+/// Where what stands in included files is declared.
+fn places(loading: &Loading<'_>, taken: &[Taken]) -> BTreeMap<(u32, ResourceId), Place> {
+    let of = |taken: &Taken| {
+        let manifest = loading.units[taken.unit].index.expect("only numbered manifests are offered");
+        let each = taken.product.places.iter();
+        each.map(|((_, id), place)| ((manifest, id.clone()), place.clone())).collect::<Vec<_>>()
+    };
+    taken.iter().flat_map(of).collect()
 }
 
 /// The unit of each index in the desired set.

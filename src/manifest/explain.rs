@@ -106,11 +106,20 @@ impl<'a> Explainer<'a> {
 
     /// Describes the fields of `schema`, or of what it is a list or mapping of, or of each form it may have.
     fn below(&mut self, schema: &'a Value, depth: usize) {
+        let start = self.text.len();
         self.fields(schema, depth);
         let (target, _) = self.resolve(schema);
         let inner = [target.get("items"), target.get("additionalProperties").filter(|v| v.is_object())];
         inner.into_iter().flatten().for_each(|inner| self.below(inner, depth));
-        variants(target).for_each(|variant| self.below(variant, depth));
+        for variant in variants(target) {
+            let end = self.text.len();
+            self.below(variant, depth);
+            // What an earlier form has too is said once.
+            let (before, now) = self.text[start..].split_at(end - start);
+            if before.starts_with(now) || before.contains(&format!("\n{now}")) {
+                self.text.truncate(end);
+            }
+        }
     }
 
     fn fields(&mut self, schema: &'a Value, depth: usize) {

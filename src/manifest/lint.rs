@@ -10,7 +10,7 @@ use super::{
     read::{Loading, read_text},
 };
 use reconciled_provider::{
-    Finding, Linted, Observer, Place, Problem, Resource, ResourceId, Scope, SourceFile, Span,
+    Around, Finding, Linted, Observer, Place, Problem, Resource, ResourceId, Scope, SourceFile, Span,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,6 +24,7 @@ pub(super) struct Known {
     /// Held, so that no other product can come to lie at the same address.
     products: Vec<Arc<Product>>,
     is_exclusive: bool,
+    within: Vec<Scope>,
     findings: Vec<Finding>,
 }
 
@@ -50,14 +51,17 @@ pub(super) fn look(
             places.entry(taken.unit).or_default().push(&taken.product);
         }
     }
+    let by_end: BTreeMap<ByEnd<'_>, &Scope> = scopes.keys().map(|scope| (by_end(scope), scope)).collect();
     let mut known = HashMap::with_capacity(scopes.len());
     let mut reports = Vec::new();
     for (scope, declared) in scopes {
         let Some(entry) = loading.entries.iter().find(|entry| entry.name == scope.provider) else { continue };
         let products = products.remove(scope).unwrap_or_default();
         let is_exclusive = exclusive.contains(&scope);
+        let within = within(&by_end, scope);
         let before = cache.lints.remove(scope).filter(|before| {
             before.is_exclusive == is_exclusive
+                && before.within.iter().eq(within.iter().copied())
                 && std::ptr::addr_eq(Arc::as_ptr(&before.observer), Arc::as_ptr(&entry.observer))
                 && before.products.len() == products.len()
                 && before.products.iter().zip(&products).all(|(old, new)| Arc::ptr_eq(old, new))
@@ -70,7 +74,8 @@ pub(super) fn look(
                 observer: entry.observer.clone(),
                 products: products.into_iter().cloned().collect(),
                 is_exclusive,
-                findings: entry.observer.lint(scope, &linted, is_exclusive),
+                within: within.iter().map(|scope| (*scope).clone()).collect(),
+                findings: entry.observer.lint(scope, &linted, Around { is_exclusive, within: &within }),
             }
         });
         for finding in &now.findings {
@@ -91,6 +96,21 @@ pub(super) fn look(
     }
     cache.lints = known;
     tell(loading, reports);
+}
+
+/// An entry, and the name of a scope read from its end.
+type ByEnd<'a> = (&'a str, Vec<u8>);
+
+fn by_end(scope: &Scope) -> ByEnd<'_> {
+    (&scope.provider, scope.name.bytes().rev().collect())
+}
+
+/// Other scopes of the same entry whose name ends with that of `scope`.
+fn within<'a>(all: &BTreeMap<ByEnd<'_>, &'a Scope>, scope: &Scope) -> Vec<&'a Scope> {
+    let first = by_end(scope);
+    let rest = all.range(&first..).skip(1);
+    let is_within = |key: &ByEnd<'_>| key.0 == first.0 && key.1.starts_with(&first.1);
+    rest.take_while(|(key, _)| is_within(key)).map(|(_, scope)| *scope).collect()
 }
 
 fn place(

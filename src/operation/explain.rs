@@ -200,12 +200,13 @@ fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, m
         .map(|resource| {
             let manifest = desired.manifest(resource.origin);
             let source = desired.sources.get(manifest.key.source());
+            let place = desired.place(resource);
             Now {
                 address: address(scope, resource, desired, observer).to_string(),
                 scope: scope.to_string(),
                 wanted: Some(Wanted {
-                    file: manifest.file.to_string(),
-                    line: resource.origin.line,
+                    file: place.file.to_string(),
+                    line: place.line,
                     source: manifest.key.source().to_string(),
                     commit: source.map(|source| source.revision.to_string()).unwrap_or_default(),
                 }),

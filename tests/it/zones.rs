@@ -52,6 +52,21 @@ fn a_change_of_an_included_file_alone_is_a_change_by_that_commit() {
 }
 
 #[test]
+fn a_plan_points_into_the_file_that_is_included() {
+    let env = Env::zonefile();
+    write(&env, FILE);
+    let places = ["bind/example.com.zone:5", "zones/example.com.yaml:7"];
+    env.run(&["plan"]).exits(0).says(&places);
+    let plan: serde_json::Value =
+        serde_json::from_str(&env.run(&["plan", "-o", "json"]).exits(0).stdout).unwrap();
+    let changes = plan["resource_changes"].as_array().unwrap();
+    let www = changes.iter().find(|change| change["address"] == "Zone/example.com#www/A").unwrap();
+    assert_eq!((&www["file"], &www["line"]), (&"bind/example.com.zone".into(), &5.into()), "{www}");
+    env.apply();
+    env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&["bind/example.com.zone:5"]);
+}
+
+#[test]
 fn a_mistake_in_an_included_file_is_told_there_and_nothing_of_its_manifest_is_pruned() {
     let env = Env::zonefile();
     write(&env, FILE);
@@ -177,6 +192,8 @@ fn what_records_may_be_is_explained_in_each_form() {
         "name <text, required>",
         "zonefile <text, required>",
     ]);
+    let zone = env.finish(env.command(&["explain", "Zone"])).stdout;
+    assert_eq!(zone.matches("zonefile <").count(), 1, "{zone}");
     env.run(&["explain", "Zone.records.ttl"]).exits(0).says(&["ttl of Zone.records"]);
     env.run(&["explain", "DNSEndpoint.endpoints.recordTTL"]).exits(0).says(&["externaldns.k8s.io/v1alpha1"]);
 }

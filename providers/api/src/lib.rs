@@ -33,7 +33,7 @@ pub use context::{Clock, Cx, Stop};
 pub use diff::{Delta, Deltas, FieldChange, OWNER_FIELD, Shown, diff_by_compare};
 pub use error::{Error, ErrorKind};
 pub use kind::{Kind, Kinds};
-pub use lint::{Finding, Linted};
+pub use lint::{Around, Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{

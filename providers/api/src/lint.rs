@@ -1,6 +1,6 @@
 //! What can be said of everything that is declared in one scope, apart from what is wrong in a single manifest.
 
-use crate::spec::Resource;
+use crate::{name::Scope, spec::Resource};
 use std::sync::Arc;
 
 /// A declared resource, to be looked at.
@@ -10,6 +10,15 @@ pub struct Linted<'a> {
     pub resource: &'a Resource,
     /// Rules that its manifest silences for it.
     pub quiet: &'a [Arc<str>],
+}
+
+/// What is declared around a scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around<'a> {
+    /// Nothing but what is declared shall be in the scope.
+    pub is_exclusive: bool,
+    /// Other scopes of the entry whose name ends with that of this one, such as zones below a zone.
+    pub within: &'a [&'a Scope],
 }
 
 /// One rule that something declared breaks.

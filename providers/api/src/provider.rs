@@ -6,7 +6,7 @@ use crate::{
     diff::{Delta, Deltas},
     error::Error,
     kind::Kinds,
-    lint::{Finding, Linted},
+    lint::{Around, Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
     observe::{Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
@@ -180,8 +180,8 @@ pub trait Observer: Send + Sync + fmt::Debug {
     fn normalize(&self, kinds: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized;
 
     /// What can be said of everything that is declared in one scope, whoever declares it: what can never work, and what
-    /// is bad practice. Pure, and linear. `exclusive`: nothing else shall be there.
-    fn lint(&self, _scope: &Scope, _declared: &[Linted<'_>], _exclusive: bool) -> Vec<Finding> {
+    /// is bad practice. Pure, and linear.
+    fn lint(&self, _scope: &Scope, _declared: &[Linted<'_>], _around: Around<'_>) -> Vec<Finding> {
         Vec::new()
     }
 

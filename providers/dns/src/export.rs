@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, fmt::Write};
 pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     let sets: Vec<(&Observed, RrSet<'_>)> =
         found.resources.iter().filter_map(|o| Some((o, RrSet::decode(&o.bytes)?))).collect();
-    let ttl = commonest_ttl(&sets);
+    let ttl = commonest_ttl(&found.scope, &sets);
     let zone = &found.scope.name.to_string();
     let mut out = String::new();
     let mut skipped = String::new();
@@ -70,7 +70,7 @@ fn write_set(
     skipped: &mut String,
 ) {
     let Some((name, kind)) = record::parts(&observed.id) else { return };
-    if observed.owner == Owner::System || record::guard_word(scope, &observed.id) == Some("apex-ns") {
+    if is_left_out(scope, observed) {
         return;
     }
     let name = relative(name, &record::zone_name(scope)).into_owned();
@@ -106,6 +106,11 @@ fn write_set(
     records.push_str("}\n");
 }
 
+/// True for what is the remote's own, or needs consent to be managed.
+fn is_left_out(scope: &Scope, observed: &Observed) -> bool {
+    observed.owner == Owner::System || record::guard_word(scope, &observed.id) == Some("apex-ns")
+}
+
 /// True when a manifest that declares the value gives the same canonical value again.
 fn survives(kind: Type, canonical: &str) -> bool {
     let Ok(zone) = crate::name::Name::zone("invalid") else { return false };
@@ -113,10 +118,10 @@ fn survives(kind: Type, canonical: &str) -> bool {
     matches!(written, Some(Ok(again)) if again == canonical)
 }
 
-fn commonest_ttl(sets: &[(&Observed, RrSet<'_>)]) -> u32 {
+fn commonest_ttl(scope: &Scope, sets: &[(&Observed, RrSet<'_>)]) -> u32 {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for (observed, set) in sets {
-        if observed.owner != Owner::System {
+        if !is_left_out(scope, observed) {
             *counts.entry(set.ttl).or_default() += 1;
         }
     }

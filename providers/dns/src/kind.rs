@@ -1,8 +1,11 @@
 //! The kinds `Zone` and `RecordSet`, and `DNSEndpoint` of ExternalDNS; the doc comments of the fields are what `explain` prints.
 
-use reconciled_provider::{At, Deletion, Drift, Each, Kind, Kinds, Span, yaml::TextOr};
-use serde::{Deserialize, Deserializer, de};
-use std::{collections::BTreeMap, fmt};
+use reconciled_provider::{
+    At, Deletion, Drift, Each, Kind, Kinds, Span,
+    yaml::{TextOr, TextOrList},
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "dns/v1";
@@ -118,13 +121,13 @@ pub struct EndpointSpec {
     /// Seconds that resolvers may keep it. 0 or left out: as the zone says.
     #[serde(rename = "recordTTL")]
     pub record_ttl: Option<At<i64>>,
-    /// Refused: one of several answers for a name is more than the providers here know.
+    /// One of several answers for a name: a set at Route 53, as `route53.sets` of a record; an error elsewhere.
     pub set_identifier: Option<At<String>>,
     /// Read by ExternalDNS alone.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Known: `alias`, and at Cloudflare `cloudflare-proxied`, `cloudflare-tags`, `cloudflare-record-comment`; others
-    /// are left out with a warning.
+    /// Known: `alias`, at Cloudflare `cloudflare-proxied`, `cloudflare-tags`, `cloudflare-record-comment`, and beside a
+    /// `setIdentifier` at Route 53 `aws/weight` and the like; others are left out with a warning.
     #[serde(default)]
     pub provider_specific: Each<Property>,
 }
@@ -171,8 +174,8 @@ struct ZoneFile {
 /// One value: text as zone files write it, or its fields by name.
 pub type Data = TextOr<BTreeMap<String, At<FieldValue>>>;
 
-/// The value of a field; parameters of a service may be a mapping themselves.
-pub type FieldValue = TextOr<BTreeMap<String, String>>;
+/// The value of a field; parameters of a service and policies of mail are mappings themselves.
+pub type FieldValue = TextOr<BTreeMap<String, Words>>;
 
 /// All records of one type at one name.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -185,7 +188,8 @@ pub struct RecordSpec {
     #[serde(rename = "type")]
     pub kind: At<String>,
     /// The data, one entry for each record: as zone files write them, or a mapping of their fields, such as
-    /// `{priority: 10, target: mail}`. TXT is plain text of any length, without quotes.
+    /// `{priority: 10, target: mail}`. TXT is plain text of any length, without quotes; or a policy of mail, such as
+    /// `{spf: {mx: true, all: fail}}`, `{dmarc: {p: reject}}`, `{dkim: {p: KEY}}`.
     #[serde(default)]
     pub values: Each<Data>,
     /// Seconds that resolvers may keep it. Default: `ttl` of the manifest.
@@ -209,10 +213,10 @@ pub struct RecordSpec {
     #[serde(default)]
     pub suspend: bool,
     /// Fields that are left as they are: `ttl`, `values`.
-    pub ignore: Option<Paths>,
+    pub ignore: Option<Words>,
     /// Rules of `reconciled validate` that are not told of this record; only warnings can be silenced.
     #[serde(rename = "lintIgnore")]
-    pub lint_ignore: Option<At<Paths>>,
+    pub lint_ignore: Option<At<Words>>,
     /// What only providers of type `cloudflare` know; others refuse it.
     pub cloudflare: Option<At<CloudflareSpec>>,
     /// What only providers of type `route53` know; others refuse it.
@@ -274,7 +278,7 @@ pub struct RoutedSpec {
 }
 
 /// A place on earth.
-#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct GeoSpec {
     /// Two letters, such as EU.
@@ -354,50 +358,8 @@ impl RecordSpec {
     }
 }
 
-/// Field paths, as a list or as one text with commas.
-#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema)]
-#[schemars(untagged)]
-pub enum Paths {
-    /// `[ttl, values]`
-    List(Vec<String>),
-    /// `ttl,values`
-    Text(String),
-}
-
-impl Paths {
-    /// Each path.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        let (list, text) = match self {
-            Paths::List(list) => (&list[..], ""),
-            Paths::Text(text) => (&[][..], text.as_str()),
-        };
-        let texts = text.split(',').map(str::trim).filter(|path| !path.is_empty());
-        list.iter().map(String::as_str).chain(texts)
-    }
-}
-
-impl<'de> Deserialize<'de> for Paths {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Paths, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = Paths;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of field paths")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Paths, E> {
-                Ok(Paths::Text(text.into()))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<Paths, A::Error> {
-                let mut list = Vec::new();
-                while let Some(path) = access.next_element()? {
-                    list.push(path);
-                }
-                Ok(Paths::List(list))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
+/// Words, as a list or as one text with commas.
+pub type Words = TextOrList;
 
 #[cfg(test)]
 mod tests {
@@ -417,8 +379,8 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_a_list_or_a_text_with_commas() {
-        let list = Paths::List(vec!["ttl".into(), "values".into()]);
-        assert!(list.iter().eq(Paths::Text("ttl, values".into()).iter()));
+    fn words_are_a_list_or_a_text_with_commas() {
+        let list = Words::List(vec!["ttl".into(), "values".into()]);
+        assert!(list.iter().eq(Words::Text("ttl, values".into()).iter()));
     }
 }

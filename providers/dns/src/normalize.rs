@@ -9,6 +9,7 @@ mod endpoint;
 mod included;
 mod records;
 mod reverse;
+mod routed;
 
 use crate::{
     ignore::Ignored,
@@ -300,5 +301,4 @@ fn refusal(manifest: &Manifest, span: Span, refusal: rdata::Refusal) -> Problem 
 }
 
 #[cfg(test)]
-#[path = "normalize_tests.rs"]
 pub(crate) mod tests;

@@ -20,10 +20,10 @@ use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Focus, Found, GuardDomain, Health, Hint,
-    Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized, Observation,
-    Observed, Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want,
-    diff_by_compare,
+    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Focus, Found, GuardDomain, Health,
+    Hint, Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized,
+    Observation, Observed, Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked,
+    Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -135,7 +135,7 @@ impl Observer for Host {
         }
     }
 
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], _: bool) -> Vec<Finding> {
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], _: Around<'_>) -> Vec<Finding> {
         if &*scope.name == FILES { lint(declared) } else { Vec::new() }
     }
 

@@ -1,6 +1,8 @@
 //! What Git wants, normalized: the output of the manifest loader and the first input of the planner.
 
-use reconciled_provider::{Address, Drift, Hash, ManifestKey, Origin, Policies, Resource, ResourceId, Scope};
+use reconciled_provider::{
+    Address, Drift, Hash, ManifestKey, Origin, Place, Policies, Resource, ResourceId, Scope,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -18,6 +20,8 @@ pub struct Desired {
     pub policies: Policies,
     /// Desired resources by scope, sorted by id. Equal ids occur only where all of them are `merge: true`.
     pub scopes: BTreeMap<Scope, Vec<Resource>>,
+    /// Where resources stand that are declared in a file which their manifest includes, by manifest and id.
+    pub places: BTreeMap<(u32, ResourceId), Place>,
     /// Scopes in which everything undeclared shall go.
     pub exclusive: BTreeSet<Scope>,
     /// Rules about what others manage, by scope, in the words of the provider.
@@ -34,6 +38,20 @@ impl Desired {
     /// The manifest a resource comes from.
     pub fn manifest(&self, origin: Origin) -> &ManifestMeta {
         &self.manifests[origin.manifest as usize]
+    }
+    /// Where a resource is declared: in its manifest, or in a file that one includes.
+    pub fn place(&self, resource: &Resource) -> Place {
+        let Origin { manifest, line } = resource.origin;
+        // Most manifests include nothing, and then no key is made.
+        let included = match self.places.is_empty() {
+            true => None,
+            false => self.places.get(&(manifest, resource.id.clone())).cloned(),
+        };
+        included.unwrap_or_else(|| Place {
+            file: self.manifest(resource.origin).file.clone(),
+            line,
+            column: 0,
+        })
     }
     /// The desired resources of one scope.
     pub fn in_scope(&self, scope: &Scope) -> &[Resource] {

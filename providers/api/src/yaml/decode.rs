@@ -15,6 +15,7 @@ use std::{cell::RefCell, fmt, marker::PhantomData};
 
 const AT: &str = "$reconciled::At";
 const TEXT_OR: &str = "$reconciled::TextOr";
+const TEXT_OR_LIST: &str = "$reconciled::TextOrList";
 
 impl Node {
     /// Decodes the node as a `T`.
@@ -99,6 +100,67 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
             }
         }
         deserializer.deserialize_newtype_struct(TEXT_OR, EitherVisitor(PhantomData))
+    }
+}
+
+/// Text, or a list of texts. Scalars of any kind are taken as they were written, as by [`TextOr`].
+///
+/// ```
+/// use reconciled_provider::yaml::{parse, Limits, SourceFile, TextOrList};
+/// let file = SourceFile::new("z.yaml", "[1.10, true]\n");
+/// let node = parse(&file, Limits::default()).unwrap().remove(0);
+/// let texts: TextOrList = node.decode(&file).0.unwrap();
+/// assert_eq!(texts, TextOrList::List(vec!["1.10".into(), "true".into()]));
+/// assert!(texts.iter().eq(TextOrList::Text("1.10, true".into()).iter()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema)]
+#[schemars(untagged)]
+pub enum TextOrList {
+    /// A scalar.
+    Text(String),
+    /// A list of scalars.
+    List(Vec<String>),
+}
+
+impl TextOrList {
+    /// Each text; one text is parted at its commas.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let (list, text) = match self {
+            TextOrList::List(list) => (&list[..], ""),
+            TextOrList::Text(text) => (&[][..], text.as_str()),
+        };
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        list.iter().map(String::as_str).chain(parts)
+    }
+    /// All of it as one text: as it was written, or the list with commas.
+    pub fn joined(&self) -> String {
+        match self {
+            TextOrList::List(list) => list.join(","),
+            TextOrList::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TextOrList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextOrList, D::Error> {
+        struct EitherVisitor;
+        impl<'de> Visitor<'de> for EitherVisitor {
+            type Value = TextOrList;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text or a list of texts")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<TextOrList, E> {
+                Ok(TextOrList::Text(text.into()))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<TextOrList, A::Error> {
+                let mut list = Vec::new();
+                while let Some(text) = access.next_element()? {
+                    list.push(text);
+                }
+                Ok(TextOrList::List(list))
+            }
+        }
+        deserializer.deserialize_newtype_struct(TEXT_OR_LIST, EitherVisitor)
     }
 }
 
@@ -380,7 +442,9 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
     ) -> Result<V::Value, DecodeError> {
         match &self.node.value {
             NodeValue::Map(_) if name == TEXT_OR => self.deserialize_map(visitor),
-            NodeValue::Scalar(..) if name == TEXT_OR => self.deserialize_str(visitor),
+            NodeValue::Seq(_) if name == TEXT_OR_LIST => self.deserialize_seq(visitor),
+            NodeValue::Scalar(..) if name == TEXT_OR || name == TEXT_OR_LIST => self.deserialize_str(visitor),
+            _ if name == TEXT_OR_LIST => Err(self.wrong("text or a list of texts")),
             _ if name == TEXT_OR => Err(self.wrong("text or a mapping")),
             _ => visitor.visit_newtype_struct(self),
         }

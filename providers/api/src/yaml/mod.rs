@@ -11,6 +11,6 @@ mod node;
 mod parse;
 mod plain;
 
-pub use decode::{At, Each, TextOr};
+pub use decode::{At, Each, TextOr, TextOrList};
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 pub use parse::{Limits, parse};

@@ -154,7 +154,7 @@ fn from_data(fields: &[(&str, Field)], data: &Map<String, Value>) -> Option<Stri
 /// Errors: `Unsupported` for a type that this backend cannot write.
 pub(crate) fn write(kind: &str, value: &str) -> Result<Map<String, Value>, Error> {
     let content = |text: &str| Map::from_iter([("content".to_owned(), Value::from(text))]);
-    let malformed = || Error::invalid(format!("`{value}` is not the form of {kind} data"));
+    let malformed = || Error::invalid(format!("`{value}` is no {kind} data that the API can carry"));
     match kind {
         "A" | "AAAA" => Ok(content(value)),
         "ALIAS" | "CNAME" | "NS" | "PTR" => Ok(content(relative(value))),
@@ -196,7 +196,8 @@ fn to_data(fields: &[(&str, Field)], value: &str) -> Option<Map<String, Value>> 
             Number => Value::from(word.parse::<u32>().ok()?),
             Decimal | Metres => Value::from(word.trim_end_matches('m').parse::<f64>().ok()?),
             Host => relative(word).into(),
-            Text => String::from_utf8_lossy(&text::unquote(word)?).into(),
+            // JSON has no octets: another text in place of these would differ for ever.
+            Text => String::from_utf8(text::unquote(word)?).ok()?.into(),
             Word | Rest => word.into(),
         };
         data.insert((*key).to_owned(), value);
@@ -222,6 +223,8 @@ fn first_word(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rdata::{Type, tests::canonical_values};
+    use proptest::prelude::*;
     use serde_json::json;
 
     /// Writes a canonical value and reads back what the server would report.
@@ -285,6 +288,22 @@ mod tests {
         assert!(write("LOC", "51 30 12.748 N").is_err());
         assert!(write("DNAME", "a.example.").unwrap_err().message.contains("DNAME cannot be written"));
         assert!(write("SRV", "1 2").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_comes_back_from_the_api_as_it_was_sent((kind, value) in canonical_values()) {
+            let word = kind.word();
+            prop_assume!(!matches!(kind, Type::Dname | Type::Soa));
+            let Ok(written) = write(word, &value) else {
+                // JSON has no octets: a text within data has to be UTF-8.
+                prop_assert!(value.contains('\\'), "{word} {value} is refused");
+                return Ok(());
+            };
+            let content = written.get("content").and_then(Value::as_str).unwrap_or_default();
+            let priority = written.get("priority").and_then(Value::as_u64).map(|p| p as u32);
+            prop_assert_eq!(read(word, content, priority, written.get("data").and_then(Value::as_object)), value);
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Found, Health, Hint, Inputs, Journal, Kinds,
-    LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider, ProviderInfo,
-    Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
+    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Found, Health, Hint, Inputs, Journal,
+    Kinds, LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider,
+    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,8 +40,8 @@ impl Observer for Family {
         self.backend.normalize(manifest, inputs)
     }
 
-    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], exclusive: bool) -> Vec<Finding> {
-        crate::lint::lint(scope, declared, exclusive)
+    fn lint(&self, scope: &Scope, declared: &[Linted<'_>], around: Around<'_>) -> Vec<Finding> {
+        crate::lint::lint(scope, declared, around)
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

@@ -52,3 +52,24 @@ pub fn master(zone: &Name, file: &SourceFile) -> Taken {
     }
     out.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::export;
+
+    #[test]
+    fn a_transfer_as_dig_prints_it_has_its_soa_twice_and_is_taken_over_without() {
+        let text = "\
+; <<>> DiG 9.18 <<>> axfr example.com\n;; global options: +cmd\n\
+example.com.\t\t86400\tIN\tSOA\tns1.example.com. h.example.com. 7 10800 3600 604800 300\n\
+example.com.\t\t86400\tIN\tNS\tns1.example.com.\nns1.example.com.\t300\tIN\tA\t192.0.2.53\n\
+example.com.\t\t86400\tIN\tSOA\tns1.example.com. h.example.com. 7 10800 3600 604800 300\n;; Query time: 0 msec\n";
+        let taken = master(&Name::zone("example.com").unwrap(), &SourceFile::new("f", text));
+        assert_eq!(taken.left_out, []);
+        let soa = taken.found.resources.iter().find(|observed| observed.id.0.ends_with("/SOA")).unwrap();
+        assert_eq!(String::from_utf8_lossy(&soa.bytes).lines().count(), 2, "one value");
+        let manifest = String::from_utf8(export("", &taken.found).remove(0).to_vec()).unwrap();
+        assert!(!manifest.contains("SOA") && !manifest.contains("ttl"), "{manifest}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::{Collector, Taken};
 use crate::{
-    kind::FieldValue,
+    kind::{FieldValue, Words},
     name::Name,
     rdata::{self, Refusal, Type, structured::structured},
     record, text,
@@ -179,7 +179,7 @@ fn field(node: &Node) -> FieldValue {
     if !matches!(node.value, NodeValue::Map(_)) {
         return FieldValue::Text(scalar(node));
     }
-    let entry = |(key, value): &(Node, Node)| (scalar(key), scalar(value));
+    let entry = |(key, value): &(Node, Node)| (scalar(key), Words::Text(scalar(value)));
     FieldValue::Map(node.entries().iter().map(entry).collect())
 }
 

@@ -138,6 +138,9 @@ fn service(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
 }
 
 fn soa(set: &Set<'_>, found: &mut Found) {
+    if let Some(mailbox) = set.words(1).find(|mailbox| mailbox.contains('@')) {
+        found.tell("soa-mailbox", set, format!("the SOA has the mailbox {mailbox}"));
+    }
     let numbers: Vec<u64> =
         (2..6).flat_map(|index| set.words(index).filter_map(|w| w.parse().ok())).collect();
     let [refresh, retry, expire, _] = numbers[..] else { return };

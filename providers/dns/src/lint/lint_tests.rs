@@ -18,7 +18,8 @@ fn rules(records: &[&str], is_exclusive: bool, quiet: &[&str]) -> Vec<&'static s
     let quiet: Vec<Arc<str>> = quiet.iter().map(|rule| Arc::from(*rule)).collect();
     let declared: Vec<Linted<'_>> =
         out.resources.iter().map(|resource| Linted { resource, quiet: &quiet }).collect();
-    let found = lint(&out.resources[0].scope, &declared, is_exclusive);
+    let around = Around { is_exclusive, within: &[&Scope::new("pdns", "inner.example.com")] };
+    let found = lint(&out.resources[0].scope, &declared, around);
     for finding in &found {
         let rule = rules::find(finding.rule).unwrap();
         assert_eq!(rule.is_error, finding.is_error);
@@ -54,6 +55,16 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
             "name: s, type: NS, values: [ns.s.example.com., b.example.net.]",
             "name: ns.s, type: A, values: [192.0.2.1]",
             "name: s, type: DS, values: [1 13 9 aa]",
+        ],
+    ),
+    (
+        "below-zone",
+        &["name: a.inner, type: A, values: [192.0.2.1]"],
+        &[
+            "name: inner, type: NS, values: [ns.inner.example.com., b.example.net.]",
+            "name: inner, type: DS, values: [1 13 9 aa]",
+            "name: ns.inner, type: A, values: [192.0.2.1]",
+            "name: notinner, type: A, values: [192.0.2.1]",
         ],
     ),
     (
@@ -95,6 +106,19 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["name: a, type: CNAME, values: [b.example.com.]", "name: b, type: A, values: [192.0.2.1]"],
     ),
     (
+        "dkim-form",
+        &["name: a._domainkey, type: TXT, values: ['v=DKIM1; k=rsa; p=no base64!']"],
+        &[
+            "name: a._domainkey, type: TXT, values: ['v=DKIM1; p=', 'v=other; p=?']",
+            "name: a.b, type: TXT, values: ['v=DKIM1']",
+        ],
+    ),
+    (
+        "dkim-weak",
+        &["name: a._domainkey, type: TXT, values: ['v=DKIM1; p=AQID']"],
+        &["name: a._domainkey, type: TXT, values: ['v=DKIM1; k=ed25519; p=AQID']"],
+    ),
+    (
         "dmarc-form",
         &["name: _dmarc, type: TXT, values: ['v=DMARC1; rua=mailto:a@example.com']"],
         &["name: _dmarc, type: TXT, values: ['v=DMARC1; p=none']"],
@@ -118,6 +142,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         "mx-null",
         &["name: '@', type: MX, values: [0 ., 10 a.example.net.]"],
         &["name: '@', type: MX, values: [0 .]"],
+    ),
+    (
+        "mx-null-sender",
+        &["name: a, type: MX, values: [0 .]", "name: a, type: TXT, values: ['v=spf1 mx -all']"],
+        &["name: a, type: MX, values: [0 .]", "name: a, type: TXT, values: ['v=spf1  -ALL']"],
     ),
     (
         "mx-target-cname",
@@ -165,6 +194,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "soa-mailbox",
+        &["name: '@', type: SOA, values: ['a.example.net. b@example.net. 7200 900 1209600 300']"],
+        &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 300]"],
+    ),
+    (
         "soa-timers",
         &["name: '@', type: SOA, values: [a.example.net. b.example.net. 100 200 400 60]"],
         &["name: '@', type: SOA, values: [a.example.net. b.example.net. 7200 900 1209600 300]"],
@@ -179,7 +213,10 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &[
             "name: a, type: TXT, values: ['v=spf1 include:a include:b include:c include:d include:e include:f include:g include:h mx a exists:i -all']",
         ],
-        &["name: a, type: TXT, values: ['v=spf1 include:a mx ip4:192.0.2.0/24 -all']"],
+        &[
+            "name: a, type: TXT, values: ['v=spf1 include:b.example.com mx ip4:192.0.2.0/24 -all']",
+            "name: b, type: TXT, values: ['v=spf1 include:a.example.com a redirect=b.example.com']",
+        ],
     ),
     (
         "spf-ptr",
@@ -258,6 +295,33 @@ fn what_is_missing_is_told_of_exclusive_zones_only() {
 }
 
 #[test]
+fn who_takes_mail_says_who_sends_it_in_exclusive_zones() {
+    let mx = "name: '@', type: MX, values: [10 mx.example.net.]";
+    assert_eq!(rules(&[mx], true, &[]), ["spf-missing", "dmarc-missing"]);
+    assert_eq!(rules(&[mx], false, &[]), [""; 0], "the server may have them");
+    let spf = "name: '@', type: TXT, values: ['v=spf1 mx -all']";
+    let dmarc = "name: _dmarc, type: TXT, values: ['v=DMARC1; p=reject']";
+    assert_eq!(rules(&[mx, spf, dmarc], true, &[]), [""; 0]);
+    let below = "name: a, type: MX, values: [10 mx.example.net.]";
+    assert_eq!(rules(&[below, dmarc], true, &[]), ["spf-missing"], "the policy of the zone counts below it");
+    let elsewhere = "name: _dmarc, type: CNAME, values: [policy.example.net.]";
+    assert_eq!(rules(&[mx, spf, elsewhere], true, &[]), [""; 0]);
+    assert_eq!(rules(&["name: '@', type: MX, values: [0 .]"], true, &[]), [""; 0], "it takes none");
+}
+
+#[test]
+fn a_policy_counts_what_it_includes_from_the_same_zone() {
+    let inner = |name: &str, asks: usize| {
+        let terms: Vec<String> = (0..asks).map(|n| format!("exists:{n}.example.net")).collect();
+        format!("name: {name}, type: TXT, values: ['v=spf1 {} -all']", terms.join(" "))
+    };
+    let outer = "name: '@', type: TXT, values: ['v=spf1 include:_a.example.com redirect=_b.example.com']";
+    let told = |a, b| rules(&[outer, &inner("_a", a), &inner("_b", b)], false, &[]);
+    assert_eq!(told(4, 4), [""; 0]);
+    assert_eq!(told(4, 5), ["spf-lookups"]);
+}
+
+#[test]
 fn a_warning_is_silenced_and_an_error_is_not() {
     let zero = ["name: a, type: A, values: [192.0.2.1], ttl: 0"];
     assert_eq!(rules(&zero, false, &["ttl-zero"]), [""; 0]);
@@ -272,6 +336,7 @@ fn the_catalogue_is_sorted_and_every_rule_is_tested() {
     let mut tested: BTreeSet<&str> = TABLE.iter().map(|(rule, ..)| *rule).collect();
     // Two manifests, an exclusive zone, a large one: tests of their own.
     tested.extend(["cname-and-other-data", "target-missing", "ds-without-ns", "answer-large"]);
+    tested.extend(["dmarc-missing", "spf-missing"]);
     assert_eq!(tested, RULES.iter().map(|rule| rule.id).collect());
 }
 
@@ -284,7 +349,7 @@ fn two_manifests_that_exclude_each_other_are_told() {
     let two = record("name: a, type: TXT, values: [x]");
     let all: Vec<_> = one.resources.iter().chain(&two.resources[1..]).collect();
     let declared: Vec<_> = all.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
-    let found = lint(&one.resources[0].scope, &declared, false);
+    let found = lint(&one.resources[0].scope, &declared, Around::default());
     assert_eq!((found[0].rule, found[0].index, found[0].other), ("cname-and-other-data", 2, Some(1)));
 }
 
@@ -300,7 +365,7 @@ fn a_hundred_thousand_records_are_looked_at_in_well_under_a_second() {
     let out = normalized(&text);
     let declared: Vec<_> = out.resources.iter().map(|resource| Linted { resource, quiet: &[] }).collect();
     let start = Instant::now();
-    let found = lint(&out.resources[0].scope, &declared, false);
+    let found = lint(&out.resources[0].scope, &declared, Around::default());
     let took = start.elapsed();
     let rules: Vec<_> = found.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, ["cname-chain", "answer-large"], "a row of 50,000 is told once");

@@ -1,13 +1,22 @@
-//! Rules about texts that receivers of mail read: SPF and DMARC.
+//! Rules about what receivers of mail read: MX, SPF, DKIM and DMARC.
 
 use super::{Found, Set, Zone, names::host};
-use crate::text::unquote;
+use crate::{name::labels, text::unquote};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::collections::HashMap;
 
 /// Mechanisms and modifiers that cost the receiver a query (RFC 7208 §4.6.4).
 const ASKING: [&str; 5] = ["include", "a", "mx", "ptr", "exists"];
 const MOST_LOOKUPS: usize = 10;
 
+/// Octets of a public RSA key of 1,024 bits: modulus, exponent, and what ASN.1 has around them at least.
+const RSA_1024: usize = 128 + 3 + 9;
+
+/// SPF policies by name.
+type Senders<'a> = HashMap<&'a str, Vec<String>>;
+
 pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
+    let mut senders = Senders::new();
     for set in zone.sets.iter().filter(|set| set.kind == "TXT") {
         let texts = set.values.iter().filter_map(|value| {
             // Most texts are neither, and are not worth decoding.
@@ -16,41 +25,145 @@ pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
             Some(String::from_utf8_lossy(&octets?).into_owned())
         });
         let texts: Vec<String> = texts.collect();
-        let is_spf = |text: &&String| {
-            let lower = text.to_ascii_lowercase();
-            lower == "v=spf1" || lower.starts_with("v=spf1 ")
-        };
-        let policies: Vec<&String> = texts.iter().filter(is_spf).collect();
+        if set.name.starts_with("_dmarc.") {
+            dmarc(zone, set, &texts, found);
+        }
+        if labels(set.name).nth(1) == Some("_domainkey") {
+            texts.iter().for_each(|text| dkim(zone, set, text, found));
+        }
+        let policies: Vec<String> = texts.into_iter().filter(|text| is_spf(text)).collect();
         if policies.len() > 1 {
             let message = format!("{} has {} SPF policies", host(zone, set.name), policies.len());
             found.tell("spf-several", set, message);
         }
-        policies.iter().for_each(|text| spf(zone, set, text, found));
-        if set.name.starts_with("_dmarc.") {
-            dmarc(zone, set, &texts, found);
+        if !policies.is_empty() {
+            senders.insert(set.name, policies);
         }
+    }
+    for set in zone.sets.iter().filter(|set| set.kind == "TXT") {
+        for text in senders.get(set.name).into_iter().flatten() {
+            spf(zone, set, text, &senders, found);
+        }
+    }
+    for set in zone.sets.iter().filter(|set| set.kind == "MX" && !set.values.is_empty()) {
+        receiver(zone, set, senders.get(set.name), found);
     }
 }
 
-fn spf(zone: &Zone<'_>, set: &Set<'_>, text: &str, found: &mut Found) {
+fn is_spf(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower == "v=spf1" || lower.starts_with("v=spf1 ")
+}
+
+/// What a name with an MX should say of its senders.
+fn receiver(zone: &Zone<'_>, set: &Set<'_>, senders: Option<&Vec<String>>, found: &mut Found) {
     let name = || host(zone, set.name);
-    let mut lookups = 0;
-    for term in text.split_ascii_whitespace().skip(1) {
-        let term = term.to_ascii_lowercase();
-        let bare = term.trim_start_matches(['+', '-', '~', '?']);
-        let mechanism = bare.split([':', '/', '=']).next().unwrap_or_default();
-        let is_asking = ASKING.contains(&mechanism) && !bare.contains('=');
-        lookups += usize::from(is_asking || bare.starts_with("redirect="));
-        if mechanism == "ptr" {
+    if set.values.iter().all(|value| *value == "0 .") {
+        let is_silent =
+            |text: &String| text.to_ascii_lowercase().split_ascii_whitespace().eq(["v=spf1", "-all"]);
+        if senders.is_some_and(|texts| !texts.iter().all(is_silent)) {
+            let message = format!("{} takes no mail, and its SPF policy lets somebody send", name());
+            found.tell("mx-null-sender", set, message);
+        }
+        return;
+    }
+    // A server may have what is not declared, and a wildcard may answer.
+    let is_somewhere = |name: &str| zone.find(name, "CNAME").is_some() || zone.find(name, "NS").is_some();
+    if !zone.is_exclusive || set.name.starts_with("*.") {
+        return;
+    }
+    if senders.is_none() {
+        found.tell("spf-missing", set, format!("{} has an MX and no SPF policy", name()));
+    }
+    // The policy of the zone itself is asked for where a name has none of its own.
+    let places = [set.name, &zone.apex].map(|name| format!("_dmarc.{name}"));
+    if !places.iter().any(|place| zone.find(place, "TXT").is_some() || is_somewhere(place)) {
+        found.tell("dmarc-missing", set, format!("{} has an MX and no DMARC policy", name()));
+    }
+}
+
+fn spf(zone: &Zone<'_>, set: &Set<'_>, text: &str, senders: &Senders<'_>, found: &mut Found) {
+    let name = || host(zone, set.name);
+    for term in terms(text) {
+        if term.mechanism == "ptr" {
             found.tell("spf-ptr", set, format!("the SPF policy of {} uses ptr", name()));
         }
-        if matches!(&*term, "all" | "+all") {
+        if term.mechanism == "all" && term.is_pass {
             found.tell("spf-all", set, format!("the SPF policy of {} ends in +all", name()));
         }
     }
+    let lookups = lookups(text, senders, &mut vec![set.name.to_owned()]);
     if lookups > MOST_LOOKUPS {
         let message = format!("the SPF policy of {} has {lookups} mechanisms that ask", name());
         found.tell("spf-lookups", set, message);
+    }
+}
+
+/// A mechanism or modifier of SPF, in lower case.
+struct Term {
+    mechanism: String,
+    /// What follows the colon, or the equals sign of a modifier.
+    target: String,
+    is_modifier: bool,
+    is_pass: bool,
+}
+
+fn terms(text: &str) -> impl Iterator<Item = Term> {
+    text.split_ascii_whitespace().skip(1).map(|term| {
+        let term = term.to_ascii_lowercase();
+        let bare = term.trim_start_matches(['+', '-', '~', '?']);
+        let end = bare.find([':', '/', '=']).unwrap_or(bare.len());
+        Term {
+            mechanism: bare[..end].to_owned(),
+            target: bare[end..].trim_start_matches([':', '=']).to_owned(),
+            is_modifier: bare[end..].starts_with('='),
+            is_pass: !term.starts_with(['-', '~', '?']),
+        }
+    })
+}
+
+/// How many queries a policy costs; what it includes counts where the same zone declares it.
+fn lookups(text: &str, senders: &Senders<'_>, open: &mut Vec<String>) -> usize {
+    let mut count = 0;
+    for term in terms(text) {
+        let is_redirect = term.is_modifier && term.mechanism == "redirect";
+        if !is_redirect && (term.is_modifier || !ASKING.contains(&term.mechanism.as_str())) {
+            continue;
+        }
+        count += 1;
+        let target = format!("{}.", term.target.trim_end_matches('.'));
+        // One that includes itself is an error of its own to receivers, and has no number.
+        if (is_redirect || term.mechanism == "include")
+            && !open.contains(&target)
+            && open.len() <= MOST_LOOKUPS
+        {
+            open.push(target.clone());
+            let inner = senders.get(target.as_str()).into_iter().flatten();
+            count += inner.map(|text| lookups(text, senders, open)).sum::<usize>();
+            open.pop();
+        }
+    }
+    count
+}
+
+fn dkim(zone: &Zone<'_>, set: &Set<'_>, text: &str, found: &mut Found) {
+    let name = || host(zone, set.name);
+    let tags: HashMap<&str, &str> = text
+        .split(';')
+        .filter_map(|tag| tag.split_once('='))
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .collect();
+    if tags.get("v").is_none_or(|version| *version != "DKIM1") {
+        return;
+    }
+    let key: Option<String> = tags.get("p").map(|key| key.split_ascii_whitespace().collect());
+    let Some(octets) = key.and_then(|key| STANDARD.decode(key).ok()) else {
+        found.tell("dkim-form", set, format!("the key of {} is not understood", name()));
+        return;
+    };
+    let is_rsa = tags.get("k").is_none_or(|kind| *kind == "rsa");
+    if is_rsa && !octets.is_empty() && octets.len() < RSA_1024 {
+        found.tell("dkim-weak", set, format!("the key of {} has less than 1,024 bits", name()));
     }
 }
 

@@ -15,9 +15,12 @@ mod tests;
 
 pub use rules::{RULES, Rule};
 
-use crate::record::{self, RrSet};
-use reconciled_provider::{Finding, Linted, Scope};
-use std::collections::HashMap;
+use crate::{
+    name::is_within,
+    record::{self, RrSet},
+};
+use reconciled_provider::{Around, Finding, Linted, Scope};
+use std::collections::{HashMap, HashSet};
 
 /// One RRset that is declared and known.
 pub(crate) struct Set<'a> {
@@ -47,10 +50,12 @@ pub(crate) struct Zone<'a> {
     pub(crate) at: HashMap<&'a str, Vec<usize>>,
     /// Nothing but what is declared shall be there.
     pub(crate) is_exclusive: bool,
+    /// Absolute names of zones below, which are declared too and answer for what lies in them.
+    pub(crate) below: HashSet<String>,
 }
 
 impl<'a> Zone<'a> {
-    fn of(scope: &Scope, declared: &'a [Linted<'a>], is_exclusive: bool) -> Zone<'a> {
+    fn of(scope: &Scope, declared: &'a [Linted<'a>], around: Around<'_>) -> Zone<'a> {
         let mut sets: Vec<Set<'a>> = Vec::with_capacity(declared.len());
         let mut at: HashMap<&str, Vec<usize>> = HashMap::with_capacity(declared.len());
         for (index, linted) in declared.iter().enumerate() {
@@ -61,7 +66,10 @@ impl<'a> Zone<'a> {
             let values = set.values.into_iter().map(record::bare).filter(|value| !value.starts_with('('));
             sets.push(Set { index, name, kind, ttl: set.ttl, values: values.collect() });
         }
-        Zone { apex: record::zone_name(scope), sets, at, is_exclusive }
+        let apex = record::zone_name(scope);
+        let below = around.within.iter().map(|other| record::zone_name(other));
+        let below = below.filter(|other| *other != apex && is_within(other, &apex)).collect();
+        Zone { apex, sets, at, is_exclusive: around.is_exclusive, below }
     }
     /// The sets at a name.
     pub(crate) fn sets_at(&self, name: &str) -> impl Iterator<Item = &Set<'a>> {
@@ -107,8 +115,8 @@ impl Found {
 }
 
 /// Looks at all that is declared in one zone.
-pub fn lint(scope: &Scope, declared: &[Linted<'_>], is_exclusive: bool) -> Vec<Finding> {
-    let zone = Zone::of(scope, declared, is_exclusive);
+pub fn lint(scope: &Scope, declared: &[Linted<'_>], around: Around<'_>) -> Vec<Finding> {
+    let zone = Zone::of(scope, declared, around);
     let mut found = Found::default();
     names::look(&zone, &mut found);
     for set in &zone.sets {

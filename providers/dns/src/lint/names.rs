@@ -10,6 +10,7 @@ const LONGEST_CHAIN: usize = 3;
 pub(super) fn look(zone: &Zone<'_>, found: &mut Found) {
     beside_cname(zone, found);
     below_cuts(zone, found);
+    below_zones(zone, found);
     chains(zone, found);
     for set in &zone.sets {
         targets(zone, set, found);
@@ -57,6 +58,31 @@ fn below_cuts(zone: &Zone<'_>, found: &mut Found) {
                 found.tell_with("below-delegation", set, cut, message);
             }
             break;
+        }
+    }
+}
+
+/// What a zone below answers for: all in it but its delegation, and the addresses of its name servers.
+fn below_zones(zone: &Zone<'_>, found: &mut Found) {
+    if zone.below.is_empty() {
+        return;
+    }
+    let glue: HashSet<&str> =
+        zone.sets.iter().filter(|set| set.kind == "NS").flat_map(|set| set.values.iter().copied()).collect();
+    for set in &zone.sets {
+        let is_cut = zone.below.contains(set.name) && matches!(set.kind, "NS" | "DS");
+        if is_cut || (matches!(set.kind, "A" | "AAAA") && glue.contains(set.name)) {
+            continue;
+        }
+        let mut above = set.name;
+        while above != zone.apex && is_within(above, &zone.apex) {
+            if zone.below.contains(above) {
+                let (name, other) = (host(zone, set.name), above.trim_end_matches('.'));
+                let message = format!("{name} {} lies in {other}, which is a zone of its own here", set.kind);
+                found.tell("below-zone", set, message);
+                break;
+            }
+            above = parent(above);
         }
     }
 }

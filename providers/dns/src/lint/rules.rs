@@ -50,6 +50,12 @@ pub const RULES: &[Rule] = &[
         "RFC 1034 §4.2.1",
     ),
     error("below-dname", "a name below a DNAME is never answered", "remove one of them", "RFC 6672 §2.4"),
+    warning(
+        "below-zone",
+        "a name in a zone that is declared at the same provider is answered from that zone",
+        "declare it there",
+        "RFC 1034 §4.2",
+    ),
     warning("caa-flags", "flags of CAA are 0, or 128 for critical", "write 0 or 128", "RFC 8659 §4.1"),
     warning(
         "caa-iodef",
@@ -82,10 +88,28 @@ pub const RULES: &[Rule] = &[
         "RFC 1034 §5.2.2",
     ),
     warning(
+        "dkim-form",
+        "a key of DKIM is base64 in the tag p",
+        "write it like v=DKIM1; k=rsa; p=MIIB…, or as `dkim: {p: …}`",
+        "RFC 6376 §3.6.1",
+    ),
+    warning(
+        "dkim-weak",
+        "receivers do not believe an RSA key of less than 1,024 bits",
+        "make one of 2,048",
+        "RFC 8301 §3.2",
+    ),
+    warning(
         "dmarc-form",
         "a policy begins with v=DMARC1 and has p=none, quarantine or reject",
         "write it like v=DMARC1; p=reject",
         "RFC 7489 §6.3",
+    ),
+    warning(
+        "dmarc-missing",
+        "who takes mail and says nothing of forged senders",
+        "declare a TXT at `_dmarc`, such as v=DMARC1; p=none",
+        "RFC 7489 §6.6.3",
     ),
     warning("dmarc-several", "several policies are none", "keep one of them", "RFC 7489 §6.6.3"),
     warning(
@@ -111,6 +135,12 @@ pub const RULES: &[Rule] = &[
         "a null MX stands alone, with priority 0",
         "keep `0 .` alone, or the others",
         "RFC 7505 §3",
+    ),
+    warning(
+        "mx-null-sender",
+        "a name that takes no mail is no sender to receivers either",
+        "end its SPF policy with `-all` and nothing before it, or give it an MX",
+        "RFC 7505 §4.2",
     ),
     warning("mx-target-cname", "the target of an MX is no alias", "name the host itself", "RFC 2181 §10.3"),
     warning(
@@ -139,6 +169,12 @@ pub const RULES: &[Rule] = &[
         "RFC 2782, RFC 6698 §3",
     ),
     warning(
+        "soa-mailbox",
+        "the mailbox in a SOA has a dot in place of the `@`",
+        "write it like hostmaster.example.com.",
+        "RFC 1035 §8",
+    ),
+    warning(
         "soa-timers",
         "retry is below refresh, and expire above both together",
         "write it like 7200 900 1209600 300",
@@ -147,9 +183,15 @@ pub const RULES: &[Rule] = &[
     warning("spf-all", "`+all` lets everybody send", "end with -all or ~all", "RFC 7208 §5.1"),
     warning(
         "spf-lookups",
-        "more than ten mechanisms that ask are an error to receivers",
+        "more than ten mechanisms that ask, with those of what is included from the same zone, are an error to receivers",
         "include less",
         "RFC 7208 §4.6.4",
+    ),
+    warning(
+        "spf-missing",
+        "who takes mail and does not say who sends it",
+        "declare a TXT such as v=spf1 mx -all",
+        "RFC 7208 §3",
     ),
     warning(
         "spf-ptr",

@@ -2,10 +2,10 @@
 //!
 //! The zone is the longest that is declared, at any provider; where two manifests declare it, the endpoint has to say
 //! which is meant, by the annotation `reconciled/provider`. From there on an endpoint is a record as any other. What
-//! ExternalDNS would do beside that (labels as marks, routing by set identifier) is not done, and not passed over in
-//! silence where it would change an answer.
+//! ExternalDNS would do beside that (labels as marks, routing by set identifier but at Route 53) is not done, and not passed
+//! over in silence where it would change an answer.
 
-use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, declaration, records};
+use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, declaration, records, routed};
 use crate::{
     kind::{CloudflareSpec, Data, DnsEndpointSpec, EndpointSpec, Property, RecordSpec, ZONE},
     name::{Name, is_within},
@@ -48,7 +48,7 @@ pub(super) fn endpoints(manifest: &Manifest, inputs: &dyn Inputs, served: &Serve
         let ttl = ttl.unwrap_or(DEFAULT_TTL);
         let cx = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };
         let mut collected = Collected::new(&cx, list.len());
-        records::declared(&cx, &Each(list), &mut collected, &mut out);
+        records::declared(&cx, &Each(routed::united(list)), &mut collected, &mut out);
         let refused = collected.cname_conflicts(&mut out.problems);
         collected.finish(&refused, &mut out);
     }
@@ -127,9 +127,10 @@ fn as_record(
     problems: &mut Vec<Problem>,
 ) -> Option<At<RecordSpec>> {
     let endpoint = &at.value;
-    if let Some(set) = endpoint.set_identifier.as_ref().filter(|set| !set.value.is_empty()) {
+    let set = routed::identifier(endpoint);
+    if let Some(set) = set.filter(|_| !routed::is_served(served.by)) {
         let message =
-            "an endpoint with a `setIdentifier` is one of several answers, which no provider here knows";
+            "an endpoint with a `setIdentifier` is one of several answers, which only Route 53 knows here";
         let hint = "leave it to ExternalDNS, or declare one endpoint without `setIdentifier`";
         problems.push(manifest.error(set.span, message).hint(hint));
         return None;
@@ -137,7 +138,8 @@ fn as_record(
     let mut record = RecordSpec::bare(&absolute(&endpoint.dns_name.value), "", at.span);
     record.name.span = endpoint.dns_name.span;
     record.kind = endpoint.record_type.clone();
-    for property in endpoint.provider_specific.iter() {
+    let is_of_set = |property: &At<Property>| set.is_some() && routed::is_routing(word(&property.value.name));
+    for property in endpoint.provider_specific.iter().filter(|property| !is_of_set(property)) {
         settle(manifest, property, served, &mut record, problems);
     }
     if let Some(ttl) = &endpoint.record_ttl {
@@ -163,7 +165,15 @@ fn as_record(
         problems.push(manifest.error(at.span, "the endpoint has no targets").hint("write at least one"));
         return None;
     }
+    if let Some(set) = set {
+        routed::into_set(manifest, at, set, &mut record, problems);
+    }
     Some(At { span: at.span, unknown: at.unknown.clone(), value: record })
+}
+
+/// The name of a property without what annotations have before it.
+pub(super) fn word(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 /// A target as a manifest of ours writes it: hosts with their last dot, texts without quotes.
@@ -192,7 +202,7 @@ fn settle(
     problems: &mut Vec<Problem>,
 ) {
     let Property { name, value } = &at.value;
-    let word = name.strip_prefix(PREFIX).unwrap_or(name);
+    let word = word(name);
     let is_true = value.eq_ignore_ascii_case("true");
     if word == "alias" {
         if is_true && record.kind.value.eq_ignore_ascii_case("CNAME") {

@@ -18,7 +18,11 @@ use reconciled_provider::{
     Adopt, At, Deletion, Each, Hash, Manifest, Normalized, PolicyId, Problem, Span, Spec,
     problem::did_you_mean,
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 /// Adds the records of a manifest, and those of the files it includes.
 pub(super) fn records(
@@ -181,13 +185,20 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
         problems.push(manifest.error(at.span, "the record has no values").hint(example));
     }
     let mut values = Vec::with_capacity(spec.values.len());
+    let mut earlier = (spec.values.len() > 1).then(HashSet::new);
     for value in spec.values.iter().filter(|value| value.unknown.is_empty()) {
         let canonical = match &value.value {
             Data::Text(text) => rdata::written(kind, text, cx.zone),
             Data::Map(fields) => rdata::structured::structured(kind, fields, cx.zone),
         };
         match canonical {
-            Ok(canonical) => values.push(canonical),
+            Ok(canonical) => {
+                if earlier.as_mut().is_some_and(|earlier| !earlier.insert(canonical.clone())) {
+                    let warning = Problem::warning("the value stands twice").at(&manifest.file, value.span);
+                    problems.push(warning.hint("remove one of them: a record set holds each value once"));
+                }
+                values.push(canonical);
+            }
             Err(error) => problems.push(refusal(manifest, value.span, error)),
         }
         let Data::Text(text) = &value.value else { continue };
@@ -225,7 +236,11 @@ fn as_written(data: &Data) -> Cow<'_, str> {
         Data::Map(fields) => {
             let field = |(name, at): (&String, &At<FieldValue>)| match &at.value {
                 FieldValue::Text(text) => format!("{name}={text}"),
-                FieldValue::Map(map) => format!("{name}={map:?}"),
+                FieldValue::Map(map) => {
+                    let words: BTreeMap<_, _> =
+                        map.iter().map(|(key, words)| (key, words.joined())).collect();
+                    format!("{name}={words:?}")
+                }
             };
             fields.iter().map(field).collect::<Vec<_>>().join("\u{1f}").into()
         }

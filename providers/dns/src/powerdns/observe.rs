@@ -99,8 +99,20 @@ fn absent() -> Observation {
 }
 
 /// Reads the whole zone; none when there is no such zone.
+///
+/// Errors: the list has no SOA. No zone is without one, so it is not all of it.
 pub(crate) async fn full(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Option<ZoneRead>, Error> {
-    read(backend, cx, scope, "").await
+    let zone = read(backend, cx, scope, "").await?;
+    let soa = record::id(&record::zone_name(scope), "SOA");
+    if let Some(zone) = &zone
+        && zone.resources.binary_search_by(|observed| observed.id.cmp(&soa)).is_err()
+    {
+        let text = format!("read zone {} at {}: the list has no SOA", scope.name, backend.client.address());
+        return Err(Error::unexpected(text).hint(
+            "a secondary that was never transferred has none; else something before the server cut its answer",
+        ));
+    }
+    Ok(zone)
 }
 
 /// Reads the zone without its records; none when there is no such zone.
@@ -182,7 +194,8 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
     let mut found = Vec::new();
     for name in names.iter().filter(|name| glob(&wanted, name)) {
         let scope = Scope::new(backend.entry.clone(), name.as_str());
-        if let Some(zone) = full(backend, cx, &scope).await? {
+        // One that was never transferred keeps no other from being found.
+        if let Some(zone) = read(backend, cx, &scope, "").await? {
             found.push(Found { scope, resources: zone.resources });
         }
     }

@@ -6,10 +6,10 @@
 use super::{
     Refusal, Type, examine,
     field::{self, Field},
-    form, plain,
+    form, plain, policy,
 };
 use crate::{
-    kind::FieldValue,
+    kind::{FieldValue, Words},
     name::{Name, NameError},
     text,
 };
@@ -24,7 +24,7 @@ pub fn structured(
 ) -> Result<String, Refusal> {
     let known: Vec<&str> = match kind {
         Type::A | Type::Aaaa => vec!["address"],
-        Type::Txt => vec!["text"],
+        Type::Txt => ["text"].into_iter().chain(policy::POLICIES).collect(),
         kind => field::fields(kind).unwrap_or_default().iter().map(|(name, _)| *name).collect(),
     };
     let word = kind.word();
@@ -55,6 +55,9 @@ pub fn structured(
         )),
         None => Ok(None),
     };
+    if kind == Type::Txt && (written.len() != 1 || !written.contains_key("text")) {
+        return mail(written);
+    }
     let Some(fields) = field::fields(kind) else {
         let name = known[0];
         let text = text_of(name)?.ok_or_else(|| missing(name))?;
@@ -90,13 +93,27 @@ pub fn structured(
     examine(kind, &canonical).map(|()| canonical)
 }
 
+/// The text of a policy of mail.
+fn mail(written: &BTreeMap<String, At<FieldValue>>) -> Result<String, Refusal> {
+    let mut given = written.iter();
+    let (Some((word, at)), None) = (given.next(), given.next()) else {
+        let hint = "write text: and the text, or one of spf:, dmarc:, dkim: and a mapping";
+        return Err(Refusal::new("TXT data have one field", hint));
+    };
+    let FieldValue::Map(fields) = &at.value else {
+        let hint = format!("write its fields, or the whole text in place of the mapping `{word}`");
+        return Err(Refusal::new(format!("the field `{word}` of TXT data is no mapping"), hint));
+    };
+    plain(&policy::text(word, fields)?)
+}
+
 /// Parameters of a service, a word each.
 fn params(value: Option<&FieldValue>) -> Vec<String> {
     match value {
         None => Vec::new(),
         Some(FieldValue::Text(text)) => vec![text.clone()],
         Some(FieldValue::Map(map)) => {
-            let param = |(key, value): (&String, &String)| match value.as_str() {
+            let param = |(key, value): (&String, &Words)| match value.joined().as_str() {
                 "" => key.clone(),
                 value => {
                     let mut out = format!("{key}=");

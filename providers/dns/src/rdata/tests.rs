@@ -117,6 +117,7 @@ fn a_refusal_says_what_to_write() {
     refuse("OPENPGPKEY", "no base64!", "mQENB");
     refuse("DS", "1 13 2 ", "60485");
     refuse("SOA", "ns1.example.com. h.example.com. 2026 1 2 3 4", "leave it out");
+    assert!(Type::refuse("spf").hint.unwrap().contains("is a TXT record"));
     let unknown = Type::refuse("CNAM");
     assert_eq!(unknown.hint.unwrap(), "did you mean `CNAME`?");
 }
@@ -144,6 +145,14 @@ fn a_long_caa_value_stays_one_string() {
     let wire = wire("CAA", &value, 0);
     assert_eq!(wire.matches('"').count(), 2);
     assert_eq!(observed("CAA", &wire), value);
+}
+
+/// A canonical value of any type.
+pub(crate) fn canonical_values() -> impl Strategy<Value = (Type, String)> {
+    values().prop_map(|(kind, value)| {
+        let canonical = written(kind, &value, &zone()).unwrap_or_else(|r| panic!("{kind:?} {value}: {r:?}"));
+        (kind, canonical)
+    })
 }
 
 /// A value that a person might write, for each type.

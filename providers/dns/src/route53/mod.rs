@@ -47,7 +47,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
 const UNKNOWN: &str = "Route 53 does not know the type";
 
 /// What it serves.
-const SERVED: Served = Served {
+pub(crate) const SERVED: Served = Served {
     by: "route53",
     refused: &[
         (Type::Alias, "write type A or AAAA with `route53: {alias: {target: …}}`"),

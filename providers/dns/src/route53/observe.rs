@@ -179,7 +179,7 @@ async fn read_of(
         let Some(id) = zone_id(backend, cx, zone).await? else { return Ok(None) };
         let read = match names {
             Some(names) => sets_at(backend, cx, zone, &id, names).await,
-            None => sets(backend, cx, zone, &id, None).await.inspect(|sets| {
+            None => all_sets(backend, cx, zone, &id).await.inspect(|sets| {
                 let mut sizes = backend.sizes.lock().unwrap_or_else(PoisonError::into_inner);
                 sizes.insert(zone.to_owned(), sets.len());
             }),
@@ -193,6 +193,18 @@ async fn read_of(
         }
     }
     Err(Error::conflict(format!("zone {zone} was removed while it was read")))
+}
+
+/// All sets. A list without a SOA is not all of them: no zone is without one.
+async fn all_sets(backend: &Backend, cx: &Cx, zone: &str, id: &str) -> Result<BTreeMap<Key, Set>, Refusal> {
+    let sets = sets(backend, cx, zone, id, None).await?;
+    let apex = format!("{zone}.");
+    if sets.keys().any(|(name, kind)| *name == apex && kind == "SOA") {
+        return Ok(sets);
+    }
+    let error = Error::unexpected(format!("read zone {zone}: the list has no SOA"))
+        .hint("the answer was cut, or is not of Route 53: look at `url` and at what stands before it");
+    Err(Refusal::Refused(error, Said::default()))
 }
 
 async fn sets_at(

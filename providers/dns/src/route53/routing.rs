@@ -397,3 +397,22 @@ fn routed(
     };
     Ok((routed, values))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdata::tests::canonical_values;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_value_comes_back_from_the_api_as_it_was_sent((kind, value) in canonical_values(), ttl in 0u32..90_000) {
+            prop_assume!(kind != Type::Alias);
+            let bytes = record::encode(ttl, &mut vec![value]);
+            let set = RrSet::decode(&bytes).unwrap();
+            let sent = decode("www.example.com.", kind.word(), &set, "Z1", 7).unwrap();
+            prop_assert!(sent.iter().flat_map(|set| &set.resource_records).flat_map(|list| &list.list).all(|r| r.value.is_ascii()));
+            prop_assert_eq!(encode(&sent, "Z1"), bytes);
+        }
+    }
+}

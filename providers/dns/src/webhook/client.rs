@@ -134,6 +134,10 @@ impl Remote {
         let mut error = Error::new(kind, format!("{what}: answered {}{told}", answer.status.as_u16()));
         error.hint = match answer.status.as_u16() {
             429 => None,
+            401 | 403 => Some(
+                "the protocol has no credentials: look at what stands before the provider, and at its own"
+                    .into(),
+            ),
             413 => Some("lower `maxChanges` of the entry".into()),
             300..=399 => Some("redirects are not followed: put the final address into `url`".into()),
             _ => Some("the log of the provider says more".into()),

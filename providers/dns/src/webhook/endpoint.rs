@@ -172,6 +172,8 @@ fn write(kind: &str, value: &str, txt: TxtForm) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rdata::tests::canonical_values;
+    use proptest::prelude::*;
 
     fn check(kind: &str, canonical: &str, txt: TxtForm, target: &str) {
         let set = RrSet { ttl: 60, extra: "", values: vec![canonical] };
@@ -192,6 +194,19 @@ mod tests {
         check("TXT", "\"v=spf1 -all\"", Quoted, "\"v=spf1 -all\"");
         check("TXT", "\"v=spf1 -all\"", Plain, "v=spf1 -all");
         check("TXT", "\"a \\\"b\\\"\"", Plain, "a \"b\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_comes_back_from_a_provider_as_it_was_sent((kind, value) in canonical_values()) {
+            let is_served = ["A", "AAAA", "CAA", "CNAME", "DNAME", "MX", "NAPTR", "NS", "PTR", "SRV", "TXT"];
+            prop_assume!(is_served.contains(&kind.word()));
+            prop_assert_eq!(read(kind.word(), &write(kind.word(), &value, TxtForm::Quoted)), &*value);
+            // A text in quotes is taken for a quoted one.
+            if !value.starts_with("\"\\\"") {
+                prop_assert_eq!(read(kind.word(), &write(kind.word(), &value, TxtForm::Plain)), value);
+            }
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! Deleting a zone deletes its file; taking it out of the server's configuration is not done here.
 
 use super::{
-    Backend, command,
+    Backend, command, culprit,
     observe::{self, File, failed},
     parse::{Entry, MARK},
     write,
@@ -45,21 +45,34 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
     if batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Delete { .. })) {
         return delete_zone(journal, &ids, &path).await;
     }
-    let creates = batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Create { .. }));
+    let creates = batch.actions.iter().any(is_creation);
     let entries = match &old {
         Some(old) => observe::entries(backend, zone, old)?,
         None if creates => new_zone(backend, zone),
         None => return Err(Error::conflict(format!("{} does not exist", path.display()))),
     };
-    let draft = Draft::new(backend, zone, entries, &batch.actions);
+    let all: Vec<&Action> = batch.actions.iter().collect();
+    let mut draft = Draft::new(backend, zone, entries.clone(), &all);
     journal.started(&ids).await?;
-    let mut is_pending = old.as_ref().is_some_and(|old| old.is_reload_pending);
-    if let Some(text) = draft.text.as_deref().filter(|text| old.as_ref().is_none_or(|old| old.text != **text))
+    let mut written = write_new(backend, zone, &path, old.as_ref(), &draft).await;
+    if let Err(error) = &written
+        && error.kind == ErrorKind::Invalid
+        && ids.len() > 1
     {
-        match replace(backend, zone, &path, old.as_ref(), text).await {
-            Ok(()) => is_pending = !backend.config.reload.is_empty(),
-            Err(error) => return refused(journal, &ids, error).await,
-        }
+        let place = draft_path(&path);
+        let accepted = culprit::accepted(backend, zone, &place, &entries, &batch.actions, error.clone());
+        written = match accepted.await {
+            Ok(accepted) => {
+                draft = accepted;
+                write_new(backend, zone, &path, old.as_ref(), &draft).await
+            }
+            Err(error) => Err(error),
+        };
+    }
+    let mut is_pending = old.as_ref().is_some_and(|old| old.is_reload_pending);
+    match written {
+        Ok(is_new) => is_pending = if is_new { !backend.config.reload.is_empty() } else { is_pending },
+        Err(error) => return refused(journal, &ids, error).await,
     }
     let loaded = if is_pending { reload(backend, zone, &path).await } else { Ok(()) };
     let outcome = |action: &Action| {
@@ -81,6 +94,25 @@ async fn refused(journal: &dyn Journal, ids: &[ActionId], error: Error) -> Resul
     journal.finished(failed.collect()).await?;
     // What `check` refuses is the content of these actions; anything else concerns the next batch as well.
     if error.kind == ErrorKind::Invalid { Ok(()) } else { Err(error) }
+}
+
+/// Puts the text of a draft in place of the file; false where it is the text that is there.
+async fn write_new(
+    backend: &Arc<Backend>,
+    zone: &str,
+    path: &Path,
+    old: Option<&File>,
+    draft: &Draft,
+) -> Result<bool, Error> {
+    let Some(text) = draft.text.as_deref().filter(|text| old.is_none_or(|old| old.text != **text)) else {
+        return Ok(false);
+    };
+    replace(backend, zone, path, old, text).await.map(|()| true)
+}
+
+/// True for the action that makes the zone.
+pub(super) fn is_creation(action: &Action) -> bool {
+    is_zone(action) && matches!(action.op, Op::Create { .. })
 }
 
 fn is_zone(action: &Action) -> bool {
@@ -128,13 +160,14 @@ fn new_zone(backend: &Backend, zone: &str) -> Vec<Entry> {
 }
 
 /// A new text of the file, and the actions that are not in it.
-struct Draft {
-    text: Option<String>,
-    refused: HashMap<ActionId, Error>,
+pub(super) struct Draft {
+    /// None where nothing is to be written.
+    pub(super) text: Option<String>,
+    pub(super) refused: HashMap<ActionId, Error>,
 }
 
 impl Draft {
-    fn new(backend: &Backend, zone: &str, mut entries: Vec<Entry>, actions: &[Action]) -> Draft {
+    pub(super) fn new(backend: &Backend, zone: &str, mut entries: Vec<Entry>, actions: &[&Action]) -> Draft {
         let mut refused = HashMap::new();
         let mut by_name: BTreeMap<&str, Vec<(&Action, &str)>> = BTreeMap::new();
         for action in actions {
@@ -184,7 +217,7 @@ impl Draft {
                 }));
             }
         }
-        let is_new = actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Create { .. }));
+        let is_new = actions.iter().any(|action| is_creation(action));
         if replaced.is_empty() && !is_new {
             return Draft { text: None, refused };
         }

@@ -8,6 +8,7 @@
 mod apply;
 mod command;
 mod config;
+mod culprit;
 mod observe;
 mod parse;
 mod write;

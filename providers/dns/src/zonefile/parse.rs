@@ -7,7 +7,7 @@
 
 use crate::{
     name::{complete, escape_for_master as escape, is_within},
-    rdata::Type,
+    rdata::{self, Type},
 };
 use std::borrow::Cow;
 
@@ -45,14 +45,28 @@ pub(crate) const MARK: &str = "reconciled=";
 pub(crate) fn parse(zone: &str, text: &str) -> Result<Vec<Entry>, ParseError> {
     let mut state =
         State { zone, origin: zone.into(), ttl: None, last_ttl: None, fallback: None, owner: None };
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut soa: Option<(usize, String)> = None;
     let mut lexer = Lexer { rest: text, line: 1 };
     while let Some(line) = lexer.next_line()? {
         let number = line.number;
-        let entry = state.read(line).map_err(|message| ParseError { line: number, message })?;
-        entries.extend(entry);
+        let error = |message| ParseError { line: number, message };
+        let Some(entry) = state.read(line).map_err(error)? else { continue };
+        if &*entry.kind == "SOA" {
+            if &*entry.name != zone {
+                return Err(error(format!("a SOA stands only at the zone itself, {zone}")));
+            }
+            let content = rdata::observed("SOA", &entry.content).into_owned();
+            match &soa {
+                // As a transfer that was printed ends with it once more.
+                Some((_, first)) if *first == content => continue,
+                Some((first, _)) => return Err(error(format!("another SOA is in line {first}"))),
+                None => soa = Some((number, content)),
+            }
+        }
+        entries.push(entry);
     }
-    if !entries.iter().any(|entry| &*entry.kind == "SOA" && &*entry.name == zone) {
+    if soa.is_none() {
         let message = format!("the file ends without a SOA record of {zone}");
         return Err(ParseError { line: lexer.line, message });
     }
@@ -390,6 +404,13 @@ mod tests {
     }
 
     #[test]
+    fn the_soa_at_the_end_of_a_transfer_is_the_one_at_its_beginning() {
+        let again = "x 60 A 192.0.2.1\n@ 3600 IN SOA NS1 hostmaster 2026 10800 3600 604800 300\n";
+        let entries = parse("example.com.", &format!("{SOA}{again}")).unwrap();
+        assert_eq!(entries.iter().map(|entry| &*entry.kind).collect::<Vec<_>>(), ["SOA", "A"]);
+    }
+
+    #[test]
     fn what_is_wrong_has_its_line() {
         refuse("$INCLUDE other.zone\n", 4, "not supported");
         refuse("\n$GENERATE 1-9 a$ A 192.0.2.$\n", 5, "not supported");
@@ -402,6 +423,8 @@ mod tests {
         refuse("x 60 A\n", 4, "no data");
         refuse("x 60\n", 4, "no type");
         refuse("x..y 60 A 192.0.2.1\n", 4, "empty label");
+        refuse("@ 60 SOA ns2 hostmaster 2026 3h 1h 1w 5m\n", 4, "another SOA is in line 1");
+        refuse("x 60 SOA ns1 hostmaster 2026 3h 1h 1w 5m\n", 4, "only at the zone itself");
         let error = parse("example.com.", "").unwrap_err();
         assert!(error.message.contains("without a SOA"), "an empty file is no empty zone: {error}");
         let error = parse("example.com.", "x A 192.0.2.1\n").unwrap_err();

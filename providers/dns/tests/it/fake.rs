@@ -6,7 +6,11 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
+
+/// How long who asks a fake waits: a machine that is busy with other tests makes it slow, and nothing else does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A request.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! its limits and its one transaction, TTLs and proxied records, comments and tags by plan.
 
 use crate::{
-    fake::{Fake, Play, Reply, Request},
+    fake::{self, Fake, Play, Reply, Request},
     world,
 };
 use reconciled_dns::cloudflare::{Config, connect};
@@ -84,7 +84,8 @@ pub(crate) fn provider_with(
     instance: &str,
     change: impl FnOnce(&mut Config),
 ) -> Arc<dyn Provider> {
-    let mut config = Config { url: fake.url.clone(), account: Some(ACCOUNT.into()), ..Config::default() };
+    let (url, account) = (fake.url.clone(), Some(ACCOUNT.into()));
+    let mut config = Config { url, account, timeout: fake::PATIENCE, ..Config::default() };
     change(&mut config);
     connect("test", instance, config, SecretRef::Named("token".into())).unwrap()
 }

@@ -2,7 +2,7 @@
 //! a name, change batches with their limits, in one transaction, and codes in octal (`\303`) in names and values.
 
 use crate::{
-    fake::{Fake, Play, Reply, Request},
+    fake::{self, Fake, Play, Reply, Request},
     world,
 };
 use reconciled_dns::route53::{Config, Credentials, Login, connect};
@@ -50,7 +50,8 @@ pub(crate) fn provider(fake: &Fake<Route53>) -> Arc<dyn Provider> {
 
 /// A provider whose configuration `change` changes.
 pub(crate) fn provider_with(fake: &Fake<Route53>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
-    let mut config = Config { url: fake.url.clone(), create_zones: true, ..Config::default() };
+    let url = fake.url.clone();
+    let mut config = Config { url, create_zones: true, timeout: fake::PATIENCE, ..Config::default() };
     change(&mut config);
     let key = || SecretRef::Named("key".into());
     let credentials = Credentials { access_key_id: key(), secret_access_key: key(), session_token: None };

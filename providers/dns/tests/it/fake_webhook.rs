@@ -1,7 +1,7 @@
 //! A webhook provider as the protocol describes it, strict about media types, names and lists, and without
 //! transactions: what came before a bad record has taken effect.
 
-use crate::fake::{Fake, Play, Reply, Request};
+use crate::fake::{self, Fake, Play, Reply, Request};
 use reconciled_dns::webhook::{Config, connect};
 use reconciled_provider::Provider;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) fn provider(fake: &Fake<Webhook>) -> Arc<dyn Provider> {
 
 /// A provider whose configuration `change` changes.
 pub(crate) fn provider_with(fake: &Fake<Webhook>, change: impl FnOnce(&mut Config)) -> Arc<dyn Provider> {
-    let mut config = Config::new(&fake.url);
+    let mut config = Config { timeout: fake::PATIENCE, ..Config::new(&fake.url) };
     change(&mut config);
     connect("test", config).unwrap()
 }

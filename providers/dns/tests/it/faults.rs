@@ -4,16 +4,16 @@
 //! |---|---|---|---|---|---|---|
 //! | a list breaks off, page 2 fails | `wire` half a list | `broken` no transfer that breaks | a page that fails | no failure to read | no failure to read | a file with a mistake |
 //! | 200 with nonsense | `wire` no failure to read | `broken` flipped bits | a page that fails | no failure to read | what a proxy says | a file with a mistake |
-//! | an empty list | `wire` a zone is missing only when | a zone that is not there | an empty list | a list that does not go on | no failure to read | a directory that is gone |
-//! | wrong credentials | the wrong key | a key the server does not know | wrong credentials | no failure to read | - | - |
+//! | an empty list | `wire` no failure to read | a zone that is not there | an empty list | no failure to read | no failure to read | a directory that is gone |
+//! | wrong credentials | the wrong key | a key the server does not know | wrong credentials | no failure to read | who wants credentials | - |
 //! | a clock that is wrong | - | a clock that goes wrong | - | here | - | - |
 //! | too many calls for an hour | here | - | too many calls | calls take their turn | too many calls | - |
-//! | one bad record in 500 | here | one refused record | one bad record | one bad set | one bad record | what `check` refuses |
+//! | one bad record in 500 | here | one refused record | one bad record | one bad set | one bad record | here |
 //! | the connection ends after the commit | `wire` an answer that was lost | `broken` an update without an answer | a write without an answer | the same | the same | - |
 //! | a person edits between look and write | a stale plan | an edit between | a person who edits | what somebody changes | a person who edits | an edit while check runs |
 //! | the zone is deleted meanwhile | here | `broken` a zone that was removed | a zone that goes while it is written | here | here | here |
 //! | a write is answered and not done | here | what the server ignores | here | here | here | a reload that failed |
-//! | the service changes what it is given | here | here | here, what somebody proxies | here | here, what the provider adjusts | - |
+//! | the service changes what it is given | here | here | here, what somebody proxies | here | here, what the provider adjusts | here |
 //!
 //! That a difference which no write takes away ends as a named condition, and not in a storm of writes, is the engine's
 //! and tested there (`sim`, flapping).
@@ -80,6 +80,41 @@ async fn one_bad_record_in_five_hundred_at_powerdns_is_named_and_takes_one_more_
     assert_eq!(notes.counts(), [("done", 498), ("failed", 1)].into());
     assert!(notes.outcome(&batch, "h333.example.com./A").contains("nonsense"));
     assert_eq!(fake.lines().iter().filter(|line| line.starts_with("PATCH")).count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_record_in_five_hundred_of_a_zone_file_is_named_by_what_checks_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = directory.path().join("runs");
+    let mut config = zonefile::Config::new(directory.path());
+    config.nameservers = vec!["ns1.example.net".into()];
+    let script = format!("echo >> {}; exec named-checkzone -k fail \"$0\" \"$1\"", runs.display());
+    config.check = ["sh", "-c", &script, "{zone}", "{file}"].map(String::from).into();
+    let files = zonefile::open("test", "dns1", config).unwrap();
+    converge(&*files, &cx(""), ZONE, &desired(&*files, ZONE, &hosts(1)), &[]).await;
+    let mut records = hosts(500);
+    records.push("{name: bad_host, type: A, values: [192.0.2.1]}".into());
+    // Good, but not without a record that is written behind it.
+    records.push("{name: '@', type: NS, values: [ns1.example.net., z.example.com.]}".into());
+    records.push("{name: z, type: A, values: [192.0.2.53]}".into());
+    fs::remove_file(&runs).unwrap();
+    let wanted = desired(&*files, ZONE, &records);
+    let (batch, notes, result) = apply(&*files, &cx(""), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 501), ("failed", 1)].into());
+    let told = notes.outcome(&batch, "bad_host.example.com./A");
+    assert!(told.contains("failed: invalid") && told.contains("bad owner name"), "{told}");
+    let runs = fs::read_to_string(runs).unwrap().len();
+    assert!(runs < 40, "{runs}");
+    let seen = observe_for(&*files, &cx(""), ZONE, &wanted).await.unwrap();
+    let left = plan(&*files, &cx(""), ZONE, &wanted, &[], &seen).await;
+    assert_eq!(
+        left.actions.iter().map(|action| &*action.op.id().0).collect::<Vec<_>>(),
+        ["bad_host.example.com./A"]
+    );
+    let names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
 }
 
 #[tokio::test]
@@ -249,6 +284,15 @@ async fn what_a_service_makes_of_a_value_is_a_difference_and_never_swallowed() {
     let provider = fake_webhook::provider(&fake);
     keeps_something_else(&*provider, &cx(""), &wanted(&*provider), async || {
         fake.with(|webhook| webhook.put("h0.example.com", "A", "192.0.2.99"));
+    })
+    .await;
+
+    let directory = tempfile::tempdir().unwrap();
+    let files = zonefile::open("test", "dns1", zonefile::Config::new(directory.path())).unwrap();
+    keeps_something_else(&*files, &cx(""), &wanted(&*files), async || {
+        let path = directory.path().join("example.com.zone");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, text.replace("10.0.0.0", "192.0.2.99")).unwrap();
     })
     .await;
 }

@@ -170,6 +170,24 @@ async fn a_provider_that_does_not_work_costs_few_calls_and_says_that_nothing_hap
 }
 
 #[tokio::test]
+async fn who_wants_credentials_is_told_and_asked_once() {
+    for status in [401, 403] {
+        let (fake, provider) = start();
+        let wanted = desired(&*provider, ZONE, &hosts(50));
+        fake.fail("POST /records", 0, Fault::Say(Reply::new(status, "who are you")));
+        let (_, notes, result) = apply(&*provider, &cx(""), ZONE, &wanted, &[]).await;
+        assert_eq!(result.unwrap_err().kind, ErrorKind::PermissionDenied, "{status}");
+        assert_eq!(notes.counts(), [("failed", 50)].into(), "{status}");
+        let writes = fake.lines().iter().filter(|line| *line == "POST /records").count();
+        assert_eq!(writes, 1, "{status}");
+        fake.fail("GET /records", 0, Fault::Say(Reply::new(status, "who are you")));
+        let error = observe(&*provider, &cx(""), ZONE).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{status}");
+        assert!(error.hint.as_ref().unwrap().contains("no credentials"), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_proxy_says_for_the_provider_is_no_answer_of_it() {
     for status in [408, 502, 503, 504] {
         let (fake, provider) = start();

@@ -13,6 +13,7 @@ use std::{net::TcpListener, sync::Arc, time::Duration};
 const ZONE: &str = "example.com";
 const PROBE: &str = r#"{"serial": 5, "soa_edit_api": "DEFAULT"}"#;
 const FULL: &str = r#"{"serial": 5, "soa_edit_api": "DEFAULT", "rrsets": [
+    {"name": "example.com.", "type": "SOA", "ttl": 60, "records": [{"content": "a. b. 5 1 1 1 1", "disabled": false}], "comments": []},
     {"name": "a.example.com.", "type": "A", "ttl": 60, "records": [{"content": "192.0.2.1", "disabled": false}], "comments": []}]}"#;
 
 fn provider(url: &str) -> Arc<dyn Provider> {
@@ -42,7 +43,10 @@ async fn refuse_read(answer: Answer, kind: ErrorKind, part: &str) -> Error {
 
 #[tokio::test]
 async fn no_failure_to_read_is_an_empty_zone() {
-    assert_eq!(read(say(200, FULL)).await.unwrap().resources.len(), 2);
+    assert_eq!(read(say(200, FULL)).await.unwrap().resources.len(), 3);
+    // No zone is without a SOA, so a list without one was cut.
+    let empty = r#"{"serial": 5, "soa_edit_api": "DEFAULT", "rrsets": []}"#;
+    refuse_read(say(200, empty), ErrorKind::Unexpected, "never transferred").await;
     refuse_read(say(200, &FULL[..FULL.len() / 2]), ErrorKind::Unexpected, "not what the API gives").await;
     refuse_read(say(200, "<html>login</html>"), ErrorKind::Unexpected, "is `url` the API").await;
     refuse_read(say(200, ""), ErrorKind::Unexpected, "not what the API gives").await;

@@ -67,7 +67,7 @@ fn what_cannot_stand_side_by_side_is_an_error_that_names_both() {
         let linted: Vec<_> =
             declared.iter().map(|resource| reconciled_provider::Linted { resource, quiet: &[] }).collect();
         let scope = reconciled_provider::Scope::new("host", "files");
-        let found = desk.provider.lint(&scope, &linted, false);
+        let found = desk.provider.lint(&scope, &linted, reconciled_provider::Around::default());
         found.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>()
     };
     assert_eq!(

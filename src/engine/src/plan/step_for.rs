@@ -92,7 +92,7 @@ impl Planner<'_> {
         };
         Step {
             id: desired.id.clone(),
-            place: manifest.map(|m| (m.file.clone(), desired.origin.line)),
+            place: manifest.map(|_| self.input.desired.place(desired)).map(|place| (place.file, place.line)),
             reason,
             fields: Vec::new(),
             before: observed.map(|o| o.hash),

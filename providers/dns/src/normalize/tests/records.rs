@@ -1,0 +1,282 @@
+//! Records of zones and record sets.
+
+use super::*;
+
+/// Expects exactly one problem, at the `^` of `record` and with each of `parts`, beside one good record and
+/// the zone; `stands` when the record itself is left nevertheless.
+fn refuse(record: &str, parts: &[&str], stands: bool) {
+    let column = record.find('^').unwrap() + 7;
+    let record = record.replacen('^', "", 1);
+    let good = "    - {name: ok, type: A, values: [192.0.2.9]}\n";
+    let out = normalized(&zone_text(&format!("{good}    - {record}\n")));
+    let told = told(&out.problems);
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].starts_with(&format!("6:{column} ")), "{column}: {told:#?}");
+    for part in parts {
+        assert!(told[0].contains(part), "{part}: {told:#?}");
+    }
+    assert_eq!(out.resources.len(), 2 + usize::from(stands), "{:?}", out.resources);
+}
+
+#[test]
+fn a_zone_becomes_itself_and_its_records() {
+    let out = normalized(concat!(
+        "kind: Zone\nmetadata: {name: example.com}\nspec:\n  ttl: 600\n  exclusive: true\n  records:\n",
+        "    - {name: \"@\", type: a, values: [192.0.2.2, 192.0.2.1]}\n",
+        "    - {name: WWW, type: CNAME, values: [Example.com.], ttl: 60}\n",
+        "    - {name: v, type: TXT, values: [1.10, true]}\n",
+    ));
+    assert_eq!(told(&out.problems), [""; 0]);
+    let shown: Vec<_> = out
+        .resources
+        .iter()
+        .map(|r| {
+            (r.id.to_string(), String::from_utf8_lossy(r.spec.bytes().unwrap()).into_owned(), r.origin.line)
+        })
+        .collect();
+    let expected = [
+        ("example.com.", "zone", 1),
+        ("example.com./A", "600\n192.0.2.1\n192.0.2.2", 7),
+        ("www.example.com./CNAME", "60\nexample.com.", 8),
+        ("v.example.com./TXT", "600\n\"1.10\"\n\"true\"", 9),
+    ];
+    assert_eq!(shown, expected.map(|(id, bytes, line)| (id.into(), bytes.into(), line)));
+    assert_eq!(out.exclusive, [Scope::new("pdns", "example.com")]);
+}
+
+#[test]
+fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
+    refuse("{name: ^x.example.org., type: A, values: [192.0.2.1]}", &["outside zone", "own zone"], false);
+    refuse(
+        "{name: ^www.example.com, type: A, values: [192.0.2.1]}",
+        &["without a dot", "write `www`"],
+        false,
+    );
+    refuse("{name: x, type: A, values: [^\"2001:db8::1\"]}", &["did you mean type `AAAA`"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1, ^nope]}", &["not an IPv4"], false);
+    refuse("{name: x, type: ^AAA, values: [\"::1\"]}", &["did you mean `AAAA`"], false);
+    refuse("^{name: x, type: A, values: []}", &["no values"], false);
+    refuse("{name: x, type: A, values: [192.0.2.1], ttl: ^4000000000}", &["out of range"], false);
+    refuse("{name: \"@\", type: ^CNAME, values: [a.example.org.]}", &["cannot stand at the zone"], false);
+    refuse("{name: x, type: CNAME, values: [a.example.org., ^b.example.org.]}", &["exactly one"], false);
+    refuse("{name: \"@\", type: ^NS, values: [ns1.example.org.]}", &["apex: true"], false);
+    refuse("{name: x, type: ^SOA, values: [a.]}", &["only at the zone itself"], false);
+    refuse("{name: x, type: MX, values: [^mail.example.com.]}", &["10 mail.example.com."], false);
+    refuse("{name: x, type: MX, values: [^10 192.0.2.1]}", &["is an address"], false);
+    refuse("{name: x, type: SRV, values: [^1 2 sip.example.com.]}", &["10 60 5060"], false);
+    refuse("{name: x, type: CAA, values: [^letsencrypt.org]}", &["0 issue"], false);
+    refuse("{name: x, type: CNAME, values: [^www]}", &["`www.example.com.`"], false);
+    refuse(&format!("{{name: ^{}, type: A, values: [192.0.2.1]}}", "x".repeat(64)), &["63"], false);
+    refuse("{name: ^a⒈, type: A, values: [192.0.2.1]}", &["xn--bcher-kva"], false);
+    refuse("{name: x, type: MX, values: [^{priority: 10, taget: mail}]}", &["did you mean `target`"], false);
+    refuse("{name: x, type: MX, values: [^{target: mail}]}", &["lack the field `priority`"], false);
+    refuse("{name: x, type: MX, values: [^{priority: 1, target: 192.0.2.1}]}", &["is an address"], false);
+    refuse("{name: x, type: LOC, values: [^{latitude: 51}]}", &["51 30 12.748 N"], false);
+    refuse("{name: x, type: ALIAS, values: [^[a]]}", &["expected text or a mapping"], false);
+    refuse("{name: x, type: TXT, values: [^{spf: {mx: true}}]}", &["all: fail, softfail"], false);
+    refuse("{name: x, type: TXT, values: [^{spf: v=spf1}]}", &["no mapping"], false);
+    refuse("{name: x, type: TXT, values: [^{text: a, spf: {all: fail}}]}", &["one field"], false);
+    refuse("{name: x, type: TXT, values: [^{spff: {all: fail}}]}", &["did you mean `spf`"], false);
+    refuse("{name: \"@\", type: ^DS, values: [1 13 2 aa]}", &["in the zone above"], false);
+    refuse("^{name: x, type: MX, values: [10 a.], reverse: true}", &["it is for A and AAAA"], true);
+    refuse(
+        "^{name: x, type: A, values: [192.0.2.1], reverse: true}",
+        &["192.0.2.1", "`2.0.192.in-addr.arpa`"],
+        true,
+    );
+    refuse("{name: x, type: A, values: [192.0.2.1], adopt: ^maybe}", &["externaldns/OWNER"], true);
+    refuse("{name: x, type: A, values: [192.0.2.1], ^tll: 3}", &["did you mean `ttl`"], true);
+    refuse("{name: x, type: A, values: [^[a], 192.0.2.1]}", &["expected text or a mapping"], false);
+    refuse("^{name: x, type: A}", &["no values"], false);
+    refuse("{name: x, type: AAAA, values: [\"2001:db8::1\", ^\"2001:DB8:0::1\"]}", &["stands twice"], true);
+}
+
+#[test]
+fn a_duplicate_names_both_places() {
+    let out = normalized(&zone_text(
+        "    - {name: x, type: A, values: [192.0.2.1]}\n    - {name: X, type: A, values: [192.0.2.2]}\n",
+    ));
+    assert_eq!(told(&out.problems).len(), 1);
+    assert_eq!((out.problems[0].place.as_ref().unwrap().line, out.problems[0].related[0].0.line), (6, 5));
+    assert_eq!(out.resources.len(), 2);
+    let out = normalized(&zone_text(
+        "    - {name: x, type: A, values: [192.0.2.1], merge: true}\n    - {name: x, type: A, values: [192.0.2.2], merge: true}\n",
+    ));
+    assert_eq!((out.problems.len(), out.resources.len()), (0, 3), "merged declarations are united later");
+}
+
+#[test]
+fn nothing_stands_at_a_name_where_a_cname_meets_other_data() {
+    let out = normalized(&zone_text(concat!(
+        "    - {name: x, type: CNAME, values: [a.example.org.]}\n",
+        "    - {name: y, type: A, values: [192.0.2.1]}\n",
+        "    - {name: x, type: TXT, values: [t]}\n",
+    )));
+    assert_eq!(told(&out.problems).len(), 1);
+    assert_eq!((out.problems[0].place.as_ref().unwrap().line, out.problems[0].related[0].0.line), (7, 5));
+    let left: Vec<_> = out.resources.iter().map(|r| &*r.id.0).collect();
+    assert_eq!(left, ["example.com.", "y.example.com./A"]);
+}
+
+#[test]
+fn quotes_around_a_text_are_kept_and_warned_about() {
+    let out = normalized(&zone_text("    - {name: x, type: TXT, values: ['\"v=spf1 -all\"']}\n"));
+    assert!(!out.problems[0].is_error());
+    assert_eq!(
+        RrSet::decode(out.resources[1].spec.bytes().unwrap()).unwrap().values,
+        [r#""\"v=spf1 -all\"""#]
+    );
+}
+
+#[test]
+fn policies_come_from_manifest_and_record_and_a_zone_outlives_its_manifest() {
+    let inputs = TestInputs::default();
+    let mut manifest = manifest(&zone_text(concat!(
+        "    - {name: x, type: A, values: [192.0.2.1]}\n",
+        "    - {name: y, type: A, values: [192.0.2.1], protect: true, merge: true, ignore: \"ttl,values\", adopt: true}\n",
+    )));
+    manifest.policy.drift = Some(reconciled_provider::Drift::Warn);
+    let out = normalize(&manifest, &inputs);
+    let policies = inputs.policies.borrow();
+    let of = |index: usize| policies.get(out.resources[index].policy);
+    assert_eq!(of(0).deletion, Some(Deletion::Abandon));
+    assert_eq!(*of(1), manifest.policy);
+    let own = of(2);
+    assert_eq!((own.deletion, own.merge, own.ignore.len()), (Some(Deletion::Protect), true, 2));
+    assert_eq!((own.drift, &own.adopt), (manifest.policy.drift, &Adopt::Always));
+}
+
+#[test]
+fn a_record_set_joins_the_zone_of_its_name_and_inherits_its_ttl() {
+    let set = manifest(
+        "kind: RecordSet\nmetadata: {name: web}\nspec: {zone: Example.com., records: [{name: app, type: A, values: [192.0.2.7]}]}\n",
+    );
+    let zone =
+        manifest("kind: Zone\nmetadata: {name: z}\nspec: {zone: example.com, provider: pdns, ttl: 77}\n");
+    let inputs = TestInputs { siblings: vec![zone], is_sole: false, ..TestInputs::default() };
+    let out = normalize(&set, &inputs);
+    assert_eq!(out.resources.len(), 1, "{:?}", out.problems);
+    assert_eq!(out.resources[0].spec.bytes().unwrap(), b"77\n192.0.2.7");
+
+    let scopes = BTreeSet::from([Scope::new("pdns", "example.com")]);
+    let elsewhere = TestInputs { scopes, is_sole: false, ..TestInputs::default() };
+    assert_eq!(normalize(&set, &elsewhere).resources[0].spec.bytes().unwrap(), b"300\n192.0.2.7");
+
+    let stranger = TestInputs { is_sole: false, ..TestInputs::default() };
+    assert!(normalize(&set, &stranger).problems.is_empty(), "another entry may serve that zone");
+    assert_eq!(told(&normalize(&set, &TestInputs::default()).problems).len(), 1);
+}
+
+#[test]
+fn a_manifest_for_another_entry_gives_nothing() {
+    let out = normalized("kind: Zone\nmetadata: {name: example.com}\nspec: {provider: other, bogus: 1}\n");
+    assert!(out.resources.is_empty() && out.problems.is_empty());
+}
+
+#[test]
+fn a_record_with_an_unknown_value_waits_and_its_template_is_what_was_written() {
+    let mut manifest =
+        manifest(&zone_text("    - {name: x, type: A, values: [\"${Host/a:ip}\", 192.0.2.1]}\n"));
+    let reference = Reference { target: ManifestKey::new("infra", "g", "Host", "", "a"), path: "ip".into() };
+    manifest.spec.for_each_scalar_mut(&mut |_, text, kind| {
+        if text.starts_with("${") {
+            *kind = yaml::ScalarKind::Unknown([reference.clone()].into());
+        }
+    });
+    let out = normalize(&manifest, &TestInputs::default());
+    let Spec::Waiting { on, .. } = &out.resources[1].spec else { panic!("{:?}", out.resources) };
+    assert_eq!(**on, [reference]);
+    assert!(out.problems.is_empty(), "{:?}", out.problems);
+}
+
+#[test]
+fn a_soa_is_managed_with_consent_and_without_its_serial() {
+    let text = |record: &str| {
+        format!(
+            "kind: Zone\nmetadata: {{name: example.com}}\nspec:\n  apex: true\n  records:\n    - {record}\n"
+        )
+    };
+    let good = normalized(&text(
+        "{name: \"@\", type: SOA, values: [ns1.example.com. h.example.com. 10800 3600 604800 3600]}",
+    ));
+    assert_eq!(
+        good.resources[1].spec.bytes().unwrap(),
+        b"300\nns1.example.com. h.example.com. 10800 3600 604800 3600"
+    );
+    let bad = normalized(&text(
+        "{name: \"@\", type: SOA, values: [ns1.example.com. h.example.com. 1 10800 3600 604800 3600]}",
+    ));
+    assert!(told(&bad.problems)[0].contains("leave it out"));
+}
+
+#[test]
+fn a_mapping_of_fields_is_the_same_value_as_its_text() {
+    for (kind, fields, text) in [
+        ("A", "{address: 192.0.2.1}", "192.0.2.1"),
+        ("TXT", "{text: v=spf1 -all}", "v=spf1 -all"),
+        (
+            "TXT",
+            "{spf: {mx: true, include: [_a.example.net, _b.example.net], all: softfail}}",
+            "v=spf1 mx include:_a.example.net include:_b.example.net ~all",
+        ),
+        ("TXT", "{dmarc: {p: reject, pct: 50}}", "v=DMARC1; p=reject; pct=50"),
+        ("TXT", "{dkim: {k: rsa, p: AQID}}", "v=DKIM1; k=rsa; p=AQID"),
+        ("MX", "{priority: 10, target: mail}", "10 mail.example.com."),
+        ("MX", "{priority: 10, target: '@'}", "10 example.com."),
+        ("SRV", "{priority: 1, weight: 2, port: 3, target: Sip.example.net.}", "1 2 3 sip.example.net."),
+        ("CAA", "{tag: issue, value: letsencrypt.org}", "0 issue letsencrypt.org"),
+        (
+            "NAPTR",
+            "{order: 1, preference: 2, flags: u, service: E2U+sip, regexp: '!^.*$!a\\b!', replacement: .}",
+            r#"1 2 u E2U+sip "!^.*$!a\\b!" ."#,
+        ),
+        ("SSHFP", "{algorithm: 4, fingerprintType: 9, fingerprint: ABCD}", "4 9 abcd"),
+        (
+            "HTTPS",
+            "{priority: 1, target: ., params: {alpn: \"h2,h3\", port: 8443, no-default-alpn: ''}}",
+            "1 . alpn=h2,h3 no-default-alpn port=8443",
+        ),
+        ("HTTPS", "{priority: 1, target: ., params: {alpn: [h2, h3]}}", "1 . alpn=h2,h3"),
+        ("HTTPS", "{priority: 0, target: web}", "0 web.example.com."),
+        ("SVCB", "{priority: 1, target: ., params: alpn=h2}", "1 . alpn=h2"),
+        (
+            "URI",
+            "{priority: 1, weight: 2, target: 'https://a.example/b c'}",
+            r#"1 2 "https://a.example/b c""#,
+        ),
+    ] {
+        let values = |value: &str| {
+            let quoted = if value.starts_with('{') { value.into() } else { format!("'{value}'") };
+            let out =
+                normalized(&zone_text(&format!("    - {{name: x, type: {kind}, values: [{quoted}]}}\n")));
+            assert_eq!(told(&out.problems), [""; 0], "{kind} {value}");
+            String::from_utf8_lossy(out.resources[1].spec.bytes().unwrap()).into_owned()
+        };
+        assert_eq!(values(fields), values(text), "{kind}");
+    }
+}
+
+#[test]
+fn what_is_declared_and_ignored_is_an_error_with_both_places() {
+    let zone = "kind: Zone\nmetadata: {name: example.com}\nspec:\n  ignore:\n    - {name: \"*.k8s\"}\n    \
+                - {type: TXT, target: \"v=spf1*\"}\n    - {}\n  records:\n    - {name: a.k8s, type: A, values: [192.0.2.1]}\n    \
+                - {name: \"@\", type: TXT, values: [\"v=spf1 -all\"]}\n    - {name: www, type: A, values: [192.0.2.1]}\n";
+    let out = normalized(zone);
+    let problems = told(&out.problems);
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("7:7 a rule of `ignore` names nothing")), "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("9:7 a.k8s A is declared, and ignored")), "{problems:#?}");
+    assert!(problems.iter().any(|p| p.starts_with("10:7 @ TXT is declared, and ignored")), "{problems:#?}");
+    let related: Vec<u32> =
+        out.problems.iter().flat_map(|p| &p.related).map(|(place, _)| place.line).collect();
+    assert_eq!(related, [5, 6]);
+    assert_eq!((out.resources.len(), out.ignored.len()), (2, 2), "the zone and www; two rules");
+
+    // The rules of a zone are rules for records declared elsewhere.
+    let set = "kind: RecordSet\nmetadata: {name: x}\nspec:\n  zone: example.com\n  records:\n    \
+               - {name: b.k8s, type: A, values: [192.0.2.1]}\n";
+    let inputs = TestInputs { siblings: vec![manifest(zone)], ..TestInputs::default() };
+    let out = normalize(&manifest(set), &inputs);
+    assert!(told(&out.problems)[0].contains("b.k8s A is declared, and ignored"), "{:?}", told(&out.problems));
+    assert!(out.resources.is_empty() && out.ignored.is_empty());
+}

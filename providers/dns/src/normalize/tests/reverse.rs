@@ -1,0 +1,60 @@
+//! `reverse: true`.
+
+use super::*;
+
+#[test]
+fn an_address_that_is_refused_for_a_cname_beside_it_has_no_ptr() {
+    let scopes = [Scope::new("pdns", "2.0.192.in-addr.arpa")].into();
+    let inputs = TestInputs { scopes, ..TestInputs::default() };
+    let out = normalize(
+        &manifest(&zone_text(concat!(
+            "    - {name: a, type: A, values: [192.0.2.1], reverse: true}\n",
+            "    - {name: a, type: CNAME, values: [b.example.com.]}\n",
+            "    - {name: b, type: A, values: [192.0.2.2], reverse: true}\n",
+        ))),
+        &inputs,
+    );
+    assert_eq!(out.problems.len(), 1, "{:?}", told(&out.problems));
+    let pointers: Vec<&str> =
+        out.resources.iter().map(|r| &*r.id.0).filter(|id| id.ends_with("PTR")).collect();
+    assert_eq!(pointers, ["2.2.0.192.in-addr.arpa./PTR"]);
+}
+
+#[test]
+fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
+    let scope = |name: &str| Scope::new("pdns", name);
+    let other = Scope::new("other", "1.2.0.192.in-addr.arpa");
+    let scopes =
+        [scope("192.in-addr.arpa"), scope("2.0.192.in-addr.arpa"), scope("8.b.d.0.1.0.0.2.ip6.arpa"), other];
+    let inputs = TestInputs { scopes: scopes.into(), ..TestInputs::default() };
+    let out = normalize(
+        &manifest(&zone_text(concat!(
+            "    - {name: a, type: A, values: [192.0.2.1, 192.0.9.1], reverse: true, ttl: 60}\n",
+            "    - {name: b, type: A, values: [192.0.2.1], reverse: true}\n",
+            "    - {name: b, type: AAAA, values: [\"2001:db8::1\"], reverse: true}\n",
+            "    - {name: c, type: A, values: [192.0.2.2]}\n",
+        ))),
+        &inputs,
+    );
+    assert_eq!(told(&out.problems), [""; 0]);
+    let pointers: Vec<_> = out.resources[5..]
+        .iter()
+        .map(|r| {
+            (
+                r.scope.name.to_string(),
+                r.id.to_string(),
+                String::from_utf8_lossy(r.spec.bytes().unwrap()).into_owned(),
+                r.origin.line,
+            )
+        })
+        .collect();
+    let ip6 = format!("1.{}8.b.d.0.1.0.0.2.ip6.arpa./PTR", "0.".repeat(23));
+    let expected = [
+        ("8.b.d.0.1.0.0.2.ip6.arpa", ip6.as_str(), "300\nb.example.com.", 7),
+        ("2.0.192.in-addr.arpa", "1.2.0.192.in-addr.arpa./PTR", "60\na.example.com.\nb.example.com.", 5),
+        ("192.in-addr.arpa", "1.9.0.192.in-addr.arpa./PTR", "60\na.example.com.", 5),
+    ];
+    let expected =
+        expected.map(|(zone, id, bytes, line)| (zone.to_owned(), id.to_owned(), bytes.to_owned(), line));
+    assert_eq!(pointers, expected);
+}
