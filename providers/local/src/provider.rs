@@ -67,8 +67,7 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let mut reach = Config::clone(&config);
     let manager = config.bus_address().map(|address| {
         reach.paths.push(systemd::DIRECTORY.into());
-        let is_here = config.root.as_os_str() == "/";
-        Arc::new(Bus::new(&address, is_here)) as Arc<dyn Manager>
+        Arc::new(Bus::new(&address, Some(&config.root))) as Arc<dyn Manager>
     });
     with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)
 }

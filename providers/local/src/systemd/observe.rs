@@ -136,7 +136,33 @@ pub(crate) fn closed(cx: &Cx, text: &str) -> String {
     format!("({} bytes, not shown, mark {mark})", text.len())
 }
 
-/// Looks at one unit: at the drop-ins that are declared or ours.
+/// What is looked at of a unit: its file, and the drop-ins that are declared or ours.
+struct Place {
+    state: UnitState,
+    drop_ins: BTreeSet<String>,
+}
+
+impl Place {
+    fn of(state: UnitState, desired: Option<&Unit>, memory: Option<&Memory>) -> Place {
+        let mut drop_ins: BTreeSet<String> =
+            desired.iter().flat_map(|unit| unit.drop_ins.keys().cloned()).collect();
+        drop_ins.extend(memory.iter().flat_map(|memory| memory.drop_ins.iter().cloned()));
+        Place { state, drop_ins }
+    }
+    fn paths(&self, name: &str, paths: &mut Vec<FilePath>) -> Result<(), Error> {
+        paths.push(fragment(name)?);
+        for one in &self.drop_ins {
+            paths.push(drop_in(name, one)?);
+        }
+        Ok(())
+    }
+    fn seen(self, name: &str, seen: &mut impl Iterator<Item = Seen>) -> Result<Look, Error> {
+        let fragment = seen.next().ok_or_else(|| Error::unexpected(format!("nothing was said of {name}")))?;
+        Ok(Look { state: self.state, fragment, drop_ins: self.drop_ins.into_iter().zip(seen).collect() })
+    }
+}
+
+/// Looks at one unit.
 pub(crate) async fn look(
     hands: &dyn Hands,
     state: UnitState,
@@ -144,17 +170,9 @@ pub(crate) async fn look(
     desired: Option<&Unit>,
     memory: Option<&Memory>,
 ) -> Result<Look, Error> {
-    let mut names: BTreeSet<&String> = desired.iter().flat_map(|unit| unit.drop_ins.keys()).collect();
-    names.extend(memory.iter().flat_map(|memory| &memory.drop_ins));
-    let mut paths = vec![fragment(name)?];
-    for one in &names {
-        paths.push(drop_in(name, one)?);
-    }
-    let mut seen = hands.look(&paths).await?.into_iter();
-    let missing = || Error::unexpected(format!("nothing was said of {name}"));
-    let fragment = seen.next().ok_or_else(missing)?;
-    let drop_ins = names.into_iter().cloned().zip(seen).collect();
-    Ok(Look { state, fragment, drop_ins })
+    let (place, mut paths) = (Place::of(state, desired, memory), Vec::new());
+    place.paths(name, &mut paths)?;
+    place.seen(name, &mut hands.look(&paths).await?.into_iter())
 }
 
 /// Reads what is wanted of the units.
@@ -181,11 +199,20 @@ pub(crate) async fn observe(
     targets.retain(|id, _| want.focus.covers(id));
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let mut resources = Vec::new();
+    let (mut places, mut paths) = (Vec::new(), Vec::new());
     for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
-        let look = look(hands, state, &id.0, unit.as_ref(), memory.as_ref()).await?;
+        let place = Place::of(state, unit.as_ref(), memory.as_ref());
+        place.paths(&id.0, &mut paths)?;
+        places.push((id, desired, memory, place));
+    }
+    // All files in one look.
+    let mut seen = hands.look(&paths).await?.into_iter();
+    let mut resources = Vec::new();
+    for (id, desired, memory, place) in places {
+        let of_unit = place.drop_ins.len() + 1;
+        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit))?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
