@@ -42,7 +42,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
         deployment::DEPLOYMENT,
         BALANCER,
     ],
-    guard: GuardDomain::Provider,
+    guard: GuardDomain::Apart,
     fencing: Fencing::None,
     identity: Identity::Deterministic,
     marking: Marking::InventoryOnly,
