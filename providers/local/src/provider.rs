@@ -67,6 +67,7 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let mut reach = Config::clone(&config);
     let manager = config.bus_address().map(|address| {
         reach.paths.push(systemd::DIRECTORY.into());
+        reach.paths.extend(systemd::CONTROL.map(String::from));
         Arc::new(Bus::new(&address, Some(&config.root))) as Arc<dyn Manager>
     });
     with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)

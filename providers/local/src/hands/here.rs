@@ -171,7 +171,10 @@ impl Hands for Here {
         let directory = directory.clone();
         self.blocking(move |me| {
             let mut look = Look::new(me);
-            look.below(&directory)?;
+            match me.0.paths.iter().any(|base| base == directory.as_str()) {
+                true => look.base(&directory)?,
+                false => look.below(&directory)?,
+            }
             Ok(look.listed)
         })
         .await?
