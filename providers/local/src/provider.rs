@@ -42,7 +42,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
         deployment::DEPLOYMENT,
         BALANCER,
     ],
-    guard: GuardDomain::Provider,
+    guard: GuardDomain::Apart,
     fencing: Fencing::None,
     identity: Identity::Deterministic,
     marking: Marking::InventoryOnly,
@@ -67,8 +67,8 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let mut reach = Config::clone(&config);
     let manager = config.bus_address().map(|address| {
         reach.paths.push(systemd::DIRECTORY.into());
-        let is_here = config.root.as_os_str() == "/";
-        Arc::new(Bus::new(&address, is_here)) as Arc<dyn Manager>
+        reach.paths.extend(systemd::CONTROL.map(String::from));
+        Arc::new(Bus::new(&address, Some(&config.root))) as Arc<dyn Manager>
     });
     with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)
 }

@@ -7,9 +7,9 @@
 
 use super::{
     instance::{self, is_about_one},
-    kind::Deployment,
+    kind::{Canary, Deployment},
     look::{Group, group, numbers},
-    memory::{Bad, Known, Memory, Rollout, Stage},
+    memory::{Bad, Known, Memory, Rollout, Stage, Trial},
     observe::{deployment, settled, taken_back},
     parts,
     rollout::{self, Member},
@@ -271,6 +271,9 @@ impl<'a> Turn<'a> {
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
                 return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
             }
+            if let Some(end) = self.try_out(hands, &group, &members, &means, now).await {
+                return Ok(Ok(end));
+            }
             match self.choose(hands, &group, &members, &means).await {
                 Ok(batch) => {
                     let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
@@ -308,6 +311,48 @@ impl<'a> Turn<'a> {
         .await;
     }
 
+    /// How many more instances may get the revision before it was tried out, and how many do that; none where nothing is to be
+    /// tried: on the way back, or later.
+    fn trial(&self, group: &Group, members: &[u32], means: &str) -> Option<(Vec<u32>, Canary)> {
+        let canary = self.declared.canary.filter(|_| self.memory.refusal(&self.declared).is_none())?;
+        let is_over = self.memory.rollout.as_ref().is_some_and(|rollout| rollout.trial == Trial::Over);
+        let have = members.iter().copied().filter(|number| group.is_current(*number, means, &self.memory));
+        (!is_over).then(|| (have.collect(), canary))
+    }
+
+    /// While a few instances try a revision: why the others wait.
+    async fn try_out(
+        &mut self,
+        hands: &dyn Hands,
+        group: &Group,
+        members: &[u32],
+        means: &str,
+        now: u64,
+    ) -> Option<End> {
+        let (have, canary) = self.trial(group, members, means)?;
+        if have.len() < canary.instances as usize {
+            return None;
+        }
+        let wrong = group.available(hands, &self.checks(), have.iter().copied()).await;
+        let wrong = wrong.into_values().find_map(Result::err);
+        let rollout = self.memory.rollout.as_mut()?;
+        rollout.trial = rollout.trial.next(wrong.is_none(), canary.seconds, now);
+        if rollout.trial == Trial::Over {
+            rollout.progressed = now;
+            return None;
+        }
+        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
+        let is_hopeless = have.iter().any(has_failed);
+        let why = wrong.unwrap_or_else(|| {
+            let numbers: Vec<String> = have.iter().map(u32::to_string).collect();
+            format!("it is tried at instance {} for {} s", numbers.join(", "), canary.seconds)
+        });
+        match self.wait_longer(now, STEP, why, canary.seconds) {
+            End::Wait(_) if is_hopeless && self.may_go_back() => Some(End::Back(self.why())),
+            end => Some(end),
+        }
+    }
+
     /// The instances of the next step, or why there are none now.
     async fn choose(
         &self,
@@ -331,7 +376,11 @@ impl<'a> Turn<'a> {
             })
             .collect();
         let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
-        let batch = rollout::next(&all, floor);
+        let mut batch = rollout::next(&all, floor);
+        if let Some((have, canary)) = self.trial(group, members, means) {
+            let room = (canary.instances as usize).saturating_sub(have.len());
+            batch = batch.into_iter().take(room).collect();
+        }
         let why = || available.into_values().find_map(Result::err).unwrap_or_default();
         if batch.is_empty() { Err(why()) } else { Ok(batch) }
     }
@@ -491,17 +540,19 @@ impl<'a> Turn<'a> {
 
     /// Waits, or gives up what took too long.
     fn wait(&mut self, now: u64, wait: Duration, why: String) -> End {
+        self.wait_longer(now, wait, why, 0)
+    }
+
+    /// The same, where so many seconds more are allowed for.
+    fn wait_longer(&mut self, now: u64, wait: Duration, why: String, more: u32) -> End {
         let may_go_back = self.may_go_back();
         let Some(rollout) = &mut self.memory.rollout else { return End::Wait(wait) };
         if !why.is_empty() {
             rollout.why = why;
         }
-        let deadline = rollout.progressed + u64::from(self.declared.deadline) * 1_000;
-        match now > deadline && may_go_back {
-            true => {
-                let limit = self.declared.deadline;
-                End::Back(format!("no progress within {limit} s: {}", rollout.why))
-            }
+        let limit = u64::from(self.declared.deadline) + u64::from(more);
+        match now > rollout.progressed + limit * 1_000 && may_go_back {
+            true => End::Back(format!("no progress within {limit} s: {}", rollout.why)),
             false => End::Wait(wait),
         }
     }

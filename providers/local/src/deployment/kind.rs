@@ -61,6 +61,19 @@ pub struct StrategySpec {
     pub max_unavailable: Option<At<String>>,
     /// How many instances more than `replicas` may run meanwhile, as a number or in percent, rounded up. Default: 0.
     pub max_surge: Option<At<String>>,
+    /// Instances that get a new revision first, and are watched before the others follow. Default: none.
+    pub canary: Option<At<CanarySpec>>,
+}
+
+/// Instances that try a new revision before the others.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct CanarySpec {
+    /// How many, fewer than `replicas`. Default: 1.
+    pub instances: Option<At<u32>>,
+    /// How long all of them must have been available without a break before the others follow. Default: 60.
+    pub seconds: Option<At<u32>>,
 }
 
 /// What must answer for an instance to be available: one of the three.
@@ -92,6 +105,8 @@ pub(crate) struct Deployment {
     pub(crate) first: u32,
     pub(crate) max_unavailable: u32,
     pub(crate) max_surge: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) canary: Option<Canary>,
     pub(crate) min_ready: u32,
     pub(crate) deadline: u32,
     pub(crate) history: u32,
@@ -109,6 +124,13 @@ pub(crate) struct Deployment {
     /// Seen: it cannot be managed, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) closed: Option<Why>,
+}
+
+/// How many instances try a new revision, and for how many seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Canary {
+    pub(crate) instances: u32,
+    pub(crate) seconds: u32,
 }
 
 /// One instance.
@@ -149,6 +171,9 @@ impl Declared {
                 field("replicas", deployment.replicas.to_string());
                 field("strategy.maxUnavailable", deployment.max_unavailable.to_string());
                 field("strategy.maxSurge", deployment.max_surge.to_string());
+                if let Some(Canary { instances, seconds }) = deployment.canary {
+                    field("strategy.canary", format!("{instances} for {seconds} s"));
+                }
                 if !deployment.stale.is_empty() {
                     let numbers: Vec<String> = deployment.stale.iter().map(u32::to_string).collect();
                     field("instances", format!("{} run as another revision says", numbers.join(", ")));

@@ -62,8 +62,23 @@ pub(crate) struct Rollout {
     pub(crate) batch: BTreeMap<u32, Stage>,
     /// Instances beyond the declared ones that were started for it.
     pub(crate) surge: BTreeSet<u32>,
+    /// How far the instances are that try it before the others.
+    #[serde(default)]
+    pub(crate) trial: Trial,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
+}
+
+/// How far the instances are that try a revision before the others. Times are milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Trial {
+    /// Not all of them have it, or are available.
+    #[default]
+    Ahead,
+    /// They have been available since then without a break.
+    Since(u64),
+    /// It is over: the others follow.
+    Over,
 }
 
 /// How far an instance of the present step is.
@@ -99,6 +114,7 @@ impl Rollout {
             turned: now,
             batch: BTreeMap::new(),
             surge: BTreeSet::new(),
+            trial: Trial::Ahead,
             why: String::new(),
         }
     }
@@ -109,8 +125,23 @@ impl Rollout {
         let since = now.saturating_sub(self.turned);
         if self.turned > 0 && since > PAUSE {
             self.progressed = self.progressed.saturating_add(since);
+            // Nobody saw whether they were available.
+            self.trial = if self.trial == Trial::Over { Trial::Over } else { Trial::Ahead };
         }
         self.turned = now;
+    }
+}
+
+impl Trial {
+    /// The next word on a trial of `seconds`, in which all are available now, or not.
+    pub(crate) fn next(self, are_available: bool, seconds: u32, now: u64) -> Trial {
+        match (self, are_available) {
+            (Trial::Over, _) => Trial::Over,
+            (_, false) => Trial::Ahead,
+            (Trial::Ahead, true) if seconds > 0 => Trial::Since(now),
+            (Trial::Since(since), true) if now.saturating_sub(since) < u64::from(seconds) * 1_000 => self,
+            _ => Trial::Over,
+        }
     }
 }
 
@@ -137,6 +168,23 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trial_is_over_once_all_were_available_without_a_break() {
+        use Trial::{Ahead, Over, Since};
+        let told =
+            [(true, 1_000), (true, 10_999), (false, 11_500), (true, 12_000), (true, 21_999), (true, 22_000)];
+        let mut trial = Ahead;
+        let all = told.map(|(are_available, now)| {
+            trial = trial.next(are_available, 10, now);
+            trial
+        });
+        assert_eq!(all, [Since(1_000), Since(1_000), Ahead, Since(12_000), Since(12_000), Over]);
+        assert_eq!(Over.next(false, 10, 30_000), Over);
+        let mut rollout = Rollout { trial: Since(1_000), ..Rollout::to("goal", 1_000) };
+        rollout.turn(3_600_000);
+        assert_eq!(rollout.trial, Ahead, "nobody looked meanwhile");
+    }
 
     #[test]
     fn a_pause_is_no_time_in_which_nothing_came_up() {

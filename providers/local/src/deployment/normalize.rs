@@ -2,7 +2,7 @@
 
 use super::{
     DEPLOYMENTS,
-    kind::{CheckSpec, DEPLOYMENT, Declared, Deployment, DeploymentSpec, Instance},
+    kind::{Canary, CheckSpec, DEPLOYMENT, Declared, Deployment, DeploymentSpec, Instance},
     parts, template,
 };
 use crate::{
@@ -146,6 +146,17 @@ impl Reader<'_> {
             let message = "with neither `maxUnavailable` nor `maxSurge` no instance could ever be replaced";
             self.refuse(at.span, message, "raise one of the two above 0");
         }
+        let canary = spec.strategy.canary.as_ref().map(|at| {
+            let canary =
+                Canary { instances: number(&at.value.instances, 1), seconds: number(&at.value.seconds, 60) };
+            let is_known = at.value.instances.as_ref().is_none_or(|at| at.unknown.is_empty());
+            if is_known && (canary.instances == 0 || canary.instances >= replicas) {
+                let message =
+                    format!("{} of {replicas} instances cannot go before the others", canary.instances);
+                self.refuse(at.span, message, "`canary.instances` is at least 1, and less than `replicas`");
+            }
+            canary
+        });
         let has_install = definition::has_install(&spec.content.value);
         if let Some(at) = spec.enabled.as_ref().filter(|at| at.value && !has_install) {
             let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
@@ -157,6 +168,7 @@ impl Reader<'_> {
             first,
             max_unavailable,
             max_surge,
+            canary,
             min_ready: number(&spec.min_ready_seconds, 1),
             deadline: number(&spec.progress_deadline_seconds, 600),
             history: number(&spec.revision_history_limit, 10),

@@ -213,6 +213,7 @@ fn undeclared(content: String) -> Deployment {
         first: 1,
         max_unavailable: 0,
         max_surge: 0,
+        canary: None,
         min_ready: 0,
         deadline: 0,
         history: 0,

@@ -171,7 +171,10 @@ impl Hands for Here {
         let directory = directory.clone();
         self.blocking(move |me| {
             let mut look = Look::new(me);
-            look.below(&directory)?;
+            match me.0.paths.iter().any(|base| base == directory.as_str()) {
+                true => look.base(&directory)?,
+                false => look.below(&directory)?,
+            }
             Ok(look.listed)
         })
         .await?
@@ -239,6 +242,8 @@ struct Look<'a> {
     accounts: Accounts,
     /// Directories, and whether every user may pass them and those above.
     open_to_all: HashMap<String, bool>,
+    /// The directory that was gone to last, and by which name: of many paths most stand side by side.
+    last: Option<(String, OwnedFd)>,
     listed: Vec<Seen>,
     /// Octets of the files that were listed.
     content: u64,
@@ -252,15 +257,24 @@ const DEEPEST: usize = 64;
 impl<'a> Look<'a> {
     fn new(here: &'a Here) -> Look<'a> {
         let accounts = Accounts::read(&here.0.root);
-        Look { here, accounts, open_to_all: HashMap::new(), listed: Vec::new(), content: 0 }
+        Look { here, accounts, open_to_all: HashMap::new(), last: None, listed: Vec::new(), content: 0 }
     }
 
     fn at(&mut self, path: &FilePath) -> Seen {
+        if let Some((_, parent)) = self.last.take_if(|(directory, _)| *directory == path.parent()) {
+            return self.beside(parent, path);
+        }
         match self.here.parent(path) {
-            Ok(Some(parent)) => self.entry(&parent, path),
+            Ok(Some(parent)) => self.beside(parent, path),
             Ok(None) => Seen { path: path.clone(), what: What::Absent, is_public: false },
             Err(refusal) => Seen { path: path.clone(), what: What::Refused(refusal), is_public: false },
         }
+    }
+
+    fn beside(&mut self, parent: OwnedFd, path: &FilePath) -> Seen {
+        let seen = self.entry(&parent, path);
+        self.last = Some((path.parent().to_owned(), parent));
+        seen
     }
 
     fn entry(&mut self, parent: &OwnedFd, path: &FilePath) -> Seen {

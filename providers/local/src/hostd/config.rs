@@ -7,7 +7,7 @@ use crate::{
     config::Commands,
     hands::Accounts,
     path::FilePath,
-    systemd::{DIRECTORY, LOADED_FROM, unit_at},
+    systemd::{CONTROL, DIRECTORY, LOADED_FROM, unit_at},
 };
 use reconciled_provider::{Error, Problem, yaml};
 use rustix::process::geteuid;
@@ -110,6 +110,7 @@ impl Allowed {
         };
         if has_units {
             paths.push(DIRECTORY.into());
+            paths.extend(CONTROL.map(String::from));
         }
         config.paths = paths;
         config.validate()?;
@@ -140,12 +141,11 @@ impl Allowed {
     /// Whether something at `path` may be looked at and changed. Unit files go by the names of units alone, also where
     /// `paths` has the directory they are in.
     pub(super) fn path(&self, path: &FilePath) -> Result<(), Error> {
-        if path.below(DIRECTORY).is_some() {
-            // The directory of drop-ins itself is about their unit, too.
-            let inside = path.join("x");
-            let unit = unit_at(path).filter(|unit| !unit.0.ends_with(".d"));
-            let unit = unit.or_else(|| inside.as_ref().and_then(unit_at));
-            return match unit {
+        if CONTROL.contains(&path.as_str()) {
+            return self.units();
+        }
+        if [DIRECTORY].iter().chain(&CONTROL).any(|directory| path.below(directory).is_some()) {
+            return match unit_at(path) {
                 Some(unit) => self.unit(&unit.0),
                 None => Err(Error::permission_denied(format!("{path} is no file of a unit"))),
             };

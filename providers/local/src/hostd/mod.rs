@@ -89,7 +89,8 @@ type Reader = Frames<OwnedReadHalf>;
 impl Helper {
     fn of(allowed: Allowed) -> Helper {
         let here = Here::new(allowed.config.clone());
-        let manager = allowed.config.bus_address().map(|address| Bus::new(&address, false));
+        let manager =
+            allowed.config.bus_address().map(|address| Bus::new(&address, Some(&allowed.config.root)));
         Helper { allowed, here, manager, files: RwLock::default() }
     }
 
@@ -302,7 +303,7 @@ impl Helper {
         let Some(address) = self.allowed.config.bus_address() else {
             return Ok(self.allowed.units().map_err(Fault::from));
         };
-        let bus = Bus::new(&address, false);
+        let bus = Bus::new(&address, None);
         let mut changes = bus.changes();
         loop {
             names.retain(|name| self.allowed.unit(name).is_ok());

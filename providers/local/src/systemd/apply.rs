@@ -210,6 +210,9 @@ impl<'a> Work<'a> {
                 None => self.is_changed |= remove(hands, seen).await?,
             }
         }
+        for seen in &look.properties {
+            self.is_changed |= remove(hands, seen).await?;
+        }
         Ok(())
     }
 

@@ -93,6 +93,19 @@ pub(crate) fn has_install(text: &str) -> bool {
     logical_lines(text).iter().any(|line| line == "[Install]")
 }
 
+/// The keys of `[Install]` that have a value.
+pub(crate) fn install(text: &str) -> Vec<String> {
+    let (mut keys, mut is_inside) = (Vec::new(), false);
+    for line in logical_lines(text) {
+        if line.starts_with('[') {
+            is_inside = line == "[Install]";
+        } else if let (true, Some((key, value))) = (is_inside, line.split_once('=')) {
+            keys.extend((!value.trim().is_empty()).then(|| key.trim().to_owned()));
+        }
+    }
+    keys
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +136,6 @@ mod tests {
     fn how_it_is_enabled_is_found() {
         assert!(has_install("[Unit]\n [Install] \nAlias=x\n"));
         assert!(!has_install("# [Install]\n[Unit]\n"));
+        assert_eq!(install("[Install]\nWantedBy=a\nAlias=\n[Unit]\nWants=b\n"), ["WantedBy"]);
     }
 }

@@ -25,7 +25,8 @@ pub const API_VERSION: &str = "systemd/v1";
 /// Directories from which systemd loads units of the system: whoever writes there runs anything as root.
 pub(crate) const LOADED_FROM: &[&str] = &[
     DIRECTORY,
-    "/etc/systemd/system.control",
+    CONTROL[0],
+    CONTROL[1],
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
@@ -34,3 +35,6 @@ pub(crate) const LOADED_FROM: &[&str] = &[
 
 /// Where unit files of an administrator are.
 pub(crate) const DIRECTORY: &str = "/etc/systemd/system";
+
+/// Where `systemctl set-property` writes, which outranks all other files of a unit.
+pub(crate) const CONTROL: [&str; 2] = ["/etc/systemd/system.control", "/run/systemd/system.control"];

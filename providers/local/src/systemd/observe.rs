@@ -5,7 +5,7 @@
 //! restart is found by the next look.
 
 use super::{
-    DIRECTORY, definition,
+    CONTROL, DIRECTORY, definition,
     unit::{RunState, Unit, Why, compare},
 };
 use crate::{
@@ -73,6 +73,8 @@ pub(crate) struct Look {
     pub(crate) state: UnitState,
     pub(crate) fragment: Seen,
     pub(crate) drop_ins: BTreeMap<String, Seen>,
+    /// What somebody set by `systemctl set-property`, where the unit file is declared.
+    pub(crate) properties: Vec<Seen>,
 }
 
 impl Look {
@@ -136,7 +138,54 @@ pub(crate) fn closed(cx: &Cx, text: &str) -> String {
     format!("({} bytes, not shown, mark {mark})", text.len())
 }
 
-/// Looks at one unit: at the drop-ins that are declared or ours.
+/// What is looked at of a unit: its file, and the drop-ins that are declared or ours.
+struct Place {
+    state: UnitState,
+    drop_ins: BTreeSet<String>,
+}
+
+impl Place {
+    fn of(state: UnitState, desired: Option<&Unit>, memory: Option<&Memory>) -> Place {
+        let mut drop_ins: BTreeSet<String> =
+            desired.iter().flat_map(|unit| unit.drop_ins.keys().cloned()).collect();
+        drop_ins.extend(memory.iter().flat_map(|memory| memory.drop_ins.iter().cloned()));
+        Place { state, drop_ins }
+    }
+    fn paths(&self, name: &str, paths: &mut Vec<FilePath>) -> Result<(), Error> {
+        paths.push(fragment(name)?);
+        for one in &self.drop_ins {
+            paths.push(drop_in(name, one)?);
+        }
+        Ok(())
+    }
+    fn seen(
+        self,
+        name: &str,
+        seen: &mut impl Iterator<Item = Seen>,
+        properties: Vec<Seen>,
+    ) -> Result<Look, Error> {
+        let fragment = seen.next().ok_or_else(|| Error::unexpected(format!("nothing was said of {name}")))?;
+        let drop_ins = self.drop_ins.into_iter().zip(seen).collect();
+        Ok(Look { state: self.state, fragment, drop_ins, properties })
+    }
+}
+
+/// What `systemctl set-property` wrote, of all units. Of a unit whose file is not declared it is nobody's business.
+async fn set_properties(hands: &dyn Hands) -> Result<BTreeMap<ResourceId, Vec<Seen>>, Error> {
+    let mut all: BTreeMap<ResourceId, Vec<Seen>> = BTreeMap::new();
+    for directory in CONTROL {
+        for seen in hands.list(&path(directory.into())?).await? {
+            let is_file = matches!(seen.what, What::File { .. } | What::Link { .. });
+            let is_drop_in = is_file && seen.path.as_str().ends_with(".conf");
+            if let Some(unit) = unit_at(&seen.path).filter(|_| is_drop_in) {
+                all.entry(unit).or_default().push(seen);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Looks at one unit.
 pub(crate) async fn look(
     hands: &dyn Hands,
     state: UnitState,
@@ -144,17 +193,14 @@ pub(crate) async fn look(
     desired: Option<&Unit>,
     memory: Option<&Memory>,
 ) -> Result<Look, Error> {
-    let mut names: BTreeSet<&String> = desired.iter().flat_map(|unit| unit.drop_ins.keys()).collect();
-    names.extend(memory.iter().flat_map(|memory| &memory.drop_ins));
-    let mut paths = vec![fragment(name)?];
-    for one in &names {
-        paths.push(drop_in(name, one)?);
-    }
-    let mut seen = hands.look(&paths).await?.into_iter();
-    let missing = || Error::unexpected(format!("nothing was said of {name}"));
-    let fragment = seen.next().ok_or_else(missing)?;
-    let drop_ins = names.into_iter().cloned().zip(seen).collect();
-    Ok(Look { state, fragment, drop_ins })
+    let (place, mut paths) = (Place::of(state, desired, memory), Vec::new());
+    place.paths(name, &mut paths)?;
+    let is_declared = desired.is_some_and(|unit| unit.content.is_some());
+    let properties = match is_declared {
+        true => set_properties(hands).await?.remove(&ResourceId::from(name)).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    place.seen(name, &mut hands.look(&paths).await?.into_iter(), properties)
 }
 
 /// Reads what is wanted of the units.
@@ -181,11 +227,24 @@ pub(crate) async fn observe(
     targets.retain(|id, _| want.focus.covers(id));
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let mut resources = Vec::new();
+    let (mut places, mut paths) = (Vec::new(), Vec::new());
     for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
-        let look = look(hands, state, &id.0, unit.as_ref(), memory.as_ref()).await?;
+        let place = Place::of(state, unit.as_ref(), memory.as_ref());
+        place.paths(&id.0, &mut paths)?;
+        let is_declared = unit.is_some_and(|unit| unit.content.is_some());
+        places.push((id, desired, memory, place, is_declared));
+    }
+    let is_any_declared = places.iter().any(|(.., is_declared)| *is_declared);
+    let mut properties = if is_any_declared { set_properties(hands).await? } else { BTreeMap::new() };
+    // All files in one look.
+    let mut seen = hands.look(&paths).await?.into_iter();
+    let mut resources = Vec::new();
+    for (id, desired, memory, place, is_declared) in places {
+        let of_unit = place.drop_ins.len() + 1;
+        let set = properties.remove(id).filter(|_| is_declared).unwrap_or_default();
+        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), set)?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
@@ -200,15 +259,20 @@ fn watched(targets: &BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)
         let names = unit.drop_ins.keys().chain(&memory.drop_ins);
         watched.paths.extend(names.filter_map(|name| drop_in(&id.0, name).ok()));
         watched.paths.extend(fragment(&id.0).ok());
+        // A directory that is not there is watched from the next look on.
+        let set = unit.content.iter().flat_map(|_| CONTROL);
+        watched.directories.extend(set.filter_map(|at| path(format!("{at}/{}.d", id.0)).ok()));
     }
+    watched.directories.extend(CONTROL.iter().filter_map(|at| path((*at).into()).ok()));
     watched
 }
 
 /// The unit that a file below the directory of unit files is about.
 pub(crate) fn unit_at(path: &FilePath) -> Option<ResourceId> {
-    let rest = path.below(DIRECTORY)?;
+    let rest = [DIRECTORY].iter().chain(&CONTROL).find_map(|directory| path.below(directory))?;
     let name = match rest.split_once('/') {
-        None => rest,
+        // The directory of drop-ins itself is about their unit, too.
+        None => rest.strip_suffix(".d").unwrap_or(rest),
         Some((directory, _)) => directory.strip_suffix(".d")?,
     };
     Some(name.into())
@@ -246,6 +310,11 @@ pub(crate) fn observed(
                         let declared = unit.drop_ins.get(name).map(String::as_str);
                         Some((name.clone(), reported(cx, seen, declared)?))
                     })
+                    .collect(),
+                properties: look
+                    .properties
+                    .iter()
+                    .map(|seen| (seen.path.as_str().into(), reported(cx, seen, None).unwrap_or_default()))
                     .collect(),
                 enabled: unit.enabled.map(|wanted| is_enabled(&look.state, wanted)),
                 masked: unit.masked.map(|_| is_masked),

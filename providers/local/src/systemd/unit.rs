@@ -78,6 +78,9 @@ pub(crate) struct Unit {
     pub(crate) state: Option<RunState>,
     #[serde(default)]
     pub(crate) on_change: OnChange,
+    /// Seen: files by which `systemctl set-property` changed it, by path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(crate) properties: BTreeMap<String, String>,
     /// Seen: it runs as files were that are no longer there, or systemd has not read those that are.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_stale: bool,
@@ -126,6 +129,7 @@ impl Unit {
         let times: Vec<&str> = times.collect();
         out.extend((!times.is_empty()).then(|| ("times".into(), times.join("; "))));
         out.extend(self.drop_ins.iter().map(|(name, text)| (format!("dropIns.{name}").into(), text.clone())));
+        out.extend(self.properties.iter().map(|(path, text)| (path.as_str().into(), text.clone())));
         out.extend(self.enabled.map(|is| ("enabled".into(), is.to_string())));
         out.extend(self.masked.map(|is| ("masked".into(), is.to_string())));
         let word = |state| if state == RunState::Running { "running" } else { "stopped" };

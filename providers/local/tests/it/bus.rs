@@ -41,7 +41,7 @@ impl Alone {
             .spawn()
             .unwrap();
         crate::units::wait_for("the bus is there", || dir.path().join("bus").exists());
-        let bus = Bus::new(&address, false);
+        let bus = Bus::new(&address, None);
         (Alone { daemon, address, _dir: dir }, bus)
     }
 }

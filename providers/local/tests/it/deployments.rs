@@ -160,6 +160,40 @@ async fn a_revision_that_does_not_do_is_taken_back_and_not_tried_again() {
 }
 
 #[tokio::test]
+async fn a_few_instances_try_a_revision_and_the_others_follow_or_do_not() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let rest = ", strategy: {maxUnavailable: 3, canary: {instances: 1, seconds: 2}}";
+    desk.pass(&[&web(4, "/bin/sleep 1d", rest)]).await;
+    let next = web(4, "/bin/sleep 2d", rest);
+    let (start, mut alone) = (Instant::now(), None);
+    desk.pass(&[&next]).await;
+    while desk.is_pending() {
+        let new = machine.commands(1..=4).iter().filter(|command| *command == "/bin/sleep 2d").count();
+        match new {
+            0 => {}
+            1 => drop(alone.get_or_insert_with(Instant::now)),
+            _ => break,
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "the others never follow");
+        desk.pass(&[&next]).await;
+    }
+    assert!(alone.unwrap().elapsed() >= Duration::from_millis(1_500), "it was alone for a while");
+    roll(&machine, &[&next], 1..=4).await;
+    assert_eq!(machine.commands(1..=4), vec!["/bin/sleep 2d"; 4]);
+    assert_eq!(machine.files(), ["web@.service"]);
+
+    // One that dies on the way keeps the others as they are.
+    let pids = |machine: &Machine| (2..=4).map(|number| machine.pid(&unit(number))).collect::<Vec<_>>();
+    let before = pids(&machine);
+    let bad = web(4, "/bin/sh -c \\\"sleep 1; exit 3\\\"", rest);
+    let (done, _) = roll(&machine, &[&bad], 1..=4).await;
+    assert!(done.last().unwrap().contains("was taken back"), "{done:?}");
+    assert_eq!(pids(&machine), before, "nobody else was touched");
+    assert_eq!(machine.commands(1..=1), ["/bin/sleep 2d"]);
+}
+
+#[tokio::test]
 async fn a_revision_that_systemd_will_not_load_is_taken_back() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
@@ -293,6 +327,10 @@ fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&[&with(", strategy: {maxUnavailable: many}")], "no number of instances");
     refuse(&[&with(", strategy: {maxUnavailable: 0}")], "no instance could ever be replaced");
     refuse(&[&with(", strategy: {maxUnavailable: 10%}, replicas: 3")], "no instance could ever be replaced");
+    refuse(
+        &[&with(", replicas: 2, strategy: {canary: {instances: 2}}")],
+        "2 of 2 instances cannot go before the others",
+    );
     refuse(&[&with(", enabled: true")], "no [Install] section");
     let front =
         "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";

@@ -8,6 +8,7 @@ mod conformance;
 mod cron;
 mod deployments;
 mod desk;
+mod disk;
 mod faults;
 mod files;
 mod helper;

@@ -364,3 +364,29 @@ fn units_that_mean_nothing_are_refused_with_what_to_write() {
     let (_, problems) = desk.normalize(&["Unit a.service {state: running}"]);
     assert!(problems[0].to_string().contains("it has no `bus`"), "{problems:?}");
 }
+
+#[tokio::test]
+async fn what_somebody_set_by_systemctl_is_drift_and_goes() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let a = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&a]).await;
+    let pid = machine.pid("a.service");
+    machine.run(&["systemctl", "set-property", "a.service", "TasksMax=7"]);
+    machine.run(&["systemctl", "set-property", "--runtime", "a.service", "TasksMax=8"]);
+    // That of a unit which somebody else writes is theirs.
+    machine.run(&["systemctl", "set-property", "--runtime", "systemd-journald.service", "TasksMax=80"]);
+    let foreign = "Unit systemd-journald.service {state: running}";
+    let pass = desk.pass(&[&a, foreign]).await;
+    assert_eq!(pass.done, ["update a.service: done"]);
+    for directory in ["/etc", "/run"] {
+        let path = format!("{directory}/systemd/system.control/a.service.d/50-TasksMax.conf");
+        let told = pass.fields.iter().find(|field| field.contains(&path));
+        assert!(told.is_some_and(|field| field.contains("TasksMax=")), "{path}: {:?}", pass.fields);
+        assert!(!machine.desk_path(&path).exists());
+    }
+    assert!(!["7", "8"].contains(&&*machine.property("a.service", "TasksMax")));
+    assert_eq!(machine.property("systemd-journald.service", "TasksMax"), "80");
+    assert_eq!(machine.pid("a.service"), pid, "limits need no restart");
+    assert_eq!(desk.pass(&[&a, foreign]).await.done, [""; 0]);
+}

@@ -3,7 +3,7 @@
 //! Guarantees: one scope's failure decides only about that scope; conditions are written only when they
 //! changed. It deliberately retries nothing itself: it says when.
 
-use super::{Engine, ScopeReport, ScopeState};
+use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
     error_policy::{self, Next},
     health,
@@ -56,6 +56,10 @@ impl Engine {
         // Claims came or went with these outcomes: whoever carries them must look.
         let mut wakes: BTreeSet<Scope> = view.memory.claims_made.iter().map(|c| c.scope.clone()).collect();
         wakes.extend(claimed);
+        let is_repair = !ended.is_empty()
+            && ended.iter().all(|(id, outcome)| {
+                outcome.error().is_none() && by_id.get(id).is_some_and(|step| flapping::is_repair(step))
+            });
         let any_done = ended.iter().any(|(_, o)| o.error().is_none());
         let report = match worst {
             Some(error) => {
@@ -79,7 +83,7 @@ impl Engine {
             // is due anyway, writes the conditions again.
             tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
         }
-        Ok(ScopeReport { outcomes, adopted, wakes, recheck: view.health.recheck, ..report })
+        Ok(ScopeReport { outcomes, adopted, wakes, recheck: view.health.recheck, is_repair, ..report })
     }
 
     /// A scope that could not be looked at: nothing is concluded, it is tried again.

@@ -88,7 +88,7 @@ impl Engine {
 
 /// A write that only puts back what the revision still asks for. What was written and never seen so counts as
 /// well as what had settled: a remote that normalizes our value away is a writer against us.
-fn is_repair(step: &Step) -> bool {
+pub(super) fn is_repair(step: &Step) -> bool {
     let was = step.work.was.as_ref().map(|row| &row.state);
     matches!(was, Some(RowState::Settled | RowState::Applied))
         && matches!(step.reason, Reason::Drift | Reason::Restore)

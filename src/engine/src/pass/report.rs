@@ -50,6 +50,8 @@ pub struct ScopeReport {
     pub wakes: BTreeSet<Scope>,
     /// When to look again at what is on its way to be healthy, whatever the state says.
     pub recheck: Option<Duration>,
+    /// All that was written puts back what was there before, and all of it succeeded.
+    pub is_repair: bool,
     /// What went wrong, if it decided when the scope is looked at again.
     pub error: Option<Error>,
     /// The remote gave no answer: a matter of its entry, not only of this scope.
@@ -69,6 +71,7 @@ impl ScopeReport {
             conditions,
             wakes: BTreeSet::new(),
             recheck: None,
+            is_repair: false,
             error: None,
             unreachable: false,
             seen: None,

@@ -68,13 +68,19 @@ pub struct Standing {
     pub(super) is_suspect: bool,
     /// Something in it waits for another resource.
     pub(super) waits: bool,
-    /// Passes in a row that ended with "look again at once".
+    /// Passes in a row that ended with "look again at once". Repairs are left out: what is undone again and again
+    /// stops by itself, and one service after the other that a person breaks is no reason to keep them waiting.
     pub(super) restless: u32,
 }
 
 impl Standing {
     /// Takes over how a pass ended.
     pub(super) fn update(&mut self, report: &ScopeReport, failures: u32, now: Duration, took: Duration) {
+        let restless = match report.state {
+            ScopeState::DueNow if report.is_repair => self.restless,
+            ScopeState::DueNow => self.restless + 1,
+            _ => 0,
+        };
         *self = Standing {
             stance: Stance::of(report),
             error: report.error.as_ref().map(|error| error.chain().into()),
@@ -84,7 +90,7 @@ impl Standing {
             unreachable: report.unreachable,
             is_suspect: report.error.is_some(),
             waits: report.waits(),
-            restless: if report.state == ScopeState::DueNow { self.restless + 1 } else { 0 },
+            restless,
             ..Standing::default()
         };
     }

@@ -305,6 +305,27 @@ fn who_keeps_undoing_what_we_write_is_stopped_and_a_person_goes_on() {
 }
 
 #[test]
+fn one_resource_after_the_other_is_mended_as_it_breaks() {
+    let mut house = House::new(Settings::default());
+    let scope = Scope::new("host", "units");
+    let items: Vec<String> = (0..30).map(|number| format!("host/units|r{number:02}|x@g1")).collect();
+    let items: Vec<&str> = items.iter().map(String::as_str).collect();
+    house.desire(desired("r1", &items).done(), [scope.clone()].into());
+    house.pass(MINUTE);
+    *house.rig.slow.lock().unwrap() = SECOND;
+    // Each break is seen by the look after the repair of the one before, so that no look finds all well.
+    for number in 0..30 {
+        let id = format!("r{number:02}");
+        house.world.by_hand(&scope, &id, Some("vandalized"), Owner::Unmarked, house.sim.now());
+        house.scheduler.wake([scope.clone()], Priority::Hint, Focus::All);
+        house.pass(SECOND);
+    }
+    house.pass(3 * SECOND);
+    assert!(house.is_as_declared(&scope), "{:?}", snapshot(&house.world, &scope));
+    *house.rig.slow.lock().unwrap() = Duration::ZERO;
+}
+
+#[test]
 fn a_new_revision_ends_flapping() {
     let (mut house, zones) = (House::new(Settings::default()), zones(1));
     house.commit("r1", &zones, "x@g1");

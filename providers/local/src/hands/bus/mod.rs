@@ -5,25 +5,31 @@
 //! What a call says is read again afterwards: signals and answers may be about a moment that has passed. That nobody
 //! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
+mod disk;
+mod states;
+mod words;
+
 use super::{Fault, analyze};
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
-use futures_util::{future::try_join_all, stream};
+use futures_util::stream;
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
+pub use states::UnitState;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt,
     future::poll_fn,
     num::NonZeroUsize,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{Arc, PoisonError},
     time::Duration,
 };
 use tokio::sync::Mutex;
+use words::{Trouble, Word};
 use zbus::{
-    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, OwnedVariant, connection::Builder, fdo,
-    message::Type,
+    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, connection::Builder, message::Type,
 };
 
 const NAME: &str = "org.freedesktop.systemd1";
@@ -31,51 +37,19 @@ const PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 /// What the paths of units begin with.
 const UNITS: &str = "/org/freedesktop/systemd1/unit/";
-const UNIT: &str = "org.freedesktop.systemd1.Unit";
-const SERVICE: &str = "org.freedesktop.systemd1.Service";
-const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// Longest time a call may take, and the one that runs every generator of the machine.
 const CALL: Duration = Duration::from_secs(25);
 const RELOAD: Duration = Duration::from_secs(180);
 /// Signals that may wait to be taken. While that many wait for one listener, its connection brings nothing to anybody.
 const QUEUED: usize = 1_024;
-/// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between.
-const AT_ONCE: usize = 32;
+/// How long files have to be older than the moment at which systemd reads them, to be known as those it read: the kernel
+/// gives files the time of its last tick.
+const TICK: Duration = Duration::from_millis(12);
 /// How long a bus that is away is left alone.
 const AWAY: Duration = Duration::from_secs(2);
 /// Longest time a job is waited for; systemd's own limit for a start is 90 s.
 const JOB: Duration = Duration::from_secs(120);
-
-/// How a unit stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnitState {
-    /// `loaded`, `not-found`, `bad-setting`, `error`, `masked`.
-    pub load: String,
-    /// Why it could not be loaded.
-    pub load_error: String,
-    /// `active`, `reloading`, `inactive`, `failed`, `activating`, `deactivating`.
-    pub active: String,
-    /// The same, more exactly, in words of its type.
-    pub sub: String,
-    /// `enabled`, `disabled`, `static`, `masked` and others; empty where no file is.
-    pub file: String,
-    /// Its files are others than those that were loaded.
-    pub needs_reload: bool,
-    /// Changes with every start; empty when it never ran.
-    pub invocation: String,
-    /// How the last run of a service that failed ended: `exit-code`, `timeout` and others.
-    pub result: String,
-    /// The exit status of its last main process.
-    pub status: i32,
-}
-
-impl UnitState {
-    /// True when it runs or is about to.
-    pub fn is_running(&self) -> bool {
-        matches!(&*self.active, "active" | "reloading" | "activating")
-    }
-}
 
 /// What is to be done to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,24 +105,29 @@ pub struct Bus(Arc<Kept>);
 #[derive(Debug)]
 struct Kept {
     address: String,
-    /// Whether the tools of this machine speak of the same one.
-    is_here: bool,
-    connection: Mutex<Option<Connection>>,
+    /// Where the root of its machine is seen.
+    root: Option<PathBuf>,
+    connection: Mutex<Option<Open>>,
     watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
 }
 
+/// A connection, and whether systemd sends signals to it.
+#[derive(Clone, Debug)]
+struct Open {
+    connection: Connection,
+    is_told: bool,
+}
+
 impl Bus {
-    /// The manager that is reached at `address`; nothing is called before it is needed.
-    pub fn new(address: &str, is_here: bool) -> Bus {
-        let address = address.to_owned();
-        Bus(Arc::new(Kept { address, is_here, connection: Mutex::default(), watched: Default::default() }))
+    /// The manager that is reached at `address`; nothing is called before it is needed. `root` is where its machine is
+    /// seen from here, if anywhere: what its files say need not be asked for.
+    pub fn new(address: &str, root: Option<&Path>) -> Bus {
+        let (address, root) = (address.to_owned(), root.map(Path::to_owned));
+        Bus(Arc::new(Kept { address, root, connection: Mutex::default(), watched: Default::default() }))
     }
 
     /// A stream of the manager's signals that are called `member`, or of all.
     async fn signals(&self, connection: &Connection, member: Option<&str>) -> Result<MessageStream, Error> {
-        // Without a subscriber systemd tells nothing; asking twice is refused, and does no harm.
-        let subscribe = connection.call_method(Some(NAME), PATH, Some(MANAGER), "Subscribe", &());
-        let _ = tokio::time::timeout(CALL, subscribe).await;
         let rule = MatchRule::builder().msg_type(Type::Signal).path_namespace(PATH).sender(NAME);
         let rule = match member {
             Some(member) => rule.member(member),
@@ -157,6 +136,13 @@ impl Bus {
         let rule = rule.build().map_err(|error| self.unreachable(error))?;
         let stream = MessageStream::for_match_rule(rule, connection, NonZeroUsize::new(QUEUED));
         stream.await.map_err(|error| self.unreachable(error))
+    }
+
+    /// Has systemd tell a connection what happens: without a subscriber it tells nothing. Asking twice is refused, and does
+    /// no harm.
+    async fn subscribe(&self, connection: &Connection) {
+        let subscribe = connection.call_method(Some(NAME), PATH, Some(MANAGER), "Subscribe", &());
+        let _ = tokio::time::timeout(CALL, subscribe).await;
     }
 
     /// The unit that a signal is about, if it is one that is watched.
@@ -189,16 +175,32 @@ impl Bus {
     }
 
     async fn listen(&self) -> Result<MessageStream, Error> {
-        self.signals(&self.connect().await?, None).await
+        let connection = self.connect().await?;
+        let signals = self.signals(&connection, None).await?;
+        self.subscribe(&connection).await;
+        Ok(signals)
     }
 
     async fn connection(&self) -> Result<Connection, Error> {
         let mut kept = self.0.connection.lock().await;
-        if let Some(connection) = &*kept {
-            return Ok(connection.clone());
+        if let Some(open) = &*kept {
+            return Ok(open.connection.clone());
         }
         let connection = self.connect().await?;
-        Ok(kept.insert(connection).clone())
+        Ok(kept.insert(Open { connection, is_told: false }).connection.clone())
+    }
+
+    /// The connection of all calls, on which signals come.
+    async fn told(&self) -> Result<Connection, Error> {
+        let connection = self.connection().await?;
+        let is_told = |open: &Open| open.is_told && open.connection.unique_name() == connection.unique_name();
+        if !self.0.connection.lock().await.as_ref().is_some_and(is_told) {
+            self.subscribe(&connection).await;
+            let mut kept = self.0.connection.lock().await;
+            let same = kept.as_mut().filter(|open| open.connection.unique_name() == connection.unique_name());
+            same.into_iter().for_each(|open| open.is_told = true);
+        }
+        Ok(connection)
     }
 
     /// One call. A broken connection is thrown away, so that the next call makes a new one.
@@ -234,137 +236,6 @@ impl Bus {
     ) -> Result<Message, Trouble> {
         self.call((PATH, MANAGER, method), body, limit).await
     }
-
-    async fn properties(
-        &self,
-        path: &str,
-        interface: &str,
-    ) -> Result<HashMap<String, OwnedVariant>, Trouble> {
-        let message = self.call((path, PROPERTIES, "GetAll"), &(interface,), CALL).await?;
-        message.body().deserialize().map_err(|error| Trouble::Lost(self.unreachable(error)))
-    }
-
-    async fn unit(&self, name: &str) -> Result<UnitState, Error> {
-        let doing = || format!("ask systemd for {name}");
-        let mut state = UnitState::default();
-        match self.manager("GetUnitFileState", &(name,), CALL).await {
-            Ok(message) => state.file = message.body().deserialize().unwrap_or_default(),
-            Err(Trouble::Refused(Word::Nothing, _)) => {}
-            Err(Trouble::Refused(Word::No, _)) => state.file = "bad".into(),
-            Err(trouble) => return Err(trouble.error(&doing())),
-        }
-        // GetUnit fails for what is not loaded; this loads it, as `systemctl status` does.
-        let loaded = match self.manager("LoadUnit", &(name,), CALL).await {
-            Ok(message) => message,
-            // A template has no unit.
-            Err(Trouble::Refused(Word::Nothing, _)) => return Ok(state),
-            Err(Trouble::Refused(Word::No, text)) => {
-                (state.load, state.load_error) = ("error".into(), text);
-                return Ok(state);
-            }
-            Err(trouble) => return Err(trouble.error(&doing())),
-        };
-        let path: OwnedObjectPath = loaded.body().deserialize().map_err(|error| self.unreachable(error))?;
-        let all = self.properties(path.as_str(), UNIT).await.map_err(|trouble| trouble.error(&doing()))?;
-        let text =
-            |key: &str| all.get(key).and_then(|value| String::try_from(&**value).ok()).unwrap_or_default();
-        (state.load, state.active, state.sub) = (text("LoadState"), text("ActiveState"), text("SubState"));
-        state.needs_reload =
-            all.get("NeedDaemonReload").and_then(|value| bool::try_from(value).ok()).unwrap_or(false);
-        let bytes =
-            all.get("InvocationID").and_then(|value| Vec::<u8>::try_from(value.try_clone().ok()?).ok());
-        state.invocation = bytes.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
-        if let Some(Ok((_, why))) =
-            all.get("LoadError").map(|value| <(String, String)>::try_from(value.clone()))
-        {
-            state.load_error = why;
-        }
-        // How a run ended counts where it failed alone, and asking costs more than all else together.
-        if name.ends_with(".service") && state.active == "failed" {
-            let service =
-                self.properties(path.as_str(), SERVICE).await.map_err(|trouble| trouble.error(&doing()))?;
-            let result = service.get("Result").and_then(|value| String::try_from(&**value).ok());
-            state.result = result.unwrap_or_default();
-            state.status =
-                service.get("ExecMainStatus").and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
-        }
-        Ok(state)
-    }
-}
-
-/// Why a call brought no answer that could be used.
-enum Trouble {
-    /// It never left.
-    NotSent(Error),
-    /// systemd would not: what that means, and its words.
-    Refused(Word, String),
-    /// It may have been carried out.
-    Lost(Error),
-}
-
-/// What systemd has against a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
-    /// There is no such unit or file, or its name is that of none.
-    Nothing,
-    /// Who asks may not.
-    Denied,
-    /// It can be said of this unit, or done to it, by nobody.
-    No,
-}
-
-impl Word {
-    /// The meaning and the text of an error that is systemd's word about what was asked. None for all others, which say
-    /// nothing of the unit: nobody answered in time, nobody has the name, the bus is away.
-    fn of(error: &zbus::Error) -> Option<(Word, String)> {
-        let (word, text) = match error {
-            zbus::Error::FDO(error) => match &**error {
-                fdo::Error::FileNotFound(text) | fdo::Error::InvalidArgs(text) => (Word::Nothing, text),
-                fdo::Error::AccessDenied(text) | fdo::Error::InteractiveAuthorizationRequired(text) => {
-                    (Word::Denied, text)
-                }
-                fdo::Error::FileExists(text)
-                | fdo::Error::NotSupported(text)
-                | fdo::Error::PropertyReadOnly(text) => (Word::No, text),
-                _ => return None,
-            },
-            zbus::Error::MethodError(name, text, _) => {
-                let text = text.clone().unwrap_or_default();
-                return Word::named(name.as_str()).map(|word| (word, text));
-            }
-            _ => return None,
-        };
-        Some((word, text.clone()))
-    }
-
-    /// The same of the names that systemd has for itself.
-    fn named(name: &str) -> Option<Word> {
-        match name.strip_prefix("System.Error.").unwrap_or(name) {
-            "org.freedesktop.systemd1.NoSuchUnit" | "ENOENT" => Some(Word::Nothing),
-            "EACCES" | "EPERM" => Some(Word::Denied),
-            "org.freedesktop.systemd1.ShuttingDown" => None,
-            "EEXIST" | "EINVAL" | "EISDIR" | "ELOOP" | "ENOTDIR" | "EXDEV" | "EADDRNOTAVAIL" | "EROFS"
-            | "EBADMSG" | "EUCLEAN" => Some(Word::No),
-            name => name.starts_with("org.freedesktop.systemd1.").then_some(Word::No),
-        }
-    }
-}
-
-impl Trouble {
-    fn error(self, doing: &str) -> Error {
-        match self {
-            Trouble::NotSent(error) | Trouble::Lost(error) => error,
-            Trouble::Refused(Word::Denied, text) => Error::permission_denied(format!("{doing}: {text}"))
-                .hint("run the daemon as root, or let it ask a helper that is: docs/host-privileges.md"),
-            Trouble::Refused(_, text) => Error::invalid(format!("{doing}: {text}")),
-        }
-    }
-    fn fault(self, doing: &str) -> Fault {
-        match self {
-            Trouble::Lost(error) => Fault::Unknown(error),
-            other => Fault::NoEffect(other.error(doing)),
-        }
-    }
 }
 
 fn late(method: &str) -> Error {
@@ -374,11 +245,7 @@ fn late(method: &str) -> Error {
 #[async_trait]
 impl Manager for Bus {
     async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
-        let mut states = Vec::with_capacity(names.len());
-        for some in names.chunks(AT_ONCE) {
-            states.extend(try_join_all(some.iter().map(|name| self.unit(name))).await?);
-        }
-        Ok(states)
+        self.states(names).await
     }
 
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
@@ -403,6 +270,8 @@ impl Manager for Bus {
     }
 
     async fn reload(&self) -> Result<(), Fault> {
+        // What was written just now is older than the load that begins.
+        tokio::time::sleep(TICK).await;
         let result = self.manager("Reload", &(), RELOAD).await;
         result.map(drop).map_err(|trouble| trouble.fault("have systemd read its unit files"))
     }
@@ -415,7 +284,7 @@ impl Manager for Bus {
             Job::Reload => ("ReloadOrRestartUnit", "reload"),
         };
         let doing = format!("{word} {name}");
-        let mut ends = self.signals(&self.connection().await?, Some("JobRemoved")).await?;
+        let mut ends = self.signals(&self.told().await?, Some("JobRemoved")).await?;
         let asked = self.manager(method, &(name, "replace"), CALL).await;
         let path: OwnedObjectPath = asked
             .map_err(|trouble| trouble.fault(&doing))?
@@ -427,7 +296,7 @@ impl Manager for Bus {
             Ok(Some(result)) => result,
             // The signal was lost, with the bus or in a reload: what counts is how it stands.
             Ok(None) | Err(_) => {
-                match self.unit(name).await.map_err(Fault::Unknown)?.is_running() == (job != Job::Stop) {
+                match self.state(name).await.map_err(Fault::Unknown)?.is_running() == (job != Job::Stop) {
                     true => "done".to_owned(),
                     false => "timeout".to_owned(),
                 }
@@ -480,7 +349,8 @@ impl Manager for Bus {
     }
 
     async fn verify(&self, name: &str, content: &str) -> Result<(), Error> {
-        if !self.0.is_here {
+        // The tools of this machine speak of this machine.
+        if self.0.root.as_deref() != Some(Path::new("/")) {
             return Ok(());
         }
         analyze::verify(name, content).await
@@ -525,29 +395,5 @@ mod tests {
         assert_eq!(unescape("web_401_2eservice").as_deref(), Some("web@1.service"));
         assert_eq!(unescape("a"), Some("a".into()));
         assert_eq!((unescape("a_"), unescape("a_zz")), (None, None));
-    }
-
-    #[test]
-    fn only_what_systemd_says_itself_counts_as_its_word() {
-        let of = |error: fn(String) -> fdo::Error| {
-            Word::of(&zbus::Error::FDO(error("why".into()).into())).map(|(word, _)| word)
-        };
-        assert_eq!(of(fdo::Error::FileNotFound), Some(Word::Nothing));
-        assert_eq!(of(fdo::Error::InvalidArgs), Some(Word::Nothing));
-        assert_eq!(of(fdo::Error::AccessDenied), Some(Word::Denied));
-        for nobody in [
-            fdo::Error::NoReply,
-            fdo::Error::ServiceUnknown,
-            fdo::Error::NameHasNoOwner,
-            fdo::Error::Disconnected,
-            fdo::Error::TimedOut,
-            fdo::Error::UnknownObject,
-            fdo::Error::SpawnChildExited,
-        ] {
-            assert_eq!(of(nobody), None, "{:?}", nobody(String::new()));
-        }
-        assert_eq!(Word::named("org.freedesktop.systemd1.NoSuchUnit"), Some(Word::Nothing));
-        assert_eq!(Word::named("org.freedesktop.systemd1.UnitMasked"), Some(Word::No));
-        assert_eq!(Word::named("System.Error.ECONNRESET"), None);
     }
 }

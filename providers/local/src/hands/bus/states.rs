@@ -1,0 +1,230 @@
+//! How units stand, asked for in as few calls as that takes.
+//!
+//! One call says of all units whether they are loaded and run. Of each one alone are asked: what its files do not say with
+//! certainty ([`super::disk`]), and why it could not be loaded or failed. A thousand units that are as they were when systemd
+//! last read its files are four calls.
+
+use super::{
+    Bus, CALL, MANAGER, PATH,
+    disk::{self, Disk, Loaded},
+    words::{Trouble, Word},
+};
+use futures_util::future::{join, try_join_all};
+use reconciled_provider::Error;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, time::Duration};
+use zbus::{OwnedObjectPath, OwnedVariant};
+
+const UNIT: &str = "org.freedesktop.systemd1.Unit";
+const SERVICE: &str = "org.freedesktop.systemd1.Service";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+
+/// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between. A bus
+/// lets one connection wait for 128 answers.
+const AT_ONCE: usize = 64;
+
+/// How a unit stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitState {
+    /// `loaded`, `not-found`, `bad-setting`, `error`, `masked`.
+    pub load: String,
+    /// Why it could not be loaded.
+    pub load_error: String,
+    /// `active`, `reloading`, `inactive`, `failed`, `activating`, `deactivating`.
+    pub active: String,
+    /// The same, more exactly, in words of its type.
+    pub sub: String,
+    /// `enabled`, `disabled`, `static`, `masked` and others; empty where no file is.
+    pub file: String,
+    /// Its files are others than those that were loaded.
+    pub needs_reload: bool,
+    /// Changes with every start; empty when it never ran.
+    pub invocation: String,
+    /// How the last run of a service that failed ended: `exit-code`, `timeout` and others.
+    pub result: String,
+    /// The exit status of its last main process.
+    pub status: i32,
+}
+
+impl UnitState {
+    /// True when it runs or is about to.
+    pub fn is_running(&self) -> bool {
+        matches!(&*self.active, "active" | "reloading" | "activating")
+    }
+}
+
+/// One line of the list of units: its names, what it is, how it stands, and its job.
+type Line = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
+
+/// What the list says of a unit.
+#[derive(Clone, Debug)]
+struct Listed {
+    load: String,
+    active: String,
+    sub: String,
+    path: OwnedObjectPath,
+}
+
+impl From<Line> for Listed {
+    fn from((_, _, load, active, sub, _, path, ..): Line) -> Listed {
+        Listed { load, active, sub, path }
+    }
+}
+
+/// True for the name of a template, which is no unit.
+pub(super) fn is_template(name: &str) -> bool {
+    name.contains("@.")
+}
+
+impl Bus {
+    /// How these units stand, in their order.
+    pub(super) async fn states(&self, names: &[String]) -> Result<Vec<UnitState>, Error> {
+        let units: Vec<String> = names.iter().filter(|name| !is_template(name)).cloned().collect();
+        // Before their files are looked at: what is written later is newer than this, and asked for.
+        let disk = self.disk(names).await;
+        let mut listed = self.listed(&units).await?.into_iter();
+        let lines: Vec<(&String, Option<Listed>)> = names
+            .iter()
+            .map(|name| (name, if is_template(name) { None } else { listed.next().flatten() }))
+            .collect();
+        let mut states = Vec::with_capacity(lines.len());
+        for some in lines.chunks(AT_ONCE) {
+            let asked =
+                some.iter().map(|(name, listed)| self.completed(name, listed.as_ref(), disk.as_ref()));
+            states.extend(try_join_all(asked).await?);
+        }
+        Ok(states)
+    }
+
+    /// How one unit stands.
+    pub(super) async fn state(&self, name: &str) -> Result<UnitState, Error> {
+        Ok(self.states(&[name.to_owned()]).await?.pop().unwrap_or_default())
+    }
+
+    /// What the files of the units say, where they can be seen.
+    async fn disk(&self, names: &[String]) -> Option<Disk> {
+        let root = self.0.root.clone()?;
+        let loaded = self.loaded().await?;
+        let names: BTreeSet<String> = names.iter().cloned().collect();
+        let looked = tokio::task::spawn_blocking(move || disk::look(&root, &loaded, &names));
+        looked.await.ok()?
+    }
+
+    /// When systemd last read its files, and where from; none where it does not say.
+    async fn loaded(&self) -> Option<Loaded> {
+        let ask = |key| self.property::<OwnedVariant>(PATH, MANAGER, key);
+        let (at, paths) = join(ask("UnitsLoadTimestamp"), ask("UnitPath")).await;
+        let at = Duration::from_micros(u64::try_from(at.ok()?).ok()?);
+        Some(Loaded { at, directories: Vec::<String>::try_from(paths.ok()?).ok()? })
+    }
+
+    /// What the list of units says of these, in their order; none of one that is not to be had.
+    async fn listed(&self, names: &[String]) -> Result<Vec<Option<Listed>>, Error> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.manager("ListUnitsByNames", &(names,), CALL).await {
+            Ok(message) => {
+                let lines: Vec<Line> =
+                    message.body().deserialize().map_err(|error| self.unreachable(error))?;
+                // What it does not take for a name is left out, without a word as to which.
+                if lines.len() == names.len() {
+                    return Ok(lines.into_iter().map(|line| Some(line.into())).collect());
+                }
+            }
+            // It is about one of them.
+            Err(Trouble::Refused(Word::Nothing | Word::No, _)) => {}
+            Err(trouble) => return Err(trouble.error("ask systemd for units")),
+        }
+        let mut listed = Vec::with_capacity(names.len());
+        for some in names.chunks(AT_ONCE) {
+            listed.extend(try_join_all(some.iter().map(|name| self.listed_alone(name))).await?);
+        }
+        Ok(listed)
+    }
+
+    async fn listed_alone(&self, name: &str) -> Result<Option<Listed>, Error> {
+        match self.manager("ListUnitsByNames", &([name],), CALL).await {
+            Ok(message) => {
+                let lines: Vec<Line> =
+                    message.body().deserialize().map_err(|error| self.unreachable(error))?;
+                Ok(lines.into_iter().next().map(Listed::from))
+            }
+            Err(Trouble::Refused(Word::Nothing, _)) => Ok(None),
+            Err(Trouble::Refused(Word::No, text)) => {
+                let path = OwnedObjectPath::try_from(PATH).map_err(|error| self.unreachable(error))?;
+                Ok(Some(Listed { load: "error".into(), active: String::new(), sub: text, path }))
+            }
+            Err(trouble) => Err(trouble.error(&format!("ask systemd for {name}"))),
+        }
+    }
+
+    /// What the list does not say.
+    async fn completed(
+        &self,
+        name: &str,
+        listed: Option<&Listed>,
+        disk: Option<&Disk>,
+    ) -> Result<UnitState, Error> {
+        let doing = |trouble: Trouble| trouble.error(&format!("ask systemd for {name}"));
+        let mut state = UnitState { file: self.file(name, disk).await?, ..UnitState::default() };
+        let Some(Listed { load, active, sub, path }) = listed.cloned() else { return Ok(state) };
+        (state.load, state.active, state.sub) = (load, active, sub);
+        if path.as_str() == PATH {
+            state.load_error = std::mem::take(&mut state.sub);
+            return Ok(state);
+        }
+        if !matches!(&*state.load, "loaded" | "not-found" | "masked") {
+            let why = self.property::<(String, String)>(&path, UNIT, "LoadError").await;
+            state.load_error = why.map_err(doing)?.1;
+        }
+        state.needs_reload = match disk.is_some_and(|disk| disk.is_loaded(name)) {
+            true => false,
+            false => self.property(&path, UNIT, "NeedDaemonReload").await.map_err(doing)?,
+        };
+        if !matches!(&*state.active, "inactive" | "failed") {
+            state.invocation = match disk.and_then(|disk| disk.invocation(name)) {
+                Some(known) => known,
+                None => {
+                    let bytes = self.property::<Vec<u8>>(&path, UNIT, "InvocationID").await.map_err(doing)?;
+                    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+                }
+            };
+        }
+        // How a run ended counts where it failed alone.
+        if name.ends_with(".service") && state.active == "failed" {
+            state.result = self.property(&path, SERVICE, "Result").await.map_err(doing)?;
+            state.status = self.property(&path, SERVICE, "ExecMainStatus").await.map_err(doing)?;
+        }
+        Ok(state)
+    }
+
+    /// Whether it is enabled, as `systemctl is-enabled` says it. systemd reads all its directories to answer that, so it is
+    /// asked only where the files leave a doubt.
+    async fn file(&self, name: &str, disk: Option<&Disk>) -> Result<String, Error> {
+        if let Some(known) = disk.and_then(|disk| disk.file(name)) {
+            return Ok(known.into());
+        }
+        match self.manager("GetUnitFileState", &(name,), CALL).await {
+            Ok(message) => Ok(message.body().deserialize().unwrap_or_default()),
+            Err(Trouble::Refused(Word::Nothing, _)) => Ok(String::new()),
+            Err(Trouble::Refused(Word::No, _)) => Ok("bad".into()),
+            Err(trouble) => Err(trouble.error(&format!("ask systemd for {name}"))),
+        }
+    }
+
+    /// One property of what is at `path`.
+    async fn property<T: TryFrom<OwnedVariant>>(
+        &self,
+        path: &str,
+        interface: &str,
+        key: &str,
+    ) -> Result<T, Trouble> {
+        let message = self.call((path, PROPERTIES, "Get"), &(interface, key), CALL).await?;
+        let value: OwnedVariant =
+            message.body().deserialize().map_err(|error| Trouble::Lost(self.unreachable(error)))?;
+        T::try_from(value).map_err(|_| {
+            Trouble::Lost(Error::unexpected(format!("systemd says something else of {key} than it should")))
+        })
+    }
+}
