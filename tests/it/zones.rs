@@ -61,7 +61,8 @@ fn a_plan_points_into_the_file_that_is_included() {
         serde_json::from_str(&env.run(&["plan", "-o", "json"]).exits(0).stdout).unwrap();
     let changes = plan["resource_changes"].as_array().unwrap();
     let www = changes.iter().find(|change| change["address"] == "Zone/example.com#www/A").unwrap();
-    assert_eq!((&www["file"], &www["line"]), (&"bind/example.com.zone".into(), &5.into()), "{www}");
+    assert_eq!(www["file"], "bind/example.com.zone", "{www}");
+    assert_eq!(www["line"], 5, "{www}");
     env.apply();
     env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&["bind/example.com.zone:5"]);
 }

@@ -79,6 +79,9 @@ impl<'b> Search<'b> {
     async fn take(&mut self, units: Vec<Vec<&'b Action>>) -> Result<(), Error> {
         let mut stack = vec![units];
         while let Some(mut units) = stack.pop() {
+            if units.is_empty() {
+                continue;
+            }
             let all: Vec<&Action> = units.iter().flatten().copied().collect();
             match self.refusal(&all).await? {
                 None => self.taken.extend(all),

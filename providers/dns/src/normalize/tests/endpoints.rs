@@ -91,7 +91,7 @@ fn endpoints_with_a_set_identifier_are_sets_of_one_record_at_route53() {
     let expected = [
         "www.example.com./A 60 {\"route53\":{\"sets\":{\"eu\":{\"ttl\":60,\"weight\":10,\"healthCheck\":\"hc1\"},\
          \"us\":{\"ttl\":300,\"weight\":90}}}}\n(set eu) 192.0.2.1\n(set us) 192.0.2.2",
-        "g.example.com./A 300 {\"route53\":{\"sets\":{\"de\":{\"ttl\":300,\"geo\":{\"CountryCode\":\"DE\"}}}}}\n(set de) 192.0.2.3",
+        "g.example.com./A 300 {\"route53\":{\"sets\":{\"de\":{\"ttl\":300,\"geo\":{\"country\":\"DE\"}}}}}\n(set de) 192.0.2.3",
         "p.example.com./A 300\n192.0.2.5",
     ];
     assert_eq!(contents(&out), expected);
