@@ -12,7 +12,7 @@ use crate::{
     deliver::{self, There},
     heirs::Heirs,
     kept::{Attempt, Issued, Keep, Private, Refusals},
-    key,
+    key, keystore,
     observe::{self, Eye, Standing},
     sign,
     watch::Watches,
@@ -368,6 +368,7 @@ impl Desk<'_> {
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             told_units: BTreeSet::new(),
             suggested: None,
+            packed: None,
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
@@ -447,6 +448,7 @@ impl Desk<'_> {
             return Err(Error::unexpected(format!("the certificate {name} was issued, and is not kept")));
         };
         let fingerprint = issued.facts()?.fingerprint;
+        self.pack(name, wish, &mut issued)?;
         let files = deliver::files(&wish.output, &issued);
         let is_elsewhere = issued.wish.output.directory != wish.output.directory;
         if !deliver::troubles(&wish.output, &files)?.is_empty() {
@@ -496,6 +498,22 @@ impl Desk<'_> {
             self.keep.put_issued(name, &issued)?;
         }
         Ok(())
+    }
+
+    /// Makes the PKCS #12 file that is wanted, unless it is kept; kept when this returns.
+    fn pack(&self, name: &str, wish: &Wish, issued: &mut Issued) -> Result<(), Error> {
+        let wanted = wish.output.keystore.as_ref();
+        if keystore::is_packed(issued, wanted) {
+            return Ok(());
+        }
+        issued.packed = match wanted {
+            Some(wanted) => {
+                let password = self.cx.secrets.reveal(&Issue::secret(&wanted.secret))?;
+                Some(aside(|| keystore::pack(issued, wanted, &password))?)
+            }
+            None => None,
+        };
+        self.keep.put_issued(name, issued)
     }
 
     /// Makes a service read its files again.

@@ -63,6 +63,18 @@ pub struct Issued {
     pub told_units: BTreeSet<String>,
     /// When the authority would like it renewed.
     pub suggested: Option<Suggested>,
+    /// Its PKCS #12 file, where one was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
+}
+
+/// A PKCS #12 file. What is made of the same differs each time, so it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Packed {
+    /// What it was made of.
+    pub of: Hash,
+    /// The file, in base64.
+    pub file: Private,
 }
 
 impl Issued {

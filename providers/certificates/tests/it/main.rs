@@ -6,6 +6,7 @@ mod authority;
 mod faults;
 mod issuers;
 mod keeping;
+mod keystore;
 mod manifests;
 mod place;
 mod world;

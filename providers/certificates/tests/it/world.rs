@@ -92,7 +92,7 @@ impl Desk {
             is_ca: false,
             duration: 0,
             renew: Renew::Usual,
-            output: Output { directory, owner: None, group: None, mode: 0o600, combined: false },
+            output: Output { directory, mode: 0o600, ..Output::default() },
             reload: [].into(),
             serve: [].into(),
         };
