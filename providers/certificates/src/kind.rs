@@ -142,6 +142,8 @@ pub struct SolverSpec {
     pub http01: Option<Http01Spec>,
     /// By an answer in a TLS handshake.
     pub tls_alpn01: Option<TlsAlpn01Spec>,
+    /// By a TXT record that is declared once and stays.
+    pub dns_persist01: Option<DnsPersist01Spec>,
 }
 
 /// Which names a solver is for.
@@ -181,6 +183,12 @@ pub struct Http01Spec {
 #[schemars(deny_unknown_fields, rename_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
 pub struct TlsAlpn01Spec {}
+
+/// A TXT record at `_validation-persist` that names the authority and the account (draft-ietf-acme-dns-persist). It is
+/// declared once, wherever the zone is managed, and stays: `status` of the certificate has it.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DnsPersist01Spec {}
 
 /// A certificate, its key, and where they are put.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]

@@ -101,6 +101,8 @@ pub enum Solver {
     Webroot(String),
     /// By an answer in a TLS handshake.
     Tls,
+    /// By a TXT record that others declare, and that stays.
+    Persist,
 }
 
 impl Solver {
@@ -110,6 +112,7 @@ impl Solver {
             Solver::Dns(..) => "dns-01",
             Solver::Http | Solver::Webroot(_) => "http-01",
             Solver::Tls => "tls-alpn-01",
+            Solver::Persist => "dns-persist-01",
         }
     }
 
@@ -119,6 +122,7 @@ impl Solver {
             Solver::Dns(..) => "dns01",
             Solver::Http | Solver::Webroot(_) => "http01",
             Solver::Tls => "tlsAlpn01",
+            Solver::Persist => "dnsPersist01",
         }
     }
 }

@@ -39,6 +39,8 @@ const FIRST: Duration = Duration::from_millis(50);
 const LAST: Duration = Duration::from_secs(5);
 /// When to look again where a record is being written: it wakes us when it is there.
 const RECORD: Duration = Duration::from_secs(60);
+/// How long a record that others declare may take to be where the authority looks, before it looks for the first time.
+const DECLARED: Duration = Duration::from_secs(60);
 /// When to look again at first where the authority takes its time.
 const LATER: Duration = Duration::from_secs(5);
 /// How long an authority may take to know an order that it has just made: not all of its machines do at once.

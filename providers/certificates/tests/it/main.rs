@@ -8,5 +8,6 @@ mod issuers;
 mod keeping;
 mod keystore;
 mod manifests;
+mod persist;
 mod place;
 mod world;

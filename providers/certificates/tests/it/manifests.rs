@@ -173,3 +173,13 @@ fn a_pkcs12_file_is_declared_in_our_words_and_in_those_of_cert_manager() {
         assert!(told.len() == 1 && told[0].contains(part), "{output}{more}: {told:?}");
     }
 }
+
+#[test]
+fn a_record_that_stays_proves_names_with_a_star_and_no_addresses() {
+    let issuer = "{acme: {server: 'https://ca.example/dir', solvers: [{dnsPersist01: {}}]}}";
+    let of = |spec: &str| certificate(&host(), issuer, &format!("issuerRef: {{name: own}}, {spec}"));
+    let out = of("dnsNames: [a.example, '*.a.example']");
+    assert_eq!((told(&out), out.resources.len()), (Vec::new(), 1));
+    let out = of("ipAddresses: [192.0.2.1]");
+    assert!(told(&out)[0].contains("no solver of the issuer can prove `192.0.2.1`"), "{:?}", told(&out));
+}

@@ -1,18 +1,18 @@
 //! Names are proven: what proves them is in place before the authority is asked to look.
 
-use super::{BRIEFLY, FIRST, LAST, PATIENCE, RECORD, Turn, Work};
+use super::{BRIEFLY, DECLARED, FIRST, LAST, PATIENCE, RECORD, Turn, Work};
 use crate::{
     acme::{
         client::Fault,
-        message::{Authorization, Order},
+        message::{Authorization, Challenge as Offer, Order},
         now, webroot,
     },
-    kept::Challenge,
+    kept::{Challenge, Lasting},
     wish::Solver,
 };
 use reconciled_provider::{Claim, Error, Hash, Lives};
 use serde_json::json;
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 impl Work<'_> {
     pub(super) async fn authorizations(&self, order: &Order) -> Result<Vec<Authorization>, Fault> {
@@ -33,7 +33,7 @@ impl Work<'_> {
         let account = self.client.login.account(&self.client, self.desk.cx).await?;
         let (mut over_http, mut in_tls) = (Vec::new(), Vec::new());
         let (mut needed, mut files) = (Vec::new(), Vec::new());
-        let mut urls = Vec::new();
+        let (mut urls, mut lasting) = (Vec::new(), BTreeSet::new());
         for open in open.iter().filter(|open| open.status == "pending") {
             let name = open.name();
             let solver = self.authority.solvers.iter().find(|(known, _)| same_name(known, &name));
@@ -64,6 +64,9 @@ impl Work<'_> {
                     files.push((path, account.key.authorization(&challenge.token)));
                 }
                 Solver::Tls => in_tls.push((name, account.key.digest(&challenge.token))),
+                Solver::Persist => {
+                    lasting.insert(self.lasting(open, challenge, &account.url)?);
+                }
             }
             // One that is answered already is not answered twice.
             if challenge.status == "pending" {
@@ -82,6 +85,9 @@ impl Work<'_> {
         files.iter().try_for_each(|(path, answer)| webroot::put(path, answer))?;
         if !self.attempt.challenges.iter().all(|challenge| self.carried.contains(&claim_key(challenge))) {
             return Ok(Turn::Wait(RECORD, self.claims()));
+        }
+        if !self.are_told(lasting)? {
+            return Ok(Turn::Wait(DECLARED, self.claims()));
         }
         let (http, tls) = (&self.acme.http, &self.acme.tls);
         let has_tls = !in_tls.is_empty();
@@ -129,13 +135,55 @@ impl Work<'_> {
         }
     }
 
+    /// The record that proves a name as long as it stands.
+    fn lasting(&self, open: &Authorization, challenge: &Offer, account: &str) -> Result<Lasting, Fault> {
+        let name = &open.identifier.value;
+        let Some(issuer) = challenge.issuer_names.first() else {
+            let error = format!("the authority does not say how it is called in a record that proves {name}");
+            return Err(Error::unexpected(error).into());
+        };
+        // One record is enough for a name and all below it.
+        let is_wide = self.wish.names.contains(&format!("*.{name}"));
+        let policy = if is_wide { "; policy=wildcard" } else { "" };
+        Ok(Lasting {
+            name: format!("_validation-persist.{name}"),
+            value: format!("{issuer}; accounturi={account}{policy}"),
+        })
+    }
+
+    /// True once the records that others declare were told before: what refers to the account gets its value then.
+    fn are_told(&self, records: BTreeSet<Lasting>) -> Result<bool, Error> {
+        let mut known = self.desk.keep.lasting(self.name)?;
+        if records.is_subset(&known) {
+            return Ok(true);
+        }
+        // Another value at the same name is that of another account, or of fewer names.
+        known.retain(|old| !records.iter().any(|new| new.name == old.name));
+        known.extend(records);
+        self.desk.keep.put_lasting(self.name, &known)?;
+        Ok(false)
+    }
+
+    /// What the authority says of a name that is not proven, with the record that it looked for.
+    fn refusal(&self, refused: &Authorization) -> Result<String, Error> {
+        let (said, name) = (refused.refusal(), refused.name());
+        let mut solvers = self.authority.solvers.iter().filter(|(known, _)| same_name(known, &name));
+        if !solvers.any(|(_, solver)| *solver == Solver::Persist) {
+            return Ok(said);
+        }
+        let name = format!("_validation-persist.{}", refused.identifier.value);
+        let records = self.desk.keep.lasting(self.name)?;
+        let record = records.iter().find(|record| record.name == name);
+        Ok(record.map_or(said.clone(), |record| format!("{said}; it looks for {record}")))
+    }
+
     /// A name was not proven, which the authority counts.
     pub(super) fn unproven(&self, refused: &Authorization) -> Result<Turn, Fault> {
         if self.counts() {
             let (keep, server, now) = (self.desk.keep, &self.authority.server, now(self.desk.cx));
             self.acme.limits.failure(keep, server, &refused.name(), now)?;
         }
-        Ok(Turn::Refused(refused.refusal()))
+        Ok(Turn::Refused(self.refusal(refused)?))
     }
 
     /// The records that prove names, as the order needs them now.
