@@ -59,6 +59,8 @@ struct State {
     profile: Option<&'static str>,
     /// The kind of challenge, if not HTTP-01.
     offers: Option<&'static str>,
+    /// It never comes to a result about a challenge.
+    ponders: bool,
     /// TXT records that it sees.
     records: Vec<(String, String)>,
     /// What a challenge comes to.
@@ -138,6 +140,10 @@ impl Authority {
         self.state.lock().unwrap().refuses = refuses;
     }
     /// The next order takes so many questions to be done.
+    /// It never comes to a result about a challenge from now on.
+    pub(crate) fn ponder(&self) {
+        self.state.lock().unwrap().ponders = true;
+    }
     /// It sees this record from now on.
     pub(crate) fn see(&self, name: &str, value: &str) {
         self.state.lock().unwrap().records.push((name.into(), value.into()));
@@ -382,6 +388,9 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 let value = format!("ca.example; accounturi={base}/accounts/1{policy}");
                 let wanted = (format!("_validation-persist.{bare}"), value);
                 state.refuses = !state.records.contains(&wanted);
+            }
+            if state.ponders {
+                return good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}));
             }
             state.orders[index].proven = true;
             state.orders[index].status = if state.refuses { "invalid" } else { "ready" };
