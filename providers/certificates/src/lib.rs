@@ -4,7 +4,7 @@
 //! kept in the state directory, key and chain in one file, and delivered from there: a file that goes missing costs no
 //! certificate. A private key never leaves these two places: no plan, error, event or database has it.
 //!
-//! Deliberately not done: revoking, and stapling.
+//! Deliberately not done: revoking, which no declared state can mean, and stapling.
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
