@@ -179,8 +179,9 @@ impl Desk<'_> {
 
     fn tracked(&self, desired: &Resource, wish: &Wish) -> Tracked {
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        let standing = Standing::look(self.cx, self.keep, &desired.id.0, wish).ok().flatten();
-        tracked.outputs = observe::outputs(self.keep, wish, standing.as_ref());
+        if let Ok(Some(standing)) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
+            tracked.outputs = observe::outputs(wish, &standing);
+        }
         tracked
     }
 

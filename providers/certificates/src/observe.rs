@@ -4,14 +4,13 @@
 //! of this program that writes a wish in another way finds the same certificate as good as before.
 
 use crate::{
-    acme::account_id,
     compare::{Deviant, Difference, moment, unlike},
     deliver::{self, There},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
     renewal, sign,
     watch::Watches,
-    wish::{Authority, Issue, Solver, Wish},
+    wish::{Issue, Wish},
     x509::{self, Facts},
 };
 use bytes::Bytes;
@@ -228,7 +227,7 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         let mut observed = Observed::new(ResourceId::from(name), bytes);
         // What is kept in our state directory was put there by us, whatever the inventory remembers.
         observed.owner = if standing.issued.is_some() { Owner::Ours } else { Owner::Unmarked };
-        observed.outputs = outputs(keep, wish, Some(&standing));
+        observed.outputs = outputs(wish, &standing);
         observed
     });
     let resources = match resources {
@@ -273,32 +272,17 @@ fn due_at(wish: &Wish, standing: &Standing) -> Option<u64> {
 }
 
 /// What others may refer to.
-pub(crate) fn outputs(keep: &Keep, wish: &Wish, standing: Option<&Standing>) -> Sealed {
-    let mut told = serde_json::Map::new();
-    if let Some((standing, facts)) = standing.and_then(|standing| Some((standing, standing.facts.as_ref()?)))
-    {
-        let suggested = standing.issued.as_ref().and_then(|issued| issued.suggested.as_ref());
-        let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
-        let mut tell = |name: &str, value: &str| told.insert(name.into(), value.into());
-        tell("fingerprint", &facts.fingerprint);
-        tell("issuer", &facts.issuer);
-        tell("notBefore", &moment(facts.not_before));
-        tell("notAfter", &moment(facts.not_after));
-        tell("renewalTime", &moment(due));
-        tell("directory", &wish.output.directory);
-    }
-    if let Some(account) = account(keep, wish) {
-        told.insert("account".into(), account.into());
-    }
-    match told.is_empty() {
-        true => Sealed::default(),
-        false => Sealed(Bytes::from(serde_json::Value::Object(told).to_string())),
-    }
-}
-
-/// The URL of the account, where a record has to name it: known before there is any certificate.
-fn account(keep: &Keep, wish: &Wish) -> Option<String> {
-    let is_named = |authority: &&Authority| authority.solvers.iter().any(|(_, how)| *how == Solver::Persist);
-    let mut authorities = wish.issuers().filter_map(Issue::authority).filter(is_named);
-    authorities.find_map(|authority| keep.account(&account_id(authority)).ok()??.url)
+pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
+    let Some(facts) = &standing.facts else { return Sealed::default() };
+    let suggested = standing.issued.as_ref().and_then(|issued| issued.suggested.as_ref());
+    let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
+    let told = serde_json::json!({
+        "fingerprint": facts.fingerprint,
+        "issuer": facts.issuer,
+        "notBefore": moment(facts.not_before),
+        "notAfter": moment(facts.not_after),
+        "renewalTime": moment(due),
+        "directory": wish.output.directory,
+    });
+    Sealed(Bytes::from(told.to_string()))
 }

@@ -151,7 +151,7 @@ impl Work<'_> {
         })
     }
 
-    /// True once the records that others declare were told before: what refers to the account gets its value then.
+    /// True once the records that others declare were told before: nobody could know them earlier.
     fn are_told(&self, records: BTreeSet<Lasting>) -> Result<bool, Error> {
         let mut known = self.desk.keep.lasting(self.name)?;
         if records.is_subset(&known) {
