@@ -491,3 +491,48 @@ fn no_private_key_is_in_what_is_said_or_in_the_database() {
         assert_eq!(fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777, 0o700, "{path}");
     }
 }
+
+#[test]
+fn a_pkcs12_file_follows_its_certificate_and_its_password_and_tells_nobody_of_it() {
+    let env = desk();
+    env.write(
+        "config.yaml",
+        &(read(&env, "config.yaml") + "secrets: {p12: {file: PASSWORD}}\n")
+            .replace("PASSWORD", &env.path("password").display().to_string()),
+    );
+    env.write("password", "canary-one\n");
+    let web =
+        certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [a.example], reload: [app.service]");
+    let web = web.replacen("}, ", ", pkcs12: {password: {secret: p12}}}, ", 1);
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    let mut said = env.run(&["plan"]).exits(0).says(&["with the password of secret p12"]).all();
+    said += &env.run(&["-vv", "apply", "--yes"]).exits(0).all();
+    let leaf = |password: &str| {
+        let password = format!("pass:{password}");
+        openssl(&env, &["pkcs12", "-in", "ssl/web/keystore.p12", "-passin", &password, "-nokeys", "-clcerts"])
+    };
+    assert!(leaf("canary-one").contains(&read(&env, "ssl/web/tls.crt")));
+    let of_key =
+        ["pkcs12", "-in", "ssl/web/keystore.p12", "-passin", "pass:canary-one", "-nocerts", "-noenc"];
+    assert!(openssl(&env, &of_key).contains(&read(&env, "ssl/web/tls.key")));
+    let (before, made) = (fingerprint(&env, "web"), fs::read(env.path("ssl/web/keystore.p12")).unwrap());
+    env.in_sync();
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(fs::read(env.path("ssl/web/keystore.p12")).unwrap(), made);
+    env.write("password", "canary-two\n");
+    said += &env.run(&["plan"]).exits(0).says(&["~ Certificate/web", "has another password"]).all();
+    said += &env.run(&["-vv", "apply", "--yes"]).exits(0).all();
+    assert!(leaf("canary-two").contains(&read(&env, "ssl/web/tls.crt")));
+    assert_eq!(fingerprint(&env, "web"), before, "the same certificate");
+    assert_eq!(read(&env, "reloaded"), "app.service\napp.service\n");
+    env.in_sync();
+    said += &env.run(&["status", "Certificate/web", "-o", "json"]).all();
+    assert!(!said.contains("canary"), "{said}");
+    for entry in fs::read_dir(env.path("state")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.windows(6).any(|part| part == b"canary"), "{}", path.display());
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! not remembered. The key is kept before anybody hears of it; the certificate is kept before it is put in place; services
 //! are told last, and that they were is kept, so that a reload that failed is done again.
 
+mod place;
+
 use crate::{
     Config, acme,
     aside::aside,
@@ -16,11 +18,11 @@ use crate::{
     observe::{self, Eye, Standing},
     sign,
     watch::Watches,
-    wish::{Issue, Wish},
+    wish::{Issue, Solver, Wish},
     x509,
 };
 use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Secret, Tracked};
-use std::{collections::BTreeSet, process::Stdio, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
@@ -30,9 +32,6 @@ const HEIR: Duration = Duration::from_secs(2);
 const LONGEST: u64 = 300;
 /// Waits after refusals in a row; the last one counts for all further ones.
 const WAITS: [u64; 9] = [60, 300, 900, 3_600, 7_200, 14_400, 28_800, 57_600, 115_200];
-/// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// When to look again at what is waited for since `since`: after `first`, and later the longer it takes.
 pub(crate) fn patience(first: Duration, since: u64, now: u64) -> Duration {
     first.max(Duration::from_secs((now.saturating_sub(since) / 4).min(LONGEST)))
@@ -368,6 +367,7 @@ impl Desk<'_> {
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             told_units: BTreeSet::new(),
             suggested: None,
+            packed: None,
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
@@ -383,6 +383,10 @@ impl Desk<'_> {
         (self.config.passed)("certificate.kept");
         self.end_attempt(name)?;
         self.keep.end_busy(name)?;
+        if wish.issuer.authority().is_none_or(|by| by.solvers.iter().all(|(_, how)| *how != Solver::Persist))
+        {
+            self.keep.end_lasting(name)?;
+        }
         // One that was asked for since then is for this certificate, and stands.
         if self.keep.renewal(name)?.is_some_and(|asked| asked.fingerprint != facts.fingerprint) {
             self.keep.end_renewal(name)?;
@@ -439,90 +443,6 @@ impl Desk<'_> {
         };
         self.keep.put_attempt(name, &attempt)?;
         Ok(attempt)
-    }
-
-    /// Puts what is kept where it is used, and tells services of it.
-    async fn put_in_place(&self, name: &str, wish: &Wish) -> Result<(), Error> {
-        let Some(mut issued) = self.keep.issued(name)? else {
-            return Err(Error::unexpected(format!("the certificate {name} was issued, and is not kept")));
-        };
-        let fingerprint = issued.facts()?.fingerprint;
-        let files = deliver::files(&wish.output, &issued);
-        let is_elsewhere = issued.wish.output.directory != wish.output.directory;
-        if !deliver::troubles(&wish.output, &files)?.is_empty() {
-            for (file, bytes) in deliver::foreign(&wish.output, &files)? {
-                self.keep.put_replaced(name, &file, &bytes)?;
-            }
-            if issued.told.take().is_some() || !issued.told_units.is_empty() {
-                issued.told_units.clear();
-                self.keep.put_issued(name, &issued)?;
-            }
-            let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
-            aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
-            (self.config.passed)("certificate.put");
-        }
-        if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
-            deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
-        }
-        if is_elsewhere {
-            deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
-        }
-        let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
-        if issued.wish != *wish {
-            issued.wish = wish.clone();
-            self.keep.put_issued(name, &issued)?;
-        }
-        if !is_told {
-            let mut failed = None;
-            for unit in &wish.reload {
-                if issued.told_units.contains(unit) {
-                    continue;
-                }
-                // One that fails must not make the others read again at every retry.
-                match self.tell(unit).await {
-                    Ok(()) => {
-                        issued.told_units.insert(unit.clone());
-                        self.keep.put_issued(name, &issued)?;
-                    }
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            (self.config.passed)("certificate.told");
-            issued.told = Some(fingerprint);
-            issued.told_units.clear();
-            self.keep.put_issued(name, &issued)?;
-        }
-        Ok(())
-    }
-
-    /// Makes a service read its files again.
-    async fn tell(&self, unit: &str) -> Result<(), Error> {
-        self.config.check_reload(self.keep.entry())?;
-        let mut argv = self.config.reload.iter().map(|argument| argument.replace("{unit}", unit));
-        let program = argv.next().unwrap_or_default();
-        let what = format!("reload {unit} with {program}");
-        let mut command = tokio::process::Command::new(&program);
-        command.args(argv).env_clear().env("PATH", PATH).stdin(Stdio::null()).kill_on_drop(true);
-        let output = match tokio::time::timeout(self.config.timeout, command.output()).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(error)) => {
-                let hint = "`reload` of the provider entry is the command; is the program there?";
-                return Err(Error::unavailable(what).caused_by(error).hint(hint));
-            }
-            Err(_) => return Err(Error::unavailable(format!("{what}: no answer in time"))),
-        };
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        let said: String = said.trim().chars().map(clean).take(300).collect();
-        Err(Error::unavailable(format!("{what}: {}: {said}", output.status)).hint(format!(
-            "the new certificate is in place, and {unit} does not use it yet: what does its log say?"
-        )))
     }
 }
 

@@ -144,7 +144,7 @@ pub(crate) fn check(name: &str, wish: &Wish, way: &Renewal) -> Result<(), Error>
         return Ok(());
     }
     Err(Error::unsupported(format!("no solver `{word}` of its issuer proves all names of {}", address(name)))
-        .hint("the words are dns01, http01 and tlsAlpn01, and one such has to be in `solvers` of the issuer"))
+        .hint("the words are dns01, http01, tlsAlpn01 and dnsPersist01, and one such has to be in `solvers` of the issuer"))
 }
 
 /// The same, proven in this way as far as its names can be.

@@ -176,6 +176,9 @@ pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
         add("duration", crate::duration::show(wish.duration));
     }
     add("output.directory", wish.output.directory.clone());
+    if let Some(keystore) = &wish.output.keystore {
+        add("output.pkcs12", format!("with the password of secret {}", keystore.secret));
+    }
     add("reload", list(&wish.reload));
     add("serve", list(&wish.serve));
     shown.into_iter().map(|(path, value)| (path.into(), value)).collect()

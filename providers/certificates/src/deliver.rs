@@ -10,6 +10,7 @@
 use crate::{
     directory::{self, Content, Seen, see},
     kept::{Issued, Mark},
+    keystore,
     wish::Output,
 };
 use reconciled_provider::{Error, ErrorKind};
@@ -29,8 +30,10 @@ pub const KEY: &str = "tls.key";
 pub const CA: &str = "ca.crt";
 /// Key and chain.
 pub const COMBINED: &str = "tls-combined.pem";
+/// All of it for Java and others (PKCS #12).
+pub const KEYSTORE: &str = "keystore.p12";
 /// Every name that is ever written.
-pub const NAMES: [&str; 4] = [CHAIN, KEY, CA, COMBINED];
+pub const NAMES: [&str; 5] = [CHAIN, KEY, CA, COMBINED, KEYSTORE];
 
 /// The link that is switched.
 pub(crate) const DATA: &str = "..data";
@@ -77,7 +80,7 @@ pub type Found = (&'static str, There);
 /// A copy of what is there: how it is called, and what is in it.
 pub type Copy = (String, Zeroizing<Vec<u8>>);
 
-/// The files of a certificate.
+/// The files of a certificate; a PKCS #12 file only once it is made.
 pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
     let file = |name, bytes: &[u8], mode| File { name, bytes: Zeroizing::new(bytes.to_vec()), mode };
     let secret = issued.key.secret();
@@ -89,6 +92,9 @@ pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
     if output.combined {
         let both = Zeroizing::new([key, chain].concat());
         files.push(file(COMBINED, &both, output.mode));
+    }
+    if let Some(bytes) = keystore::file(issued, output.keystore.as_ref()) {
+        files.push(File { name: KEYSTORE, bytes, mode: output.mode });
     }
     files
 }
@@ -134,8 +140,10 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
         }
     }
     for name in NAMES.iter().filter(|name| !files.iter().any(|file| file.name == **name)) {
+        if *name == KEYSTORE && output.keystore.is_some() {
+            troubles.push(format!("{name} is not of this certificate, or has another password"));
         // What somebody else put beside ours is theirs.
-        if is_ours(directory, name) {
+        } else if is_ours(directory, name) {
             troubles.push(format!("{name} is not wanted any more"));
         }
     }
@@ -150,7 +158,9 @@ pub fn found(output: &Output) -> Result<Vec<Found>, Error> {
         Ok(there) => Some(Ok((name, there?))),
         Err(error) => Some(Err(failed("read", &directory.join(name), error))),
     };
-    NAMES.into_iter().filter_map(read).collect()
+    // What others keep there under the name of a file that is not wanted is no matter of ours.
+    let is_asked = |name: &&str| *name != KEYSTORE || output.keystore.is_some();
+    NAMES.into_iter().filter(is_asked).filter_map(read).collect()
 }
 
 fn there(path: &Path) -> io::Result<Option<There>> {

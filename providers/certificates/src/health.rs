@@ -105,6 +105,9 @@ pub(crate) fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
         }
     }
     for keep in keep.issuers(name)? {
+        for record in keep.lasting(name)? {
+            tell("record to declare", record.to_string());
+        }
         if let Some(attempt) = keep.attempt(name)? {
             tell("being issued", attempt.order.unwrap_or_else(|| "no order yet".into()));
         }

@@ -4,17 +4,15 @@
 //! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
 //! They are not in the database, so that a copy of it has no key.
 
-use crate::{aside::aside, renewal::Suggested, wish::Wish, x509};
+mod keep;
+
+use crate::{renewal::Suggested, wish::Wish, x509};
 use reconciled_provider::{Error, Hash, Secret};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, path::PathBuf};
 use zeroize::Zeroizing;
+
+pub use keep::{Keep, Mark};
 
 /// A text that is wiped when dropped and never printed: a key in PEM.
 #[derive(Clone, Serialize, Deserialize)]
@@ -63,6 +61,18 @@ pub struct Issued {
     pub told_units: BTreeSet<String>,
     /// When the authority would like it renewed.
     pub suggested: Option<Suggested>,
+    /// Its PKCS #12 file, where one was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Packed>,
+}
+
+/// A PKCS #12 file. What is made of the same differs each time, so it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Packed {
+    /// What it was made of.
+    pub of: Hash,
+    /// The file, in base64.
+    pub file: Private,
 }
 
 impl Issued {
@@ -117,6 +127,22 @@ pub struct Challenge {
     pub name: String,
     /// The value.
     pub value: String,
+}
+
+/// A TXT record that others declare, and that stays.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lasting {
+    /// Absolute name, without a dot at its end.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+impl std::fmt::Display for Lasting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}. TXT \"{}\"", self.name, self.value)
+    }
 }
 
 /// How often an authority refused in a row.
@@ -205,370 +231,4 @@ pub struct KeyChange {
     pub is_settled: bool,
     /// What went wrong.
     pub message: String,
-}
-
-/// Where that is of which there is one for each issuer but the first.
-const ISSUERS: &str = "issuers";
-
-/// How a directory says whose it is that a certificate is put into.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    /// What is written.
-    pub today: String,
-    /// What was written when the entry had another name.
-    pub former: Vec<String>,
-}
-
-impl Mark {
-    /// True when a directory that says `text` is this certificate's.
-    pub(crate) fn is(&self, text: &str) -> bool {
-        self.today == text || self.former.iter().any(|former| former == text)
-    }
-}
-
-/// The directory of one entry.
-#[derive(Clone, Debug)]
-pub struct Keep {
-    entry: String,
-    directory: PathBuf,
-    /// Names that the entry had before.
-    former: Vec<String>,
-    /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
-    issuer: usize,
-}
-
-impl Keep {
-    /// What is kept for the entry `entry` in `directory`, which need not exist.
-    pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
-        Keep { entry: entry.into(), directory: directory.into(), former: Vec::new(), issuer: 0 }
-    }
-
-    /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
-    /// its own.
-    pub fn formerly(self, names: &[String]) -> Keep {
-        // One directory beside that of today, and no other one.
-        let is_plain = |name: &&String| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-        Keep { former: names.iter().filter(is_plain).cloned().collect(), ..self }
-    }
-
-    /// Takes over what is kept under a former name, where nothing is kept under the name of today.
-    pub fn settle(&self) -> Result<(), Error> {
-        let (from, to) = (self.directory(), &self.directory);
-        if from == *to {
-            return Ok(());
-        }
-        let moved = aside(|| {
-            fs::rename(&from, to)?;
-            to.parent().map_or(Ok(()), |above| fs::File::open(above)?.sync_all())
-        });
-        match moved {
-            // Another pass was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && to.is_dir() => Ok(()),
-            moved => moved.map_err(|error| failed("take over what is kept from", &from, error)),
-        }
-    }
-
-    /// Where it is now.
-    fn directory(&self) -> PathBuf {
-        if self.former.is_empty() || self.directory.exists() {
-            return self.directory.clone();
-        }
-        let mut former = self.former.iter().map(|name| self.directory.with_file_name(name));
-        former.find(|directory| directory.is_dir()).unwrap_or_else(|| self.directory.clone())
-    }
-
-    /// The same for the issuer with this number: what is begun there, and what went wrong there, is apart.
-    pub(crate) fn of_issuer(&self, number: usize) -> Keep {
-        Keep { issuer: number, ..self.clone() }
-    }
-
-    /// The name of the entry.
-    pub(crate) fn entry(&self) -> &str {
-        &self.entry
-    }
-
-    /// How the directory says whose it is that a certificate is put into.
-    pub(crate) fn mark(&self, name: &str) -> Mark {
-        let of = |entry: &String| format!("{entry}/{name}");
-        Mark { today: of(&self.entry), former: self.former.iter().map(of).collect() }
-    }
-
-    /// The name of the certificate of this entry that has this mark.
-    pub(crate) fn marked(&self, mark: &str) -> Option<String> {
-        let mut entries = std::iter::once(&self.entry).chain(&self.former);
-        let name = entries.find_map(|entry| mark.strip_prefix(entry.as_str())?.strip_prefix('/'))?;
-        (!name.is_empty()).then(|| name.to_owned())
-    }
-
-    /// The certificate in use.
-    pub fn issued(&self, name: &str) -> Result<Option<Issued>, Error> {
-        read(&self.of(name).join("issued.json"))
-    }
-    /// Keeps the certificate in use.
-    pub fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
-        write(&self.of(name), "issued.json", issued)
-    }
-    /// The certificate being made.
-    pub fn attempt(&self, name: &str) -> Result<Option<Attempt>, Error> {
-        read(&self.at_issuer(name).join("attempt.json"))
-    }
-    /// Keeps the certificate being made.
-    pub fn put_attempt(&self, name: &str, attempt: &Attempt) -> Result<(), Error> {
-        write(&self.at_issuer(name), "attempt.json", attempt)
-    }
-    /// Forgets the certificate being made.
-    pub fn end_attempt(&self, name: &str) -> Result<(), Error> {
-        remove(&self.at_issuer(name).join("attempt.json"))
-    }
-    /// How often an authority refused.
-    pub fn refusals(&self, name: &str) -> Result<Refusals, Error> {
-        Ok(read(&self.at_issuer(name).join("refusals.json"))?.unwrap_or_default())
-    }
-    /// Keeps how often an authority refused.
-    pub fn put_refusals(&self, name: &str, refusals: &Refusals) -> Result<(), Error> {
-        write(&self.at_issuer(name), "refusals.json", refusals)
-    }
-    /// Forgets that an authority refused.
-    pub fn end_refusals(&self, name: &str) -> Result<(), Error> {
-        remove(&self.at_issuer(name).join("refusals.json"))
-    }
-    /// Until when an authority asked to be left alone.
-    pub fn busy(&self, name: &str) -> Result<Option<Busy>, Error> {
-        read(&self.at_issuer(name).join("busy.json"))
-    }
-    /// Keeps that an authority asked to be left alone.
-    pub fn put_busy(&self, name: &str, busy: &Busy) -> Result<(), Error> {
-        write(&self.at_issuer(name), "busy.json", busy)
-    }
-    /// Forgets that an authority asked to be left alone.
-    pub fn end_busy(&self, name: &str) -> Result<(), Error> {
-        remove(&self.at_issuer(name).join("busy.json"))
-    }
-    /// Since when an authority does not answer.
-    pub fn outage(&self, name: &str) -> Result<Option<Outage>, Error> {
-        read(&self.at_issuer(name).join("outage.json"))
-    }
-    /// Keeps that an authority does not answer.
-    pub fn put_outage(&self, name: &str, outage: &Outage) -> Result<(), Error> {
-        write(&self.at_issuer(name), "outage.json", outage)
-    }
-    /// Forgets that an authority did not answer.
-    pub fn end_outage(&self, name: &str) -> Result<(), Error> {
-        remove(&self.at_issuer(name).join("outage.json"))
-    }
-    /// True when a certificate is being made, whoever makes it.
-    pub fn is_begun(&self, name: &str) -> Result<bool, Error> {
-        let mut begun = self.issuers(name)?.into_iter().map(|keep| keep.attempt(name));
-        begun.try_fold(false, |is_begun, attempt| Ok(is_begun || attempt?.is_some()))
-    }
-    /// What is kept of each issuer of which anything is.
-    pub fn issuers(&self, name: &str) -> Result<Vec<Keep>, Error> {
-        let directory = self.of(name).join(ISSUERS);
-        let mut numbers = vec![0];
-        match fs::read_dir(&directory) {
-            Ok(entries) => {
-                let names = entries.flatten().map(|entry| entry.file_name());
-                numbers.extend(names.filter_map(|name| name.to_str()?.parse::<usize>().ok()));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("read", &directory, error)),
-        }
-        numbers.sort_unstable();
-        numbers.dedup();
-        Ok(numbers.into_iter().map(|number| self.of_issuer(number)).collect())
-    }
-    /// True when any certificate is being had from an authority.
-    pub fn has_orders(&self) -> Result<bool, Error> {
-        let directory = self.directory().join("certificates");
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed("read", &directory, error)),
-        };
-        for of in entries.flatten().map(|entry| entry.path()) {
-            let apart =
-                fs::read_dir(of.join(ISSUERS)).into_iter().flatten().flatten().map(|entry| entry.path());
-            for at in std::iter::once(of.clone()).chain(apart) {
-                let attempt: Option<Attempt> = read(&at.join("attempt.json"))?;
-                if attempt.is_some_and(|attempt| attempt.order.is_some()) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-    /// Ends every wait: whoever asks has mended what went wrong.
-    pub fn end_waits(&self, name: &str) -> Result<(), Error> {
-        self.issuers(name)?.iter().try_for_each(|keep| {
-            keep.end_refusals(name)?;
-            keep.end_busy(name)?;
-            keep.end_outage(name)
-        })
-    }
-    /// Which certificate a person wants another one for, and how.
-    ///
-    /// A file of its own: it is written while a pass may be writing the others.
-    pub fn renewal(&self, name: &str) -> Result<Option<Asked>, Error> {
-        read(&self.of(name).join("renew.json"))
-    }
-    /// Keeps that a person wants another certificate.
-    pub fn put_renewal(&self, name: &str, asked: &Asked) -> Result<(), Error> {
-        write(&self.of(name), "renew.json", asked)
-    }
-    /// Forgets that a person wants another certificate than the one with this fingerprint.
-    pub fn end_renewal(&self, name: &str) -> Result<(), Error> {
-        remove(&self.of(name).join("renew.json"))
-    }
-    /// Keeps what somebody else had put where a certificate goes, each content once. It stays when all else is forgotten.
-    pub fn put_replaced(&self, name: &str, file: &str, bytes: &[u8]) -> Result<(), Error> {
-        let directory = self.directory().join("replaced").join(escaped(name));
-        let copy = format!("{}-{file}", &x509::fingerprint(bytes)[..16]);
-        match fs::symlink_metadata(directory.join(&copy)) {
-            Ok(_) => Ok(()),
-            Err(_) => write_bytes(&directory, &copy, bytes),
-        }
-    }
-    /// Forgets a certificate and its key.
-    pub fn forget(&self, name: &str) -> Result<(), Error> {
-        let directory = self.of(name);
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &directory, error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// When each bucket of an authority is full again, by what is counted, in seconds since 1970.
-    pub fn limits(&self, server: &str) -> Result<BTreeMap<String, u64>, Error> {
-        Ok(read(&self.directory().join("limits").join(file_of(server)))?.unwrap_or_default())
-    }
-    /// Keeps what an authority has given.
-    pub fn put_limits(&self, server: &str, full: &BTreeMap<String, u64>) -> Result<(), Error> {
-        write(&self.directory().join("limits"), &file_of(server), full)
-    }
-
-    /// The account with this `id` (a hash of authority and binding).
-    pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
-        read(&self.directory().join("accounts").join(format!("{id}.json")))
-    }
-    /// Keeps an account.
-    pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
-        write(&self.directory().join("accounts"), &format!("{id}.json"), account)
-    }
-
-    fn of(&self, name: &str) -> PathBuf {
-        self.directory().join("certificates").join(escaped(name))
-    }
-
-    fn at_issuer(&self, name: &str) -> PathBuf {
-        match self.issuer {
-            0 => self.of(name),
-            number => self.of(name).join(ISSUERS).join(number.to_string()),
-        }
-    }
-}
-
-fn file_of(server: &str) -> String {
-    format!("{}.json", Hash::of(server.as_bytes()))
-}
-
-/// No name of a manifest leads out of the directory, and none is another one's.
-fn escaped(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    name.chars().map(|c| if plain(c) { c.to_string() } else { format!("={:02X}", u32::from(c)) }).collect()
-}
-
-fn failed(what: &str, path: &Path, error: io::Error) -> Error {
-    Error::unavailable(format!("{what} {}", path.display()))
-        .caused_by(error)
-        .hint("the state directory must be writable by this service, and have space left")
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => Zeroizing::new(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("read", path, error)),
-    };
-    // What is inside is not part of the error: there is a key in it.
-    let broken = |_| {
-        Error::invalid(format!("{} is broken", path.display()))
-            .hint("restore it from a backup, or remove it: what it held is made anew")
-    };
-    serde_json::from_slice(&bytes).map(Some).map_err(broken)
-}
-
-fn write(directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(value).map(Zeroizing::new);
-    let bytes =
-        bytes.map_err(|_| Error::unexpected(format!("write {name}: it cannot be written as JSON")))?;
-    write_bytes(directory, name, &bytes)
-}
-
-fn write_bytes(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    aside(|| write_now(directory, name, bytes))
-}
-
-fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
-    let put = || -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // A draft of a process that died may be there.
-        let _ = fs::remove_file(&draft);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, &path)?;
-        fs::File::open(directory)?.sync_all()
-    };
-    put().map_err(|error| failed("write", &path, error))
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn what_is_kept_is_closed_to_others_and_no_name_leads_out() {
-        let dir = tempfile::tempdir().unwrap();
-        let keep = Keep::new("cert", dir.path().join("cert"));
-        let refusals = Refusals { count: 2, ..Refusals::default() };
-        for name in ["web", "../../web", "a/b", "a=2Fb", "ä"] {
-            assert_eq!(keep.refusals(name).unwrap(), Refusals::default());
-            keep.put_refusals(name, &refusals).unwrap();
-            assert_eq!(keep.refusals(name).unwrap(), refusals);
-        }
-        let directory = dir.path().join("cert/certificates");
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&directory), mode(&directory.join("web/refusals.json"))), (0o700, 0o600));
-        keep.put_replaced("web", "tls.key", b"theirs").unwrap();
-        keep.put_replaced("web", "tls.key", b"theirs").unwrap();
-        keep.forget("web").unwrap();
-        keep.forget("web").unwrap();
-        let copies: Vec<_> = fs::read_dir(dir.path().join("cert/replaced/web")).unwrap().flatten().collect();
-        assert_eq!(copies.len(), 1, "each content once, and it stays");
-        assert_eq!(
-            (fs::read(copies[0].path()).unwrap(), mode(&copies[0].path())),
-            (b"theirs".to_vec(), 0o600)
-        );
-        assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
-    }
-
-    #[test]
-    fn a_broken_file_is_named_and_not_repeated() {
-        let dir = tempfile::tempdir().unwrap();
-        let keep = Keep::new("cert", dir.path());
-        fs::create_dir_all(dir.path().join("certificates/web")).unwrap();
-        fs::write(dir.path().join("certificates/web/issued.json"), "{\"key\": \"canary\"").unwrap();
-        let error = keep.issued("web").unwrap_err();
-        assert!(error.chain().contains("issued.json is broken") && !error.chain().contains("canary"));
-    }
 }

@@ -142,6 +142,8 @@ pub struct SolverSpec {
     pub http01: Option<Http01Spec>,
     /// By an answer in a TLS handshake.
     pub tls_alpn01: Option<TlsAlpn01Spec>,
+    /// By a TXT record that is declared once and stays.
+    pub dns_persist01: Option<DnsPersist01Spec>,
 }
 
 /// Which names a solver is for.
@@ -181,6 +183,12 @@ pub struct Http01Spec {
 #[schemars(deny_unknown_fields, rename_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
 pub struct TlsAlpn01Spec {}
+
+/// A TXT record at `_validation-persist` that names the authority and the account (draft-ietf-acme-dns-persist). It is
+/// declared once, wherever the zone is managed, and stays: `status` of the certificate has it.
+#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DnsPersist01Spec {}
 
 /// A certificate, its key, and where they are put.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
@@ -225,6 +233,8 @@ pub struct CertificateSpec {
     pub output: Option<At<OutputSpec>>,
     /// Name of a directory in `directory` of the provider entry, where `output` says nothing.
     pub secret_name: Option<At<String>>,
+    /// The same as `pkcs12` of `output`, as cert-manager writes it.
+    pub keystores: Option<At<KeystoresSpec>>,
     /// Units that read the files again whenever they changed.
     #[serde(default)]
     pub reload: Vec<At<String>>,
@@ -287,4 +297,46 @@ pub struct OutputSpec {
     /// Also write `tls-combined.pem`: the key and behind it the chain, with the permissions of the key. Default: false.
     #[serde(default)]
     pub combined: bool,
+    /// Also write `keystore.p12`, with the permissions of the key.
+    pub pkcs12: Option<At<Pkcs12Spec>>,
+}
+
+/// Key and chain in one file with a password (PKCS #12), as Java and Windows read it: AES-256 and HMAC-SHA-256.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Pkcs12Spec {
+    /// Its password, as a secret that the host declares or the repository has encrypted.
+    pub password: At<SecretName>,
+}
+
+/// Files with a password, as cert-manager writes them down.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct KeystoresSpec {
+    /// `keystore.p12`.
+    pub pkcs12: Option<At<KeystoreSpec>>,
+}
+
+/// Key and chain in one file with a password.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
+pub struct KeystoreSpec {
+    /// Write it.
+    pub create: bool,
+    /// Its password.
+    pub password_secret_ref: Option<At<PasswordRef>>,
+    /// How it is encrypted: `Modern2023`, the only way there is.
+    pub profile: Option<At<String>>,
+}
+
+/// A password, as cert-manager names it.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PasswordRef {
+    /// Name of a secret that the host declares.
+    pub name: String,
+    /// Accepted, and of no effect: a secret of the host is one value.
+    #[serde(rename = "key")]
+    pub _key: Option<String>,
 }

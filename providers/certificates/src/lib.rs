@@ -4,11 +4,11 @@
 //! kept in the state directory, key and chain in one file, and delivered from there: a file that goes missing costs no
 //! certificate. A private key never leaves these two places: no plan, error, event or database has it.
 //!
-//! Deliberately not done: revoking, and stapling.
+//! Deliberately not done: revoking, which no declared state can mean, and stapling.
 //!
 //! Code map: [`kind`] are the specs, [`wish`] their canonical form, [`normalize`](mod@normalize) leads from one to the
 //! other; [`key`] makes keys, [`x509`] reads certificates, [`renewal`] says when one is due; [`kept`] is what is
-//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted; `observe`, `compare`, `apply` and `health` are the steps of a pass; `choose` says who is asked;
+//! remembered on disk, [`deliver`] puts it where it is used, into a `directory` that can be trusted, also as a `keystore`; `observe`, `compare`, `apply` and `health` are the steps of a pass; `choose` says who is asked;
 //! [`sign`] issues with a key of our own, [`acme`] asks an authority.
 
 pub mod acme;
@@ -24,6 +24,7 @@ mod health;
 mod heirs;
 pub mod kept;
 pub mod key;
+mod keystore;
 pub mod kind;
 pub mod normalize;
 mod observe;

@@ -4,12 +4,10 @@
 //! one of them needs it. So a certificate has its issuer in its own content.
 
 use crate::{
-    Config,
-    config::check_path,
-    duration,
+    Config, duration,
     kind::{API_VERSION, CERT_MANAGER, CERTIFICATE, CLUSTER_ISSUER, CertificateSpec, ISSUER, IssuerSpec},
     sign,
-    wish::{KeyKind, Output, Renew, Wish},
+    wish::{KeyKind, Renew, Wish},
 };
 use reconciled_provider::{
     At, Error, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec, problem::did_you_mean,
@@ -17,6 +15,7 @@ use reconciled_provider::{
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 mod issuer;
+mod output;
 
 /// Most names and addresses of a certificate: authorities take no more.
 const NAMES: usize = 100;
@@ -297,93 +296,6 @@ impl Reader<'_> {
             (None, Some(percent)) => Renew::Percent(percent.value),
             (before, None) => self.length(before.as_ref(), "renewBefore").map_or(Renew::Usual, Renew::Before),
         }
-    }
-
-    fn output(&mut self, spec: &CertificateSpec) -> Option<Output> {
-        let (directory, span, at) = match (&spec.output, &spec.secret_name) {
-            (Some(at), _) => {
-                (self.known(&at.value.directory)?.clone(), at.value.directory.span, Some(&at.value))
-            }
-            (None, Some(name)) => (self.named_directory(name)?, name.span, None),
-            (None, None) => {
-                let text = "nothing says where the certificate is put";
-                self.refuse(self.manifest.span, text, "write output: {directory: /etc/ssl/NAME}");
-                return None;
-            }
-        };
-        if let Err(why) = check_path(&directory) {
-            self.refuse(span, format!("`{}` {why}", directory.escape_debug()), "write an absolute path");
-            return None;
-        }
-        if !self.config.allows(&directory) {
-            let message = format!("`{directory}` is not below any of the directories for certificates");
-            let hint = format!(
-                "the host allows {}: `paths` of provider `{}`",
-                self.config.paths.join(", "),
-                self.inputs.entry()
-            );
-            self.refuse(span, message, &hint);
-            return None;
-        }
-        let owner = at.and_then(|at| at.owner.as_ref()).map(|at| self.account(at));
-        let group = at.and_then(|at| at.group.as_ref()).map(|at| self.account(at));
-        let mode = at.and_then(|at| at.mode.as_ref()).map_or(Some(0o600), |at| self.mode(at));
-        Some(Output {
-            directory,
-            owner: owner.map_or(Some(None), |name| name.map(Some))?,
-            group: group.map_or(Some(None), |name| name.map(Some))?,
-            mode: mode?,
-            combined: at.is_some_and(|at| at.combined),
-        })
-    }
-
-    fn named_directory(&mut self, name: &At<String>) -> Option<String> {
-        let text = self.known(name)?;
-        if text.is_empty() || text.starts_with('.') || text.contains('/') {
-            self.refuse(
-                name.span,
-                format!("`{}` is no name of a directory", text.escape_debug()),
-                "write a plain name",
-            );
-            return None;
-        }
-        let Some(directory) = &self.config.directory else {
-            let message = "`secretName` has no place on this host";
-            let hint = format!(
-                "write output: {{directory: /etc/ssl/{text}}}, or in the host configuration `directory` for provider `{}`",
-                self.inputs.entry()
-            );
-            self.refuse(name.span, message, &hint);
-            return None;
-        };
-        Some(format!("{directory}/{text}"))
-    }
-
-    fn account(&mut self, at: &At<String>) -> Option<String> {
-        let name = self.known(at)?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.@$".contains(c);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            let message = format!("`{}` is no name of a user or group", name.escape_debug());
-            self.refuse(at.span, message, "write a name such as www-data, or a number");
-            return None;
-        }
-        Some(name.clone())
-    }
-
-    fn mode(&mut self, at: &At<String>) -> Option<u32> {
-        let text = self.known(at)?;
-        let mode = (text.len() == 4).then(|| u32::from_str_radix(text, 8).ok()).flatten();
-        // A key that all may read is none.
-        let closed = mode.filter(|mode| mode & 0o7007 == 0 && mode & 0o400 != 0);
-        if closed.is_none() {
-            let message = format!("`{}` are no permissions for a key", text.escape_debug());
-            self.refuse(
-                at.span,
-                message,
-                "write four octal digits that keep others out, such as \"0600\" or \"0640\"",
-            );
-        }
-        closed
     }
 
     fn unit(&mut self, at: &At<String>) -> Option<String> {

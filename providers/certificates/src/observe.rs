@@ -139,6 +139,7 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         told: None,
         told_units: BTreeSet::new(),
         suggested: None,
+        packed: None,
     })))
 }
 

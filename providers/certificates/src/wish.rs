@@ -101,6 +101,8 @@ pub enum Solver {
     Webroot(String),
     /// By an answer in a TLS handshake.
     Tls,
+    /// By a TXT record that others declare, and that stays.
+    Persist,
 }
 
 impl Solver {
@@ -110,6 +112,7 @@ impl Solver {
             Solver::Dns(..) => "dns-01",
             Solver::Http | Solver::Webroot(_) => "http-01",
             Solver::Tls => "tls-alpn-01",
+            Solver::Persist => "dns-persist-01",
         }
     }
 
@@ -119,6 +122,7 @@ impl Solver {
             Solver::Dns(..) => "dns01",
             Solver::Http | Solver::Webroot(_) => "http01",
             Solver::Tls => "tlsAlpn01",
+            Solver::Persist => "dnsPersist01",
         }
     }
 }
@@ -157,7 +161,7 @@ pub enum Renew {
 }
 
 /// Where a certificate is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// The directory.
@@ -170,6 +174,18 @@ pub struct Output {
     pub mode: u32,
     /// Key and chain in one file as well.
     pub combined: bool,
+    /// And in a PKCS #12 file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keystore: Option<Keystore>,
+}
+
+/// A PKCS #12 file beside the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keystore {
+    /// Name of the secret that is its password.
+    pub secret: String,
+    /// Mark of the password: another value is another file.
+    pub mark: Hash,
 }
 
 impl Issue {
@@ -243,7 +259,7 @@ impl Wish {
         bare.reload.clear();
         bare.serve.clear();
         bare.renew = Renew::Usual;
-        bare.output = Output { directory: String::new(), owner: None, group: None, mode: 0, combined: false };
+        bare.output = Output::default();
         Hash::of(&bare.encode())
     }
 }

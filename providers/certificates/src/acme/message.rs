@@ -79,6 +79,9 @@ pub(super) struct Challenge {
     #[serde(default)]
     pub(super) status: String,
     pub(super) error: Option<Problem>,
+    /// How the authority may be called in a record that stays (draft-ietf-acme-dns-persist).
+    #[serde(rename = "issuer-domain-names", default)]
+    pub(super) issuer_names: Vec<String>,
 }
 
 /// What is wrong (RFC 9457).

@@ -48,13 +48,13 @@ impl Reader<'_> {
         }
         for solver in &acme.value.solvers {
             let value = &solver.value;
-            let kinds = [value.dns01.is_some(), value.http01.is_some(), value.tls_alpn01.is_some()];
-            if kinds.iter().filter(|is_there| **is_there).count() != 1 {
+            let kinds = [is_dns, is_http, is_tls, is_persist];
+            if kinds.iter().filter(|is_there| is_there(value)).count() != 1 {
                 let text = "a solver is of exactly one kind";
                 self.refuse(
                     solver.span,
                     text,
-                    "write one of dns01: {provider: NAME}, http01: {} and tlsAlpn01: {}",
+                    "write one of dns01: {provider: NAME}, http01: {}, tlsAlpn01: {} and dnsPersist01: {}",
                 );
             }
             if let Some(at) = value.http01.as_ref().and_then(|http| http.webroot.as_ref()) {
@@ -252,17 +252,17 @@ impl Reader<'_> {
         for name in all {
             let needs_dns = name.starts_with("*.");
             let is_address = name.parse::<IpAddr>().is_ok();
-            let fits = |solver: &&At<SolverSpec>| match solver.value.dns01 {
-                Some(_) => !is_address,
-                None => !needs_dns,
+            let fits = |solver: &&At<SolverSpec>| match is_dns(&solver.value) || is_persist(&solver.value) {
+                true => !is_address,
+                false => !needs_dns,
             };
             let Some(solver) = choose(&name, acme.solvers.iter().filter(fits)) else {
-                let why = if needs_dns { ": that takes dns01" } else { "" };
+                let why = if needs_dns { ": that takes dns01 or dnsPersist01" } else { "" };
                 let message = format!("no solver of the issuer can prove `{name}`{why}");
                 self.refuse(span, message, "add one to its `solvers`, or change their selectors");
                 return None;
             };
-            for kind in [is_dns, is_http, is_tls] {
+            for kind in [is_dns, is_http, is_tls, is_persist] {
                 let other = choose(&name, acme.solvers.iter().filter(fits).filter(|at| kind(&at.value)));
                 others.extend(
                     other.filter(|other| other.key() != solver.key()).map(|other| (name.clone(), other)),
@@ -305,6 +305,9 @@ fn is_http(solver: &SolverSpec) -> bool {
 fn is_tls(solver: &SolverSpec) -> bool {
     solver.tls_alpn01.is_some()
 }
+fn is_persist(solver: &SolverSpec) -> bool {
+    solver.dns_persist01.is_some()
+}
 
 /// The most fitting solver for a name: one that names it, else the one with the longest zone, else the first without any.
 fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> Option<Solver> {
@@ -341,6 +344,7 @@ fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> 
                 Some(directory) => Solver::Webroot(directory.value.clone()),
                 None => Solver::Http,
             }),
+            None if is_persist(solver) => Some(Solver::Persist),
             None => solver.tls_alpn01.as_ref().map(|_| Solver::Tls),
         },
     }

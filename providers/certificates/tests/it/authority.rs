@@ -20,6 +20,9 @@ use time::OffsetDateTime;
 pub(crate) const BEGIN: u64 = 1_800_000_000;
 pub(crate) const LIFE: u64 = 90 * 86_400;
 
+/// The kind of challenge that looks for a record that stays.
+pub(crate) const PERSIST: &str = "dns-persist-01";
+
 /// What goes wrong with a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
@@ -56,6 +59,10 @@ struct State {
     profile: Option<&'static str>,
     /// The kind of challenge, if not HTTP-01.
     offers: Option<&'static str>,
+    /// It never comes to a result about a challenge.
+    ponders: bool,
+    /// TXT records that it sees.
+    records: Vec<(String, String)>,
     /// What a challenge comes to.
     refuses: bool,
     /// How often an order is still being processed.
@@ -133,6 +140,14 @@ impl Authority {
         self.state.lock().unwrap().refuses = refuses;
     }
     /// The next order takes so many questions to be done.
+    /// It never comes to a result about a challenge from now on.
+    pub(crate) fn ponder(&self) {
+        self.state.lock().unwrap().ponders = true;
+    }
+    /// It sees this record from now on.
+    pub(crate) fn see(&self, name: &str, value: &str) {
+        self.state.lock().unwrap().records.push((name.into(), value.into()));
+    }
     pub(crate) fn slow(&self, questions: usize) {
         self.state.lock().unwrap().slow = questions;
     }
@@ -345,14 +360,38 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 (true, true) => "invalid",
                 (true, false) => "valid",
             };
-            let identifier = order.identifiers[0].clone();
-            good(json!({"identifier": identifier, "status": status, "challenges": [
-                {"type": "dns-persist-01", "url": "nowhere"},
-                {"type": state.offers.unwrap_or("http-01"), "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"),
-                 "status": status, "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}},
-            ]}))
+            let mut identifier = order.identifiers[0].clone();
+            let name = identifier["value"].as_str().unwrap().to_owned();
+            let bare = name.strip_prefix("*.").unwrap_or(&name);
+            identifier["value"] = bare.into();
+            let mut challenges = vec![json!({"type": state.offers.unwrap_or("http-01"),
+                "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"), "status": status,
+                "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}})];
+            match state.offers {
+                // One without a token, and with something that nobody else has.
+                Some(PERSIST) => {
+                    challenges[0].as_object_mut().unwrap().remove("token");
+                    challenges[0]["issuer-domain-names"] = json!(["ca.example", "other.example"]);
+                }
+                _ => challenges.insert(0, json!({"type": PERSIST, "url": "nowhere"})),
+            }
+            let is_wild = bare.len() < name.len();
+            good(
+                json!({"identifier": identifier, "status": status, "wildcard": is_wild, "challenges": challenges}),
+            )
         }
         "challenge" => {
+            if state.offers == Some(PERSIST) {
+                let name = state.orders[index].identifiers[0]["value"].as_str().unwrap();
+                let bare = name.strip_prefix("*.").unwrap_or(name);
+                let policy = if bare == name { "" } else { "; policy=wildcard" };
+                let value = format!("ca.example; accounturi={base}/accounts/1{policy}");
+                let wanted = (format!("_validation-persist.{bare}"), value);
+                state.refuses = !state.records.contains(&wanted);
+            }
+            if state.ponders {
+                return good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}));
+            }
             state.orders[index].proven = true;
             state.orders[index].status = if state.refuses { "invalid" } else { "ready" };
             good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}))

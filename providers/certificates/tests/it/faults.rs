@@ -160,6 +160,26 @@ async fn an_order_that_stays_as_it_is_is_asked_for_less_and_less_often() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_that_never_comes_to_a_result_is_waited_for_and_let_go_of_after_days() {
+    let authority = Authority::start();
+    authority.ponder();
+    let desk = Desk::new(&authority);
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let outcome = desk.pass().await;
+        let Outcome::Pending { recheck_after, .. } = outcome else { panic!("{outcome:?}") };
+        desk.clock.advance(recheck_after);
+        waits.push(recheck_after.as_secs());
+    }
+    assert!(waits.is_sorted() && *waits.last().unwrap() <= 300 && waits[0] < 60, "{waits:?}");
+    assert_eq!(authority.counts(), (1, 0), "the same order all the time");
+    desk.clock.advance(Duration::from_secs(6 * 86_400));
+    assert!(matches!(desk.pass().await, Outcome::Pending { .. }));
+    assert_eq!(authority.counts(), (2, 0));
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_when_it_is_due_and_says_what_it_replaces() {
     let authority = Authority::start();
     let desk = Desk::new(&authority);

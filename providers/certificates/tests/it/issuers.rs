@@ -4,16 +4,9 @@ use crate::{
     authority::{Authority, Fault},
     world::Desk,
 };
-use futures_util::FutureExt;
 use reconciled_certificates::wish::{Issue, Solver};
 use reconciled_provider::{ErrorKind, Outcome, Renewal};
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    panic::AssertUnwindSafe,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 /// A desk whose certificate may be had from both, the first one first.
 fn desk(first: &Authority, second: &Authority) -> Desk {
@@ -187,44 +180,6 @@ async fn what_a_process_that_died_left_over_is_ended_although_the_certificate_is
     assert!(!finished.answers[0].exists() && !desk.keep().has_orders().unwrap());
     assert!(desk.is_in_sync().await);
     assert_eq!(authority.counts(), (1, 1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_dies_anywhere_leaves_nothing_at_a_web_server_and_burns_no_certificate() {
-    static LEFT: AtomicUsize = AtomicUsize::new(0);
-    let die: fn(&str) = |_| {
-        let left = LEFT.load(Ordering::SeqCst);
-        LEFT.store(left.saturating_sub(1), Ordering::SeqCst);
-        if left == 1 {
-            // As a panic, without a word about it.
-            std::panic::resume_unwind(Box::new(()));
-        }
-    };
-    for place in 1.. {
-        let authority = Authority::start();
-        let mut desk = Desk::new(&authority);
-        let webroot = desk.dir.path().join("www");
-        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
-        issuer.solvers = vec![("a.example".into(), Solver::Webroot(webroot.display().to_string()))];
-        desk.wish.reload = ["a.service".to_owned()].into();
-        desk.passed = die;
-        desk.restart();
-        LEFT.store(place, Ordering::SeqCst);
-        let lived = AssertUnwindSafe(desk.pass()).catch_unwind().await.is_ok();
-        LEFT.store(0, Ordering::SeqCst);
-        desk.restart();
-        let outcome = desk.passes(5).await;
-        assert!(matches!(outcome, Outcome::Done(_)), "{place}: {outcome:?}");
-        let (orders, issued) = authority.counts();
-        assert!(orders <= 2 && issued == 1, "{place}: {orders} orders, {issued} certificates");
-        assert!(desk.is_in_sync().await, "{place}");
-        assert!(webroot.exists() && !webroot.join(".well-known").exists(), "{place}");
-        assert!(!desk.keep().is_begun("web").unwrap(), "{place}");
-        if lived {
-            assert!(place > 12, "only {place} places");
-            break;
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod authority;
+mod deaths;
 mod faults;
 mod issuers;
 mod keeping;
+mod keystore;
 mod manifests;
+mod persist;
 mod place;
 mod world;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reconciled_certificates::{Config, normalize::normalize};
 use reconciled_provider::{
-    Error, Inputs, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId, Reference, Scope,
+    Error, Hash, Inputs, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId, Reference, Scope,
     SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
 };
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
@@ -25,8 +25,11 @@ impl Inputs for TestInputs {
     fn blob(&self, path: &str) -> Result<Bytes, Error> {
         Err(Error::invalid(format!("there is no file `{path}`")))
     }
-    fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
-        Err(Error::invalid("no secrets here"))
+    fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
+        match reference {
+            SecretRef::Named(name) if &**name == "p12" => Ok(SecretMark(Hash::of(b"a password"))),
+            _ => Err(Error::invalid("there is no such secret")),
+        }
     }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown
@@ -133,4 +136,50 @@ fn a_certificate_is_the_only_one_in_its_directory() {
         (&**scope, &*id.0, &**remote),
         (&Scope::new("cert", "web"), "web", "the directory /etc/ssl/web")
     );
+}
+
+#[test]
+fn a_pkcs12_file_is_declared_in_our_words_and_in_those_of_cert_manager() {
+    let of = |output: &str, more: &str| {
+        let spec = format!(
+            "{{issuerRef: {{name: own}}, dnsNames: [a.example], output: {{directory: /etc/ssl/web{output}}}{more}}}"
+        );
+        let others = vec![manifest("Issuer", "own", "{selfSigned: {}}")];
+        let inputs = TestInputs { others, ..TestInputs::default() };
+        normalize(&host(), &manifest("Certificate", "web", &spec), &inputs)
+    };
+    let bytes = |out: Normalized| {
+        assert_eq!(told(&out), [""; 0]);
+        out.resources[0].spec.bytes().unwrap().to_vec()
+    };
+    let theirs = |more: &str| {
+        format!(", keystores: {{pkcs12: {{passwordSecretRef: {{name: p12, key: password}}, {more}}}}}")
+    };
+    const OURS: &str = ", pkcs12: {password: {secret: p12}}";
+    let ours = bytes(of(OURS, ""));
+    assert_eq!(bytes(of("", &theirs("create: true, profile: Modern2023"))), ours);
+    assert_eq!(bytes(of("", &theirs("create: true"))), ours);
+    let none = bytes(of("", ""));
+    assert_eq!(bytes(of("", &theirs("create: false"))), none);
+    assert!(!String::from_utf8(none).unwrap().contains("keystore"), "what was declared before is as it was");
+    for (output, more, part) in [
+        (", pkcs12: {password: {secret: other}}", "".into(), "there is no such secret"),
+        (OURS, theirs("create: true"), "leave one of the two out"),
+        ("", theirs("create: true, profile: LegacyRC2"), "write profile: Modern2023"),
+        ("", ", keystores: {pkcs12: {create: true}}".into(), "passwordSecretRef: {name: NAME}"),
+        ("", ", keystores: {jks: {create: true}}".into(), "jks"),
+    ] {
+        let told = told(&of(output, &more));
+        assert!(told.len() == 1 && told[0].contains(part), "{output}{more}: {told:?}");
+    }
+}
+
+#[test]
+fn a_record_that_stays_proves_names_with_a_star_and_no_addresses() {
+    let issuer = "{acme: {server: 'https://ca.example/dir', solvers: [{dnsPersist01: {}}]}}";
+    let of = |spec: &str| certificate(&host(), issuer, &format!("issuerRef: {{name: own}}, {spec}"));
+    let out = of("dnsNames: [a.example, '*.a.example']");
+    assert_eq!((told(&out), out.resources.len()), (Vec::new(), 1));
+    let out = of("ipAddresses: [192.0.2.1]");
+    assert!(told(&out)[0].contains("no solver of the issuer can prove `192.0.2.1`"), "{:?}", told(&out));
 }

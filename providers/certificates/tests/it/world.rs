@@ -10,8 +10,8 @@ use reconciled_certificates::{
     wish::{self, Issue, KeyKind, Output, Renew, Solver, Wish},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op, Origin,
-    Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
+    Action, ActionId, Batch, Claim, ClaimState, Cx, Error, Fact, Focus, Health, Hint, Journal, Observed, Op,
+    Origin, Outcome, PolicyId, Provider, Renewal, Resource, Scope, Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
@@ -92,7 +92,7 @@ impl Desk {
             is_ca: false,
             duration: 0,
             renew: Renew::Usual,
-            output: Output { directory, owner: None, group: None, mode: 0o600, combined: false },
+            output: Output { directory, mode: 0o600, ..Output::default() },
             reload: [].into(),
             serve: [].into(),
         };
@@ -237,6 +237,36 @@ impl Desk {
         notes.0.into_inner().unwrap().unwrap()
     }
 
+    /// As [`Desk::passes`], with what it claims carried out between them, as the engine does it: what stands was claimed by
+    /// the last outcome.
+    pub(crate) async fn carried(&self, most: usize) -> Outcome {
+        let mut last = self.pass().await;
+        for _ in 1..most {
+            let wait = match &last {
+                Outcome::Done(_) => return last,
+                Outcome::Pending { recheck_after, .. } => *recheck_after,
+                other => other.error().and_then(|error| error.retry_after).unwrap_or(Duration::from_secs(1)),
+            };
+            self.clock.advance(wait);
+            last = match last {
+                Outcome::Pending { claims, .. } if !claims.is_empty() => {
+                    let desired = self.desired();
+                    let tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap());
+                    let state = |claim: Claim| ClaimState {
+                        owner: "web".into(),
+                        key: claim.key,
+                        synced: true,
+                        health: None,
+                    };
+                    let claims = claims.into_iter().map(state).collect();
+                    self.carry_out(Op::Continue { desired, tracked, claims }).await
+                }
+                _ => self.pass().await,
+            };
+        }
+        last
+    }
+
     /// Passes until it is done, at most so many, waiting as told between them.
     pub(crate) async fn passes(&self, most: usize) -> Outcome {
         let mut last = self.pass().await;
@@ -269,6 +299,7 @@ fn connect(
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
     (config.listen, config.limits, config.former) = (listen, limits, former.to_vec());
+    config.listen_tls = SocketAddr::from(([127, 0, 0, 1], 0));
     config.passed = passed;
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");

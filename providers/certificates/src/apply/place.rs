@@ -1,0 +1,118 @@
+//! The certificate is put where it is used, and services are told.
+
+use super::Desk;
+use crate::{
+    aside::aside,
+    deliver,
+    kept::Issued,
+    keystore,
+    wish::{Issue, Wish},
+};
+use reconciled_provider::Error;
+use std::process::Stdio;
+
+/// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+impl Desk<'_> {
+    /// Puts what is kept where it is used, and tells services of it.
+    pub(super) async fn put_in_place(&self, name: &str, wish: &Wish) -> Result<(), Error> {
+        let Some(mut issued) = self.keep.issued(name)? else {
+            return Err(Error::unexpected(format!("the certificate {name} was issued, and is not kept")));
+        };
+        let fingerprint = issued.facts()?.fingerprint;
+        self.pack(name, wish, &mut issued)?;
+        let files = deliver::files(&wish.output, &issued);
+        let is_elsewhere = issued.wish.output.directory != wish.output.directory;
+        if !deliver::troubles(&wish.output, &files)?.is_empty() {
+            for (file, bytes) in deliver::foreign(&wish.output, &files)? {
+                self.keep.put_replaced(name, &file, &bytes)?;
+            }
+            if issued.told.take().is_some() || !issued.told_units.is_empty() {
+                issued.told_units.clear();
+                self.keep.put_issued(name, &issued)?;
+            }
+            let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
+            aside(|| deliver::put(&mark, version, &wish.output, &files, self.config.passed))?;
+            (self.config.passed)("certificate.put");
+        }
+        if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
+            deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
+        }
+        if is_elsewhere {
+            deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
+        }
+        let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
+        if issued.wish != *wish {
+            issued.wish = wish.clone();
+            self.keep.put_issued(name, &issued)?;
+        }
+        if !is_told {
+            let mut failed = None;
+            for unit in &wish.reload {
+                if issued.told_units.contains(unit) {
+                    continue;
+                }
+                // One that fails must not make the others read again at every retry.
+                match self.tell(unit).await {
+                    Ok(()) => {
+                        issued.told_units.insert(unit.clone());
+                        self.keep.put_issued(name, &issued)?;
+                    }
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            (self.config.passed)("certificate.told");
+            issued.told = Some(fingerprint);
+            issued.told_units.clear();
+            self.keep.put_issued(name, &issued)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the PKCS #12 file that is wanted, unless it is kept; kept when this returns.
+    fn pack(&self, name: &str, wish: &Wish, issued: &mut Issued) -> Result<(), Error> {
+        let wanted = wish.output.keystore.as_ref();
+        if keystore::is_packed(issued, wanted) {
+            return Ok(());
+        }
+        issued.packed = match wanted {
+            Some(wanted) => {
+                let password = self.cx.secrets.reveal(&Issue::secret(&wanted.secret))?;
+                Some(aside(|| keystore::pack(issued, wanted, &password))?)
+            }
+            None => None,
+        };
+        self.keep.put_issued(name, issued)
+    }
+
+    /// Makes a service read its files again.
+    async fn tell(&self, unit: &str) -> Result<(), Error> {
+        self.config.check_reload(self.keep.entry())?;
+        let mut argv = self.config.reload.iter().map(|argument| argument.replace("{unit}", unit));
+        let program = argv.next().unwrap_or_default();
+        let what = format!("reload {unit} with {program}");
+        let mut command = tokio::process::Command::new(&program);
+        command.args(argv).env_clear().env("PATH", PATH).stdin(Stdio::null()).kill_on_drop(true);
+        let output = match tokio::time::timeout(self.config.timeout, command.output()).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) => {
+                let hint = "`reload` of the provider entry is the command; is the program there?";
+                return Err(Error::unavailable(what).caused_by(error).hint(hint));
+            }
+            Err(_) => return Err(Error::unavailable(format!("{what}: no answer in time"))),
+        };
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let clean = |c: char| if c.is_control() { ' ' } else { c };
+        let said: String = said.trim().chars().map(clean).take(300).collect();
+        Err(Error::unavailable(format!("{what}: {}: {said}", output.status)).hint(format!(
+            "the new certificate is in place, and {unit} does not use it yet: what does its log say?"
+        )))
+    }
+}
