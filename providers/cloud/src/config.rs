@@ -2,6 +2,7 @@
 
 use crate::{
     Handover,
+    find::Program,
     hidden::Hidden,
     schema::{
         Block,
@@ -20,7 +21,7 @@ pub struct Config {
     /// `hashicorp/aws`: tells people what it is, and which prefix its types have.
     pub source: Arc<str>,
     /// The provider's program.
-    pub path: PathBuf,
+    pub program: Program,
     /// What the provider itself is to be told, by its own schema; secrets are `{file|env|credential: …}`.
     pub config: Option<Node>,
     /// Variables that its process sees.
@@ -209,7 +210,7 @@ mod tests {
         let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
         let config = Config {
             source: "example/toy".into(),
-            path: "/toy".into(),
+            program: Program::At("/toy".into()),
             span: node.span,
             config: Some(node),
             environment: Vec::new(),

@@ -7,6 +7,7 @@ use crate::{
     Config,
     catalog::Catalog,
     config::Places,
+    find::Found,
     hidden::Hidden,
     plugin::{Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
@@ -49,6 +50,7 @@ struct Secrets {
 pub(crate) struct Host {
     entry: Arc<str>,
     pub(crate) config: Config,
+    found: Mutex<Option<Found>>,
     catalog: OnceLock<Arc<Catalog>>,
     running: Mutex<Running>,
 }
@@ -62,7 +64,13 @@ impl std::fmt::Debug for Plugin {
 impl Host {
     /// Nothing is started yet.
     pub(crate) fn new(entry: &str, config: Config) -> Host {
-        Host { entry: entry.into(), config, catalog: OnceLock::new(), running: Mutex::default() }
+        Host {
+            entry: entry.into(),
+            config,
+            found: Mutex::default(),
+            catalog: OnceLock::new(),
+            running: Mutex::default(),
+        }
     }
 
     /// The schemas, if they were read already.
@@ -81,7 +89,8 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
         }
-        if let Some(catalog) = self.read_kept().await {
+        let found = self.found().await?;
+        if let Some(catalog) = self.read_kept(&found.program).await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
         let variables = self.variables(cx)?;
@@ -90,10 +99,19 @@ impl Host {
         Ok(catalog)
     }
 
+    /// Where its program is. It is looked for again once it is gone.
+    async fn found(&self) -> Result<Found, Error> {
+        let mut found = self.found.lock().await;
+        if let Some(found) = found.as_ref().filter(|found| found.program.exists()) {
+            return Ok(found.clone());
+        }
+        Ok(found.insert(self.config.program.find().await?).clone())
+    }
+
     /// What an earlier process of the same program said. Tens of megabytes are read, which is no work for a thread of the
     /// runtime.
-    async fn read_kept(&self) -> Option<Catalog> {
-        let path = self.kept_at()?;
+    async fn read_kept(&self, program: &Path) -> Option<Catalog> {
+        let path = self.kept_at(program)?;
         let read = move || {
             let (protocol, bytes) = parse_kept(fs::read(path).ok()?)?;
             Catalog::read(bytes, protocol).ok()
@@ -141,10 +159,12 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
-        can_be_run(&self.config.path)?;
+        let found = self.found().await?;
+        can_be_run(&found.program)?;
+        found.check().await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
-            path: self.config.path.clone(),
+            path: found.program.clone(),
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
             allow_tcp: self.config.allow_tcp,
@@ -161,7 +181,7 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok((process, catalog.clone()));
         }
-        let folder = self.kept_at().zip(self.config.cache.clone());
+        let folder = self.kept_at(&found.program).zip(self.config.cache.clone());
         let read = move || {
             let catalog = Catalog::read(bytes.clone(), protocol);
             if let (Ok(_), Some((path, folder))) = (&catalog, folder) {
@@ -209,9 +229,9 @@ impl Host {
     }
 
     /// Where the schemas of this very program are kept.
-    fn kept_at(&self) -> Option<PathBuf> {
-        let meta = fs::metadata(&self.config.path).ok()?;
-        let key = format!("{:?} {} {} {}", self.config.path, meta.len(), meta.mtime(), meta.mtime_nsec());
+    fn kept_at(&self, program: &Path) -> Option<PathBuf> {
+        let meta = fs::metadata(program).ok()?;
+        let key = format!("{program:?} {} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec());
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
     }
 }

@@ -1,6 +1,10 @@
 //! A whole provider against the small one of this package: what it sees, what it plans, and what it never shows.
 
-use reconciled_cloud::{Config, Given, INFO, open};
+use reconciled_cloud::{
+    Config, Given, INFO,
+    find::{Program, Written},
+    open,
+};
 use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
@@ -26,7 +30,7 @@ impl Desk {
         let node = yaml::parse(&file, yaml::Limits::default()).expect("YAML").remove(0);
         let config = Config {
             source: "example/toy".into(),
-            path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(),
+            program: Program::At(env!("CARGO_BIN_EXE_terraform-provider-toy").into()),
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
@@ -81,6 +85,34 @@ impl Desk {
         tracked.private = seen.resources[0].private.clone();
         tracked
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
+    let desk = Desk::new("");
+    let mirror = tempfile::tempdir().expect("a folder");
+    let platform = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
+    let folder = mirror.path().join("registry.opentofu.org/example/toy/1.4.0").join(platform);
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::copy(env!("CARGO_BIN_EXE_terraform-provider-toy"), folder.join("terraform-provider-toy"))
+        .expect("a copy");
+    let open_with = |hashes: &[String]| {
+        let written = Written {
+            source: "example/toy",
+            mirror: Some(mirror.path().into()),
+            version: Some("~> 1.2"),
+            hashes,
+            ..Written::default()
+        };
+        let program = Program::written(written, mirror.path()).expect("a program");
+        open("toy", Config { program, ..desk.config.clone() }).expect("a provider")
+    };
+    let declared = json!({ "config": { "name": "a" } });
+    let found = Desk { provider: open_with(&[]), ..Desk::new("") };
+    assert!(found.look(&declared, &[]).await.expect("a plan").1.contains_key(&"toy_thing.a".into()));
+    let pinned = Desk { provider: open_with(&[format!("zh:{}", "0".repeat(64))]), ..Desk::new("") };
+    let error = pinned.provider.kinds(&pinned.cx).await.unwrap_err();
+    assert!(error.message.contains("has none of the checksums in `hashes`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
