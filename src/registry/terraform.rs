@@ -22,6 +22,8 @@ struct Raw {
     #[serde(default)]
     hashes: Vec<String>,
     settle: Option<Period>,
+    idle: Option<Period>,
+    max_calls: Option<u64>,
     #[serde(default)]
     allow_tcp: bool,
 }
@@ -95,6 +97,8 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         file: entry.file.clone(),
         span: entry.span,
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
+        idle: Some(raw.idle.map_or(reconciled_cloud::Config::IDLE, |period| period.0)),
+        max_calls: raw.max_calls.unwrap_or(reconciled_cloud::Config::MAX_CALLS).max(1),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
         handover: Some(Arc::new(Folder { state_dir: config.state_dir.clone(), entry: entry.name.clone() })),

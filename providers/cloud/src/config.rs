@@ -34,6 +34,10 @@ pub struct Config {
     pub span: Span,
     /// How long a write may stay unseen by reads.
     pub settle: Duration,
+    /// A process that nobody needed for so long ends; none does, where it is missing.
+    pub idle: Option<Duration>,
+    /// A process is replaced after so many calls: some providers grow.
+    pub max_calls: u64,
     /// Where schemas are kept from one start to the next; nowhere, if there is no such folder.
     pub cache: Option<PathBuf>,
     /// A program and its first arguments that see to it that a provider ends when this process does.
@@ -52,6 +56,11 @@ pub enum Given {
 }
 
 impl Config {
+    /// What [`Config::idle`] is where nobody says so.
+    pub const IDLE: Duration = Duration::from_secs(300);
+    /// What [`Config::max_calls`] is where nobody says so.
+    pub const MAX_CALLS: u64 = 200_000;
+
     /// The group of its kinds: `aws` of `hashicorp/aws`.
     pub fn group(&self) -> &str {
         self.source.rsplit('/').next().unwrap_or_default()
@@ -217,6 +226,8 @@ mod tests {
             allow_tcp: false,
             file,
             settle: Duration::ZERO,
+            idle: None,
+            max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
             handover: None,

@@ -1,7 +1,8 @@
 //! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died or no
 //! longer answers, or when a secret of the entry changed.
 //!
-//! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced.
+//! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced;
+//! one that is at work is not ended for being idle.
 
 use crate::{
     Config,
@@ -19,13 +20,10 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
-use tokio::sync::Mutex;
-
-/// A process is replaced after so many calls: some providers grow.
-const CALLS: u64 = 200_000;
+use tokio::{sync::Mutex, task::JoinSet};
 
 /// How long each call may take that comes before the first resource.
 const FIRST_CALLS: Duration = Duration::from_secs(60);
@@ -36,6 +34,8 @@ struct Running {
     /// Started for its schemas, not configured yet, and the hash of its variables.
     waits: Option<(Process, Hash)>,
     plugin: Option<(Arc<Plugin>, Secrets)>,
+    /// Somebody sees to it that it ends when nobody needs it.
+    is_watched: bool,
 }
 
 /// Hashes of the secrets that a process was given: it has to be another one when they are others.
@@ -52,7 +52,8 @@ pub(crate) struct Host {
     pub(crate) config: Config,
     found: Mutex<Option<Found>>,
     catalog: OnceLock<Arc<Catalog>>,
-    running: Mutex<Running>,
+    running: Arc<Mutex<Running>>,
+    watches: std::sync::Mutex<JoinSet<()>>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -69,7 +70,8 @@ impl Host {
             config,
             found: Mutex::default(),
             catalog: OnceLock::new(),
-            running: Mutex::default(),
+            running: Arc::default(),
+            watches: std::sync::Mutex::default(),
         }
     }
 
@@ -96,6 +98,7 @@ impl Host {
         let variables = self.variables(cx)?;
         let (process, catalog) = self.start(cx).await?;
         running.waits = Some((process, variables));
+        self.watch(&mut running);
         Ok(catalog)
     }
 
@@ -124,7 +127,7 @@ impl Host {
         let mut running = self.running.lock().await;
         if let Some((plugin, given)) = &running.plugin
             && !plugin.is_broken()
-            && plugin.used() < CALLS
+            && plugin.used() < self.config.max_calls
             // What cannot be read now was told already, and need not be told again.
             && self.secrets(cx, &plugin.catalog).map_or(true, |now| now == *given)
         {
@@ -145,7 +148,17 @@ impl Host {
         let given = self.secrets(cx, &catalog)?;
         let plugin = Arc::new(self.configure(cx, process, catalog).await?);
         running.plugin = Some((plugin.clone(), Secrets { variables, ..given }));
+        self.watch(&mut running);
         Ok(plugin)
+    }
+
+    /// Sees to it that the process ends when nobody needs it.
+    fn watch(&self, running: &mut Running) {
+        let Some(idle) = self.config.idle.filter(|_| !running.is_watched) else { return };
+        running.is_watched = true;
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        while watches.try_join_next().is_some() {}
+        watches.spawn(end_when_idle(Arc::downgrade(&self.running), idle));
     }
 
     fn variables(&self, cx: &Cx) -> Result<Hash, Error> {
@@ -233,6 +246,31 @@ impl Host {
         let meta = fs::metadata(program).ok()?;
         let key = format!("{program:?} {} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec());
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
+    }
+}
+
+/// Ends what runs once it had nothing to do for as long as `idle`.
+async fn end_when_idle(running: Weak<Mutex<Running>>, idle: Duration) {
+    let mut wait = idle;
+    loop {
+        tokio::time::sleep(wait).await;
+        let Some(running) = running.upgrade() else { return };
+        let mut running = running.lock().await;
+        if let Some((plugin, _)) = &running.plugin
+            // Whoever makes a call has one more.
+            && (plugin.rested() < idle || Arc::strong_count(plugin) > 1)
+        {
+            wait = idle.saturating_sub(plugin.rested()).max(idle / 10);
+            continue;
+        }
+        running.is_watched = false;
+        if let Some(plugin) = running.plugin.take().and_then(|(plugin, _)| Arc::into_inner(plugin)) {
+            plugin.end().await;
+        }
+        if let Some((process, _)) = running.waits.take() {
+            process.stop().await;
+        }
+        return;
     }
 }
 

@@ -21,9 +21,12 @@ use crate::{
 };
 use prost::bytes::Bytes;
 use reconciled_provider::Error;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 /// A type of resources, as a provider knows it.
@@ -42,6 +45,8 @@ pub struct Plugin {
     pub catalog: Arc<Catalog>,
     name: Arc<str>,
     used: AtomicU64,
+    /// When it was last of use.
+    last: Mutex<Instant>,
     is_broken: AtomicBool,
     /// Secrets of the entry.
     hidden: Hidden,
@@ -51,7 +56,7 @@ impl Plugin {
     /// Wraps a process that is configured already.
     pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>, hidden: Hidden) -> Plugin {
         let (used, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
-        Plugin { process, catalog, name, used, is_broken, hidden }
+        Plugin { process, catalog, name, used, last: Mutex::new(Instant::now()), is_broken, hidden }
     }
 
     /// The entry.
@@ -76,6 +81,15 @@ impl Plugin {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// How long it had nothing to do.
+    pub(crate) fn rested(&self) -> Duration {
+        self.last().elapsed()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Instant> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks all that is under way to come to an end. Some providers do nothing any more after that, so the next call
     /// needs another process.
     pub async fn cancel(&self) {
@@ -96,6 +110,7 @@ impl Plugin {
         self.used.fetch_add(1, Ordering::Relaxed);
         let mut waits = Waits(&self.is_broken, true);
         let answer = call.await;
+        *self.last() = Instant::now();
         waits.1 = answer.as_ref().is_err_and(Status::is_broken);
         answer
     }

@@ -37,6 +37,8 @@ impl Desk {
             allow_tcp: false,
             file,
             settle: INFO.consistency_window,
+            idle: None,
+            max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
             handover: None,
@@ -113,6 +115,48 @@ async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
     let pinned = Desk { provider: open_with(&[format!("zh:{}", "0".repeat(64))]), ..Desk::new("") };
     let error = pinned.provider.kinds(&pinned.cx).await.unwrap_err();
     assert!(error.message.contains("has none of the checksums in `hashes`"), "{error}");
+}
+
+/// A desk whose processes put their numbers down in a file, which is returned too.
+fn counted(change: impl FnOnce(&mut Config)) -> (Desk, std::path::PathBuf) {
+    let desk = Desk::new("");
+    let starts = desk.world.path().join("starts");
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_STARTS".into(), Given::Text(starts.display().to_string())));
+    change(&mut config);
+    (Desk { provider: open("toy", config).expect("a program"), ..desk }, starts)
+}
+
+fn started(starts: &std::path::Path) -> Vec<String> {
+    fs::read_to_string(starts).unwrap_or_default().lines().map(String::from).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_nobody_needs_ends_and_the_next_call_has_another() {
+    let (desk, starts) = counted(|config| config.idle = Some(Duration::from_millis(50)));
+    let declared = json!({ "config": { "name": "a" } });
+    desk.look(&declared, &[]).await.expect("a plan");
+    let first = started(&starts);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while crate::is_running(&first[0]) {
+        assert!(std::time::Instant::now() < deadline, "{} is still there", first[0]);
+        tokio::task::yield_now().await;
+    }
+    desk.look(&declared, &[]).await.expect("a plan");
+    assert!(started(&starts).len() > first.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_replaced_after_so_many_calls() {
+    let (desk, starts) = counted(|config| config.max_calls = 2);
+    let declared = json!({ "config": { "name": "a" } });
+    // Each look is a check and a plan.
+    for _ in 0..3 {
+        desk.look(&declared, &[]).await.expect("a plan");
+    }
+    assert_eq!(started(&starts).len(), 3);
+    let last = started(&starts).remove(1);
+    assert!(!crate::is_running(&last), "one at a time");
 }
 
 #[tokio::test(flavor = "multi_thread")]
