@@ -49,7 +49,7 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         // What keeps a provider from starting had no effect, and is about all of them.
         let plugin = host.running(cx).await?;
         let of = plugin.catalog.resource(kind::type_in(action.op.id()))?;
-        let account = host.config.account(&plugin.catalog.provider.block)?;
+        let account = host.said(&plugin.catalog)?.1;
         let prepared = match named(cx, action) {
             Ok(clear) => {
                 let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };

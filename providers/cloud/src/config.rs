@@ -76,15 +76,15 @@ impl Config {
     }
 
     /// What tells one account from another: all that the entry says, and of its secrets where they are.
-    pub(crate) fn account(&self, block: &Block) -> Result<Hash, Error> {
-        let mut said = self.declared(block)?.to_string();
+    pub(crate) fn account(&self, declared: &serde_json::Value) -> Hash {
+        let mut said = declared.to_string();
         for (name, given) in &self.environment {
             said += &match given {
                 Given::Text(text) => format!("\n{name}={text}"),
                 Given::Secret(place) => format!("\n{name}={place:?}"),
             };
         }
-        Ok(Hash::of(said.as_bytes()))
+        Hash::of(said.as_bytes())
     }
 
     /// The variables, with secrets in clear.

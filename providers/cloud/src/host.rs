@@ -16,6 +16,7 @@ use crate::{
 };
 use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error, Hash};
+use serde_json::Value as Json;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -52,6 +53,7 @@ pub(crate) struct Host {
     pub(crate) config: Config,
     found: Mutex<Option<Found>>,
     catalog: OnceLock<Arc<Catalog>>,
+    said: OnceLock<(Json, Hash)>,
     running: Arc<Mutex<Running>>,
     watches: std::sync::Mutex<JoinSet<()>>,
 }
@@ -70,6 +72,7 @@ impl Host {
             config,
             found: Mutex::default(),
             catalog: OnceLock::new(),
+            said: OnceLock::new(),
             running: Arc::default(),
             watches: std::sync::Mutex::default(),
         }
@@ -78,6 +81,19 @@ impl Host {
     /// The schemas, if they were read already.
     pub(crate) fn known(&self) -> Option<&Arc<Catalog>> {
         self.catalog.get()
+    }
+
+    /// What the entry says by the provider's own schema, and what tells its account from others. Every call asks for it, and
+    /// a large provider has hundreds of keys: it is read once.
+    ///
+    /// Errors: `Invalid` with the first problem and its place.
+    pub(crate) fn said(&self, catalog: &Catalog) -> Result<&(Json, Hash), Error> {
+        if let Some(said) = self.said.get() {
+            return Ok(said);
+        }
+        let declared = self.config.declared(&catalog.provider.block)?;
+        let account = self.config.account(&declared);
+        Ok(self.said.get_or_init(|| (declared, account)))
     }
 
     /// The schemas: from what an earlier process of the same program said, where that is kept. The entry's `config` is
@@ -166,8 +182,8 @@ impl Host {
     }
 
     fn secrets(&self, cx: &Cx, catalog: &Catalog) -> Result<Secrets, Error> {
-        let declared = self.config.declared(&catalog.provider.block)?;
-        let config = canonical::revealed(&declared, &Places(cx, Hidden::default()))?;
+        let (declared, _) = self.said(catalog)?;
+        let config = canonical::revealed(declared, &Places(cx, Hidden::default()))?;
         Ok(Secrets { variables: self.variables(cx)?, config: hash(&config) })
     }
 
@@ -209,11 +225,11 @@ impl Host {
 
     async fn configure(&self, cx: &Cx, process: Process, catalog: Arc<Catalog>) -> Result<Plugin, Error> {
         let block = &catalog.provider.block;
-        let declared = self.config.declared(block)?;
+        let (declared, _) = self.said(&catalog)?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let clear = Places(cx, hidden);
-        let config = canonical::to_value(&declared, block, &clear)?;
-        let hidden = clear.hidden().and(canonical::revealed(&declared, &clear)?);
+        let config = canonical::to_value(declared, block, &clear)?;
+        let hidden = clear.hidden().and(canonical::revealed(declared, &clear)?);
         let hidden = hidden.and(crate::change::secrets(block, &config));
         let value = || write_value(&config, &catalog.provider.value_type);
         let doing = format!("configure provider `{}`", self.entry);

@@ -94,7 +94,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     };
     let before = state;
     let (state, private) = plugin.read(&of, &before, &private, clear.hidden()).await?;
-    let account = host.config.account(&plugin.catalog.provider.block)?;
+    let account = host.said(&plugin.catalog)?.1;
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
     if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &state) {

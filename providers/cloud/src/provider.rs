@@ -116,7 +116,7 @@ impl Observer for Terraform {
         let Some(host) = &self.host else { return Ok(Arc::new(kind::static_kinds())) };
         let catalog = host.catalog(cx).await?;
         // A mistake in `config` is told at once, and not with the first resource.
-        host.config.declared(&catalog.provider.block)?;
+        host.said(&catalog)?;
         Ok(Arc::new(kind::kinds(&catalog, &host.config.source)))
     }
 
