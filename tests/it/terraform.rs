@@ -115,7 +115,7 @@ fn a_provider_is_found_in_a_mirror_by_its_version() {
     let platform = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
     let folder = env.path("mirror/registry.opentofu.org/example/toy/1.4.0").join(platform);
     fs::create_dir_all(&folder).unwrap();
-    fs::copy(toy(), folder.join("terraform-provider-toy")).unwrap();
+    std::os::unix::fs::symlink(toy(), folder.join("terraform-provider-toy")).unwrap();
     let entry = |keys: &str| {
         let (mirror, world) = (env.path("mirror"), env.path("world"));
         env.config(&format!(

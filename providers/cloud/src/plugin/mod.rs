@@ -4,6 +4,7 @@
 //! is told apart from one that was refused, because only the first may have taken effect.
 
 mod changes;
+mod identity;
 mod reads;
 mod said;
 
@@ -17,7 +18,10 @@ use crate::{
     cty::{self, Type, Value},
     hidden::Hidden,
     schema::{Block, Nesting, Schema},
-    wire::{Process, Status, message::DynamicValue},
+    wire::{
+        Process, Status,
+        message::{DynamicValue, IdentitySchemas},
+    },
 };
 use prost::bytes::Bytes;
 use reconciled_provider::Error;
@@ -28,6 +32,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tokio::sync::OnceCell;
 
 /// A type of resources, as a provider knows it.
 #[derive(Clone, Debug)]
@@ -50,13 +55,24 @@ pub struct Plugin {
     is_broken: AtomicBool,
     /// Secrets of the entry.
     hidden: Hidden,
+    /// What identifies resources, once somebody asked.
+    identities: OnceCell<IdentitySchemas>,
 }
 
 impl Plugin {
     /// Wraps a process that is configured already.
     pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>, hidden: Hidden) -> Plugin {
         let (used, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
-        Plugin { process, catalog, name, used, last: Mutex::new(Instant::now()), is_broken, hidden }
+        Plugin {
+            process,
+            catalog,
+            name,
+            used,
+            last: Mutex::new(Instant::now()),
+            is_broken,
+            hidden,
+            identities: OnceCell::new(),
+        }
     }
 
     /// The entry.
@@ -142,9 +158,8 @@ impl Plugin {
         match value {
             Some(value) if !value.msgpack.is_empty() => cty::decode(&value.msgpack, of)
                 .map_err(|why| wrong(&format!("answered with what is no value: {why}"))),
-            Some(value) if !value.json.is_empty() => {
-                Err(Error::unsupported(format!("{doing}: the answer is JSON, which nobody asked for")))
-            }
+            Some(value) if !value.json.is_empty() => cty::read_json(&value.json, of)
+                .map_err(|why| wrong(&format!("answered with what is no value: {why}"))),
             _ => Err(wrong("answered without a value")),
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     change,
     cty::Value,
     hidden::Hidden,
-    wire::message::{RawState, Read, ReadData, Upgrade},
+    wire::message::{IdentityData, Import, RawState, Read, ReadData, Upgrade},
 };
 use prost::bytes::Bytes;
 use reconciled_provider::{Error, ErrorKind};
@@ -89,7 +89,11 @@ impl Plugin {
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
-        let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
+        let state = match answer.state {
+            // The answer of some libraries for what is gone; Terraform and OpenTofu take it so.
+            None => Value::Null,
+            state => self.read_value(state, &of.schema.value_type, &doing)?,
+        };
         Ok((settled(&of.schema.block, state), answer.private.to_vec()))
     }
 
@@ -137,7 +141,7 @@ impl Plugin {
         }
     }
 
-    /// Finds a resource by its id: its state as far as the provider tells it without reading.
+    /// Finds a resource by its id, or by its identity, which is written as an object: its state as far as the provider tells it without reading.
     pub async fn import(
         &self,
         of: &ResourceType,
@@ -146,7 +150,14 @@ impl Plugin {
     ) -> Result<Option<(Value, Vec<u8>)>, Error> {
         let doing = format!("find {} `{id}`", of.name);
         let hidden = &self.hidden.and(hidden.iter().cloned());
-        let answer = match self.call(self.process.calls.import(&of.name, id)).await {
+        let identity = self.identity(of, id, hidden).await?;
+        let message = Import {
+            type_name: of.name.to_string(),
+            id: if identity.is_none() { id.into() } else { String::new() },
+            capabilities: None,
+            identity: identity.map(|identity| IdentityData { identity: Some(identity) }),
+        };
+        let answer = match self.call(self.process.calls.import(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };

@@ -96,8 +96,8 @@ async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
     let platform = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
     let folder = mirror.path().join("registry.opentofu.org/example/toy/1.4.0").join(platform);
     fs::create_dir_all(&folder).expect("a folder");
-    fs::copy(env!("CARGO_BIN_EXE_terraform-provider-toy"), folder.join("terraform-provider-toy"))
-        .expect("a copy");
+    let toy = env!("CARGO_BIN_EXE_terraform-provider-toy");
+    std::os::unix::fs::symlink(toy, folder.join("terraform-provider-toy")).expect("a link");
     let open_with = |hashes: &[String]| {
         let written = Written {
             source: "example/toy",
@@ -157,6 +157,81 @@ async fn a_process_is_replaced_after_so_many_calls() {
     assert_eq!(started(&starts).len(), 3);
     let last = started(&starts).remove(1);
     assert!(!crate::is_running(&last), "one at a time");
+}
+
+/// The same desk with a provider whose schema has another version.
+fn of_version(desk: Desk, version: &str) -> Desk {
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_VERSION".into(), Given::Text(version.into())));
+    Desk { provider: open("toy", config).expect("a program"), ..desk }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_goes_on_with_a_newer_provider_and_not_back() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let old = Desk::tracked(&seen);
+
+    // The newer schema has an attribute more, and the provider says what it is in an old state.
+    let desk = of_version(desk, "2");
+    let (seen, deltas) = desk.look(&declared, std::slice::from_ref(&old)).await.unwrap();
+    assert!(deltas.is_empty(), "{deltas:?}");
+    let new = Desk::tracked(&seen);
+    let kept: Json = serde_json::from_slice(&new.private.0).unwrap();
+    assert_eq!(kept["version"], 2);
+    assert!(kept["state"].as_str().unwrap().contains(r#""color":"grey""#), "{kept}");
+    let colored = json!({ "config": { "name": "a", "color": "red" }, "import": "thing-1" });
+    let (_, deltas) = desk.look(&colored, &[old]).await.unwrap();
+    let delta = deltas[&"toy_thing.a".into()].as_ref().unwrap();
+    assert_eq!((&*delta.fields[0].path, delta.fields.len()), ("color", 1));
+
+    let desk = Desk { provider: open("toy", desk.config.clone()).expect("a program"), ..desk };
+    let error = desk.look(&declared, &[new]).await.unwrap_err();
+    assert_eq!(error.message, "the state of toy_thing.a is from a newer version of the provider");
+    assert_eq!(error.hint.as_deref(), Some("install that version again, or a newer one"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_may_come_back_as_json() {
+    let desk = Desk::new("");
+    let thing = json!({
+        "id": "thing-1", "name": "a", "size": 0, "level": 3, "tags": { "a": "b" }, "words": ["y", "x"],
+        "rule": [{ "port": 80, "protocol": "tcp" }], "label": [{ "key": "k", "value": "none" }],
+    });
+    desk.put("thing-1", &thing);
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, expect) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_JSON".into(), Given::Text("yes".into())));
+    let desk = Desk { provider: open("toy", config).expect("a program"), ..desk };
+    let (again, deltas) = desk.look(&declared, &tracked).await.unwrap();
+    let state = |seen: &Observation| {
+        let kept: Json = serde_json::from_slice(&seen.resources[0].private.0).unwrap();
+        kept["state"].clone()
+    };
+    assert_eq!(state(&again), state(&seen));
+    assert_eq!(format!("{deltas:?}"), format!("{expect:?}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exists_is_found_by_its_identity() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "b", "size": 0, "level": 3 }));
+    desk.put("thing-2", &json!({ "id": "thing-2", "name": "a", "size": 0, "level": 3 }));
+    let declared = |import: &str| json!({ "config": { "name": "a" }, "import": import });
+    let (seen, deltas) = desk.look(&declared(r#"{"name": "a"}"#), &[]).await.unwrap();
+    assert_eq!(seen.resources[0].remote.as_deref(), Some("thing-2"));
+    assert!(deltas.is_empty(), "{deltas:?}");
+    for (import, expect) in [
+        (r#"{"name": "c"}"#, r#"there is no toy_thing with the id `{"name": "c"}`"#),
+        (r#"{"nane": "a"}"#, "find a toy_thing by its identity: `nane` is no part of it"),
+        ("{}", "find a toy_thing by its identity: `name` is missing"),
+    ] {
+        assert_eq!(desk.look(&declared(import), &[]).await.unwrap_err().message, expect);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
