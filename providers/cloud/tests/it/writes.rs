@@ -34,9 +34,9 @@ impl Clock for StillClock {
 
 /// What was noted; a wish to stop comes right before the first call.
 #[derive(Default)]
-struct Notes {
+pub(crate) struct Notes {
     stop: Option<Stop>,
-    outcomes: Mutex<Vec<Outcome>>,
+    pub(crate) outcomes: Mutex<Vec<Outcome>>,
 }
 
 #[async_trait]
