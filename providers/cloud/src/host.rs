@@ -26,6 +26,9 @@ use std::{
 };
 use tokio::{sync::Mutex, task::JoinSet};
 
+/// How soon one that is at work is looked at again, at the earliest.
+const SOON: Duration = Duration::from_millis(10);
+
 /// How long each call may take that comes before the first resource.
 const FIRST_CALLS: Duration = Duration::from_secs(60);
 
@@ -276,7 +279,7 @@ async fn end_when_idle(running: Weak<Mutex<Running>>, idle: Duration) {
             // Whoever makes a call has one more.
             && (plugin.rested() < idle || Arc::strong_count(plugin) > 1)
         {
-            wait = idle.saturating_sub(plugin.rested()).max(idle / 10);
+            wait = idle.saturating_sub(plugin.rested()).max(idle / 10).max(SOON);
             continue;
         }
         running.is_watched = false;
