@@ -135,7 +135,7 @@ impl Instance {
 
     /// Says that it shall end: no new pass begins.
     pub(super) fn stop(&self) {
-        self.session.surveyor.cx.stop.set();
+        self.session.surveyor.cx.stop.end();
         self.tasks.close();
     }
 

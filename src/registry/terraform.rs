@@ -1,8 +1,11 @@
-//! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program.
+//! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program, or by its version.
 
 use super::handover::Folder;
 use crate::config::{Config, Period, ProviderEntry, SecretPlace};
-use reconciled_cloud::Given;
+use reconciled_cloud::{
+    Given,
+    find::{Program, Written},
+};
 use reconciled_provider::{Problem, Provider, yaml::NodeValue};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -12,14 +15,23 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 #[serde(rename_all = "camelCase")]
 struct Raw {
     source: String,
-    path: PathBuf,
+    path: Option<PathBuf>,
+    version: Option<String>,
+    mirror: Option<PathBuf>,
+    url: Option<String>,
+    #[serde(default)]
+    hashes: Vec<String>,
     settle: Option<Period>,
+    idle: Option<Period>,
+    max_calls: Option<u64>,
     #[serde(default)]
     allow_tcp: bool,
 }
 
 /// Folder below the state directory in which schemas are kept.
 const CACHE: &str = "plugins";
+/// Folder below the state directory in which programs are installed.
+const INSTALLED: &str = "providers";
 
 /// Builds the provider of an entry.
 ///
@@ -59,15 +71,34 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         }
     }
     let Some(raw) = raw.filter(|_| problems.is_empty()) else { return Err(problems) };
+    let written = Written {
+        source: &raw.source,
+        path: raw.path,
+        version: raw.version.as_deref(),
+        mirror: raw.mirror,
+        url: raw.url.as_deref(),
+        hashes: &raw.hashes,
+    };
+    let program =
+        Program::written(written, &config.state_dir.join(INSTALLED)).map_err(|(key, text, hint)| {
+            let span = entry.rest.get(key).map_or(entry.span, |node| node.span);
+            let problem = Problem::error(text).at(&entry.file, span);
+            vec![match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            }]
+        })?;
     Ok(reconciled_cloud::Config {
         source: raw.source.into(),
-        path: raw.path,
+        program,
         config: own,
         environment,
         allow_tcp: raw.allow_tcp,
         file: entry.file.clone(),
         span: entry.span,
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
+        idle: Some(raw.idle.map_or(reconciled_cloud::Config::IDLE, |period| period.0)),
+        max_calls: raw.max_calls.unwrap_or(reconciled_cloud::Config::MAX_CALLS).max(1),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
         handover: Some(Arc::new(Folder { state_dir: config.state_dir.clone(), entry: entry.name.clone() })),

@@ -110,6 +110,32 @@ fn a_resource_is_made_changed_by_hand_healed_replaced_and_pruned() {
 }
 
 #[test]
+fn a_provider_is_found_in_a_mirror_by_its_version() {
+    let env = desk("");
+    let platform = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
+    let folder = env.path("mirror/registry.opentofu.org/example/toy/1.4.0").join(platform);
+    fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(toy(), folder.join("terraform-provider-toy")).unwrap();
+    let entry = |keys: &str| {
+        let (mirror, world) = (env.path("mirror"), env.path("world"));
+        env.config(&format!(
+            "  - {{name: toy, type: terraform, source: example/toy, settle: 0s, mirror: {}, {keys}, config: {{directory: {}}}}}\n",
+            mirror.display(),
+            world.display()
+        ));
+    };
+    entry("version: ~> 2.0");
+    env.push("a.yaml", &thing("a", "", "name: one"));
+    env.run(&["plan"]).says(&["has no provider registry.opentofu.org/example/toy (~> 2.0)"]);
+    entry("version: ~> 1.2");
+    env.run(&["plan"]).exits(0).says(&["+ Thing/a"]);
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    entry("version: latest");
+    env.run(&["plan"]).exits(1).says(&["`latest` is no constraint of a version", "config.yaml:"]);
+}
+
+#[test]
 fn outputs_flow_from_one_resource_to_the_next() {
     let env = desk("");
     let second =

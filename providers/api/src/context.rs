@@ -30,7 +30,10 @@ pub trait Clock: Send + Sync {
 /// one.set();
 /// assert!(one.is_set() && !other.is_set() && !all.is_set());
 /// all.set();
-/// assert!(other.is_set());
+/// assert!(other.is_set() && !other.is_ending());
+/// // Not a pause any more: soon nobody will be there to hear an answer.
+/// all.end();
+/// assert!(other.is_ending());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<StopState>);
@@ -38,6 +41,7 @@ pub struct Stop(Arc<StopState>);
 #[derive(Debug, Default)]
 struct StopState {
     set: AtomicBool,
+    ending: AtomicBool,
     told: Mutex<Told>,
     /// Kept alive, so that a wish reaches grandchildren.
     _parent: Option<Arc<StopState>>,
@@ -54,22 +58,35 @@ impl StopState {
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn set(&self) {
+    fn set(&self, is_ending: bool) {
+        // Before the other: who sees that one knows why.
+        self.ending.fetch_or(is_ending, Ordering::Release);
         self.set.store(true, Ordering::Release);
-        let told = std::mem::take(&mut *self.told());
-        told.waiting.into_iter().for_each(Waker::wake);
-        told.children.iter().filter_map(Weak::upgrade).for_each(|child| child.set());
+        let (waiting, children) = {
+            let mut told = self.told();
+            (std::mem::take(&mut told.waiting), told.children.clone())
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        children.iter().filter_map(Weak::upgrade).for_each(|child| child.set(is_ending));
     }
 }
 
 impl Stop {
     /// Wishes to stop; every child hears it.
     pub fn set(&self) {
-        self.0.set();
+        self.0.set(false);
+    }
+    /// Wishes to stop because all of it ends: what is still at work a minute later is cut off, and its answer lost.
+    pub fn end(&self) {
+        self.0.set(true);
     }
     /// True once someone wished to stop.
     pub fn is_set(&self) -> bool {
         self.0.set.load(Ordering::Acquire)
+    }
+    /// True once [`Stop::end`] was said.
+    pub fn is_ending(&self) -> bool {
+        self.0.ending.load(Ordering::Acquire)
     }
     /// A wish of its own for a part of the work: set when this one is, or alone.
     pub fn child(&self) -> Stop {
@@ -81,17 +98,24 @@ impl Stop {
         drop(told);
         // `set` takes the lock after the flag: either it sees the child, or the child sees the flag.
         if self.is_set() {
-            child.set();
+            child.0.set(self.is_ending());
         }
         child
     }
     /// Returns once someone wished to stop.
     pub fn wished(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.once(Stop::is_set)
+    }
+    /// Returns once [`Stop::end`] was said.
+    pub fn ending(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.once(Stop::is_ending)
+    }
+    fn once(&self, is_so: fn(&Stop) -> bool) -> impl Future<Output = ()> + Send + use<> {
         let stop = self.clone();
         std::future::poll_fn(move |cx| {
             let mut told = stop.0.told();
             // Under the lock: `set` takes it after the flag, so no wake is lost.
-            if stop.is_set() {
+            if is_so(&stop) {
                 return Poll::Ready(());
             }
             if !told.waiting.iter().any(|w| w.will_wake(cx.waker())) {

@@ -3,8 +3,8 @@
 //! A deletion and a creation of one replacement are one action; what is there after the first half is told if the second
 //! fails. Where the new one is to be made first, the old one is remembered with it, and deleted once what refers to it has
 //! had its time. Who wishes to stop waits for what is under way: a creation that is broken off would have to be deleted and
-//! made anew. The provider itself is asked to come to an end only past the limit of an `apply`, and its answer is waited
-//! for: what it did must be known.
+//! made anew. The provider itself is asked to come to an end only past the limit of an `apply`, and when this program ends,
+//! before it does; its answer is waited for: what it did must be known.
 
 use crate::{
     change,
@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// How long a provider may take to hear that it is to come to an end, and to plan when somebody wishes to stop.
 const HEARS: Duration = Duration::from_secs(5);
+/// How long what is under way may go on when everything ends: half of the minute that the daemon waits.
+const LAST: Duration = Duration::from_secs(30);
 
 /// Carries out a batch, one action after the other.
 pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
@@ -47,7 +49,7 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         // What keeps a provider from starting had no effect, and is about all of them.
         let plugin = host.running(cx).await?;
         let of = plugin.catalog.resource(kind::type_in(action.op.id()))?;
-        let account = host.config.account(&plugin.catalog.provider.block)?;
+        let account = host.said(&plugin.catalog)?.1;
         let prepared = match named(cx, action) {
             Ok(clear) => {
                 let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };
@@ -418,11 +420,21 @@ impl Doing<'_> {
         tokio::join!(call, heard).0
     }
 
-    /// Returns once somebody wishes to stop and the limit of an `apply` is over.
+    /// Returns once somebody wishes to stop and the limit of an `apply` is over, or all of it ends.
     async fn is_late(&self) {
-        self.cx.stop.wished().await;
-        let end = self.began + INFO.apply_limit;
-        self.cx.clock.sleep(end.saturating_sub(self.cx.clock.now())).await;
+        let is_over = async {
+            self.cx.stop.wished().await;
+            let end = self.began + INFO.apply_limit;
+            self.cx.clock.sleep(end.saturating_sub(self.cx.clock.now())).await;
+        };
+        let all_ends = async {
+            self.cx.stop.ending().await;
+            self.cx.clock.sleep(LAST).await;
+        };
+        tokio::select! {
+            () = is_over => {}
+            () = all_ends => {}
+        }
     }
 
     fn tracked(&self, state: &Value, private: &[u8], is_tainted: bool) -> Tracked {

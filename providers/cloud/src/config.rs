@@ -2,6 +2,7 @@
 
 use crate::{
     Handover,
+    find::Program,
     hidden::Hidden,
     schema::{
         Block,
@@ -20,7 +21,7 @@ pub struct Config {
     /// `hashicorp/aws`: tells people what it is, and which prefix its types have.
     pub source: Arc<str>,
     /// The provider's program.
-    pub path: PathBuf,
+    pub program: Program,
     /// What the provider itself is to be told, by its own schema; secrets are `{file|env|credential: …}`.
     pub config: Option<Node>,
     /// Variables that its process sees.
@@ -33,6 +34,10 @@ pub struct Config {
     pub span: Span,
     /// How long a write may stay unseen by reads.
     pub settle: Duration,
+    /// A process that nobody needed for so long ends; none does, where it is missing.
+    pub idle: Option<Duration>,
+    /// A process is replaced after so many calls: some providers grow.
+    pub max_calls: u64,
     /// Where schemas are kept from one start to the next; nowhere, if there is no such folder.
     pub cache: Option<PathBuf>,
     /// A program and its first arguments that see to it that a provider ends when this process does.
@@ -51,6 +56,11 @@ pub enum Given {
 }
 
 impl Config {
+    /// What [`Config::idle`] is where nobody says so.
+    pub const IDLE: Duration = Duration::from_secs(300);
+    /// What [`Config::max_calls`] is where nobody says so.
+    pub const MAX_CALLS: u64 = 200_000;
+
     /// The group of its kinds: `aws` of `hashicorp/aws`.
     pub fn group(&self) -> &str {
         self.source.rsplit('/').next().unwrap_or_default()
@@ -66,15 +76,15 @@ impl Config {
     }
 
     /// What tells one account from another: all that the entry says, and of its secrets where they are.
-    pub(crate) fn account(&self, block: &Block) -> Result<Hash, Error> {
-        let mut said = self.declared(block)?.to_string();
+    pub(crate) fn account(&self, declared: &serde_json::Value) -> Hash {
+        let mut said = declared.to_string();
         for (name, given) in &self.environment {
             said += &match given {
                 Given::Text(text) => format!("\n{name}={text}"),
                 Given::Secret(place) => format!("\n{name}={place:?}"),
             };
         }
-        Ok(Hash::of(said.as_bytes()))
+        Hash::of(said.as_bytes())
     }
 
     /// The variables, with secrets in clear.
@@ -209,13 +219,15 @@ mod tests {
         let node = yaml::parse(&file, yaml::Limits::default()).unwrap().remove(0);
         let config = Config {
             source: "example/toy".into(),
-            path: "/toy".into(),
+            program: Program::At("/toy".into()),
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
             allow_tcp: false,
             file,
             settle: Duration::ZERO,
+            idle: None,
+            max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
             handover: None,

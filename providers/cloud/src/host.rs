@@ -1,12 +1,14 @@
 //! The process behind an entry: started when it is first needed, shared by all calls, started anew when it died or no
 //! longer answers, or when a secret of the entry changed.
 //!
-//! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced.
+//! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced;
+//! one that is at work is not ended for being idle.
 
 use crate::{
     Config,
     catalog::Catalog,
     config::Places,
+    find::Found,
     hidden::Hidden,
     plugin::{Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
@@ -14,17 +16,18 @@ use crate::{
 };
 use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error, Hash};
+use serde_json::Value as Json;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, task::JoinSet};
 
-/// A process is replaced after so many calls: some providers grow.
-const CALLS: u64 = 200_000;
+/// How soon one that is at work is looked at again, at the earliest.
+const SOON: Duration = Duration::from_millis(10);
 
 /// How long each call may take that comes before the first resource.
 const FIRST_CALLS: Duration = Duration::from_secs(60);
@@ -35,6 +38,8 @@ struct Running {
     /// Started for its schemas, not configured yet, and the hash of its variables.
     waits: Option<(Process, Hash)>,
     plugin: Option<(Arc<Plugin>, Secrets)>,
+    /// Somebody sees to it that it ends when nobody needs it.
+    is_watched: bool,
 }
 
 /// Hashes of the secrets that a process was given: it has to be another one when they are others.
@@ -49,8 +54,11 @@ struct Secrets {
 pub(crate) struct Host {
     entry: Arc<str>,
     pub(crate) config: Config,
+    found: Mutex<Option<Found>>,
     catalog: OnceLock<Arc<Catalog>>,
-    running: Mutex<Running>,
+    said: OnceLock<(Json, Hash)>,
+    running: Arc<Mutex<Running>>,
+    watches: std::sync::Mutex<JoinSet<()>>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -62,12 +70,33 @@ impl std::fmt::Debug for Plugin {
 impl Host {
     /// Nothing is started yet.
     pub(crate) fn new(entry: &str, config: Config) -> Host {
-        Host { entry: entry.into(), config, catalog: OnceLock::new(), running: Mutex::default() }
+        Host {
+            entry: entry.into(),
+            config,
+            found: Mutex::default(),
+            catalog: OnceLock::new(),
+            said: OnceLock::new(),
+            running: Arc::default(),
+            watches: std::sync::Mutex::default(),
+        }
     }
 
     /// The schemas, if they were read already.
     pub(crate) fn known(&self) -> Option<&Arc<Catalog>> {
         self.catalog.get()
+    }
+
+    /// What the entry says by the provider's own schema, and what tells its account from others. Every call asks for it, and
+    /// a large provider has hundreds of keys: it is read once.
+    ///
+    /// Errors: `Invalid` with the first problem and its place.
+    pub(crate) fn said(&self, catalog: &Catalog) -> Result<&(Json, Hash), Error> {
+        if let Some(said) = self.said.get() {
+            return Ok(said);
+        }
+        let declared = self.config.declared(&catalog.provider.block)?;
+        let account = self.config.account(&declared);
+        Ok(self.said.get_or_init(|| (declared, account)))
     }
 
     /// The schemas: from what an earlier process of the same program said, where that is kept. The entry's `config` is
@@ -81,19 +110,30 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok(catalog.clone());
         }
-        if let Some(catalog) = self.read_kept().await {
+        let found = self.found().await?;
+        if let Some(catalog) = self.read_kept(&found.program).await {
             return Ok(self.catalog.get_or_init(|| catalog.into()).clone());
         }
         let variables = self.variables(cx)?;
         let (process, catalog) = self.start(cx).await?;
         running.waits = Some((process, variables));
+        self.watch(&mut running);
         Ok(catalog)
+    }
+
+    /// Where its program is. It is looked for again once it is gone.
+    async fn found(&self) -> Result<Found, Error> {
+        let mut found = self.found.lock().await;
+        if let Some(found) = found.as_ref().filter(|found| found.program.exists()) {
+            return Ok(found.clone());
+        }
+        Ok(found.insert(self.config.program.find().await?).clone())
     }
 
     /// What an earlier process of the same program said. Tens of megabytes are read, which is no work for a thread of the
     /// runtime.
-    async fn read_kept(&self) -> Option<Catalog> {
-        let path = self.kept_at()?;
+    async fn read_kept(&self, program: &Path) -> Option<Catalog> {
+        let path = self.kept_at(program)?;
         let read = move || {
             let (protocol, bytes) = parse_kept(fs::read(path).ok()?)?;
             Catalog::read(bytes, protocol).ok()
@@ -106,7 +146,7 @@ impl Host {
         let mut running = self.running.lock().await;
         if let Some((plugin, given)) = &running.plugin
             && !plugin.is_broken()
-            && plugin.used() < CALLS
+            && plugin.used() < self.config.max_calls
             // What cannot be read now was told already, and need not be told again.
             && self.secrets(cx, &plugin.catalog).map_or(true, |now| now == *given)
         {
@@ -127,7 +167,17 @@ impl Host {
         let given = self.secrets(cx, &catalog)?;
         let plugin = Arc::new(self.configure(cx, process, catalog).await?);
         running.plugin = Some((plugin.clone(), Secrets { variables, ..given }));
+        self.watch(&mut running);
         Ok(plugin)
+    }
+
+    /// Sees to it that the process ends when nobody needs it.
+    fn watch(&self, running: &mut Running) {
+        let Some(idle) = self.config.idle.filter(|_| !running.is_watched) else { return };
+        running.is_watched = true;
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        while watches.try_join_next().is_some() {}
+        watches.spawn(end_when_idle(Arc::downgrade(&self.running), idle));
     }
 
     fn variables(&self, cx: &Cx) -> Result<Hash, Error> {
@@ -135,16 +185,18 @@ impl Host {
     }
 
     fn secrets(&self, cx: &Cx, catalog: &Catalog) -> Result<Secrets, Error> {
-        let declared = self.config.declared(&catalog.provider.block)?;
-        let config = canonical::revealed(&declared, &Places(cx, Hidden::default()))?;
+        let (declared, _) = self.said(catalog)?;
+        let config = canonical::revealed(declared, &Places(cx, Hidden::default()))?;
         Ok(Secrets { variables: self.variables(cx)?, config: hash(&config) })
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
-        can_be_run(&self.config.path)?;
+        let found = self.found().await?;
+        can_be_run(&found.program)?;
+        found.check().await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
-            path: self.config.path.clone(),
+            path: found.program.clone(),
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
             allow_tcp: self.config.allow_tcp,
@@ -161,7 +213,7 @@ impl Host {
         if let Some(catalog) = self.catalog.get() {
             return Ok((process, catalog.clone()));
         }
-        let folder = self.kept_at().zip(self.config.cache.clone());
+        let folder = self.kept_at(&found.program).zip(self.config.cache.clone());
         let read = move || {
             let catalog = Catalog::read(bytes.clone(), protocol);
             if let (Ok(_), Some((path, folder))) = (&catalog, folder) {
@@ -176,11 +228,11 @@ impl Host {
 
     async fn configure(&self, cx: &Cx, process: Process, catalog: Arc<Catalog>) -> Result<Plugin, Error> {
         let block = &catalog.provider.block;
-        let declared = self.config.declared(block)?;
+        let (declared, _) = self.said(&catalog)?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let clear = Places(cx, hidden);
-        let config = canonical::to_value(&declared, block, &clear)?;
-        let hidden = clear.hidden().and(canonical::revealed(&declared, &clear)?);
+        let config = canonical::to_value(declared, block, &clear)?;
+        let hidden = clear.hidden().and(canonical::revealed(declared, &clear)?);
         let hidden = hidden.and(crate::change::secrets(block, &config));
         let value = || write_value(&config, &catalog.provider.value_type);
         let doing = format!("configure provider `{}`", self.entry);
@@ -209,10 +261,35 @@ impl Host {
     }
 
     /// Where the schemas of this very program are kept.
-    fn kept_at(&self) -> Option<PathBuf> {
-        let meta = fs::metadata(&self.config.path).ok()?;
-        let key = format!("{:?} {} {} {}", self.config.path, meta.len(), meta.mtime(), meta.mtime_nsec());
+    fn kept_at(&self, program: &Path) -> Option<PathBuf> {
+        let meta = fs::metadata(program).ok()?;
+        let key = format!("{program:?} {} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec());
         Some(self.config.cache.as_ref()?.join(format!("{}.schemas", blake3::hash(key.as_bytes()).to_hex())))
+    }
+}
+
+/// Ends what runs once it had nothing to do for as long as `idle`.
+async fn end_when_idle(running: Weak<Mutex<Running>>, idle: Duration) {
+    let mut wait = idle;
+    loop {
+        tokio::time::sleep(wait).await;
+        let Some(running) = running.upgrade() else { return };
+        let mut running = running.lock().await;
+        if let Some((plugin, _)) = &running.plugin
+            // Whoever makes a call has one more.
+            && (plugin.rested() < idle || Arc::strong_count(plugin) > 1)
+        {
+            wait = idle.saturating_sub(plugin.rested()).max(idle / 10).max(SOON);
+            continue;
+        }
+        running.is_watched = false;
+        if let Some(plugin) = running.plugin.take().and_then(|(plugin, _)| Arc::into_inner(plugin)) {
+            plugin.end().await;
+        }
+        if let Some((process, _)) = running.waits.take() {
+            process.stop().await;
+        }
+        return;
     }
 }
 

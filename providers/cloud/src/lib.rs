@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod change;
 mod config;
 pub mod cty;
+pub mod find;
 mod giveback;
 pub mod hidden;
 mod host;

@@ -13,7 +13,7 @@ use reconciled_provider::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Annotation with the id of what exists already.
 const IMPORT: &str = "reconciled/import";
@@ -114,12 +114,18 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         place(inputs.entry(), &type_name, manifest.key.namespace(), &manifest.name);
     let scope = Arc::new(scope);
     if let Some(import) = manifest.annotations.get(IMPORT) {
-        out.remotes.push((scope.clone(), id.clone(), format!("{type_name} `{import}`").into()));
+        out.remotes.push((scope.clone(), id.clone(), format!("{type_name} `{}`", same(import)).into()));
     }
     let deletion = manifest.policy.deletion.or_else(|| kind::default_deletion(&type_name));
     let policy = inputs.policy(Policy { deletion, ..manifest.policy.clone() });
     out.resources.push(Resource { id, scope, spec, origin: manifest.origin(manifest.span), policy });
     out
+}
+
+/// An identity without what tells two ways of writing it apart; an id as it is.
+fn same(import: &str) -> String {
+    let identity = serde_json::from_str::<BTreeMap<String, Json>>(import);
+    identity.map_or_else(|_| import.into(), |identity| serde_json::json!(identity).to_string())
 }
 
 /// The type of a manifest that is ours, and its attributes.
@@ -162,4 +168,16 @@ fn split(
     };
     let nothing = Node { span: spec.span, value: NodeValue::Map(Vec::new()) };
     Some((type_name.into(), spec.get("attributes").cloned().unwrap_or(nothing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_the_same_in_whatever_order_it_is_written() {
+        assert_eq!(same(r#"{"b": 1, "a": "x"}"#), same(r#"{ "a":"x","b":1 }"#));
+        assert_ne!(same(r#"{"a": "x"}"#), same(r#"{"a": "y"}"#));
+        assert_eq!(same("an id: {"), "an id: {");
+    }
 }

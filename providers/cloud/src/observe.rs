@@ -94,7 +94,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     };
     let before = state;
     let (state, private) = plugin.read(&of, &before, &private, clear.hidden()).await?;
-    let account = host.config.account(&plugin.catalog.provider.block)?;
+    let account = host.said(&plugin.catalog)?.1;
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
     if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &state) {
@@ -239,25 +239,17 @@ pub(crate) async fn state_of(plugin: &Plugin, of: &ResourceType, kept: &Kept) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{schema::Schema, wire::message};
+    use crate::schema::fixture::{block, text};
 
     #[test]
     fn what_is_given_once_tells_two_of_one_name_apart() {
-        let attribute = |name: &str, optional| message::Attribute {
-            name: name.into(),
-            type_json: br#""string""#.to_vec(),
-            optional,
-            computed: true,
-            ..message::Attribute::default()
-        };
         let names = ["arn", "create_date", "last_modified", "owner_id", "status", "valid", "version_id"];
-        let mut attributes: Vec<_> = names.iter().map(|name| attribute(name, false)).collect();
-        attributes.extend([attribute("id", true), attribute("key_id", true)]);
-        let block = message::Block { attributes, ..Default::default() };
-        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let mut attributes: Vec<_> = names.iter().map(|name| text(name, "c")).collect();
+        attributes.extend([text("id", "oc"), text("key_id", "oc")]);
+        let block = block(attributes, Vec::new());
         let check = |name: &str, (before, now): (&str, &str), expect: Option<&str>| {
             let of = |text: &str| Value::Map([(name.into(), Value::text(text))].into());
-            assert_eq!(told_apart(&schema.block, &of(before), &of(now)), expect, "{name}");
+            assert_eq!(told_apart(&block, &of(before), &of(now)), expect, "{name}");
         };
         for name in ["id", "arn", "owner_id", "create_date"] {
             check(name, ("a", "b"), Some(name));

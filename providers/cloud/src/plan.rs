@@ -105,9 +105,11 @@ async fn of_one(
         plans.anew = Some(Step::of(&of, &anew, &written));
     }
     let mut fields = change::fields(&of.schema.block, &prior, &after, hidden);
-    if fields.is_empty() && is_tainted {
-        let before = Shown::Text("made in part".into());
-        fields.push(FieldChange { path: "state".into(), before, after: Shown::Text("whole".into()) });
+    if is_tainted {
+        // First of all: it is the reason, whatever else differs.
+        let before = Shown::Text("made in part (tainted)".into());
+        let why = FieldChange { path: "state".into(), before, after: Shown::Text("made anew".into()) };
+        fields.insert(0, why);
     }
     fields.extend(triggers.field(hidden));
     if ends_former {

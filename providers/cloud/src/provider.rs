@@ -1,8 +1,14 @@
 //! The provider: `type: terraform`.
 
 use crate::{
-    Config, apply, host::Host, kind, lifecycle::Lifecycle, normalize, normalize::Declared, observe, plan,
-    takeover,
+    Config, apply,
+    find::{From, Program},
+    host::Host,
+    kind,
+    lifecycle::Lifecycle,
+    normalize,
+    normalize::Declared,
+    observe, plan, takeover,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -41,11 +47,18 @@ pub const INFO: ProviderInfo = ProviderInfo {
 /// Prepares an entry called `entry`. Starts nothing, and does not even look for its program: that it is missing concerns
 /// nobody else, and is told when it is needed.
 ///
-/// Errors: `Invalid` when `path` is no absolute path.
+/// Errors: `Invalid` when `path` or `mirror` is no absolute path.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
-    if !config.path.is_absolute() {
-        let error = Error::invalid(format!("`path: {}` is no absolute path", config.path.display()));
-        return Err(error.hint("write the whole path of the provider's program"));
+    let named = match &config.program {
+        Program::At(path) => Some(("path", path, "the provider's program")),
+        Program::Wanted(wanted) => match &wanted.from {
+            From::Mirror(path) => Some(("mirror", path, "the folder of the mirror")),
+            From::Registry(_) => None,
+        },
+    };
+    if let Some((key, path, what)) = named.filter(|(_, path, _)| !path.is_absolute()) {
+        let error = Error::invalid(format!("`{key}: {}` is no absolute path", path.display()));
+        return Err(error.hint(format!("write the whole path of {what}")));
     }
     let info = ProviderInfo { consistency_window: config.settle, ..INFO };
     Ok(Arc::new(Terraform { host: Some(Host::new(entry, config)), entry: entry.into(), info }))
@@ -103,7 +116,7 @@ impl Observer for Terraform {
         let Some(host) = &self.host else { return Ok(Arc::new(kind::static_kinds())) };
         let catalog = host.catalog(cx).await?;
         // A mistake in `config` is told at once, and not with the first resource.
-        host.config.declared(&catalog.provider.block)?;
+        host.said(&catalog)?;
         Ok(Arc::new(kind::kinds(&catalog, &host.config.source)))
     }
 

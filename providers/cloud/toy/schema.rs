@@ -1,7 +1,10 @@
 //! What things are made of.
 
 use prost::Message;
-use reconciled_cloud::wire::message::{Attribute, Block, NestedBlock, Schema, ServerCapabilities, v5};
+use reconciled_cloud::wire::message::{
+    Attribute, Block, IdentityAttribute, IdentitySchema, IdentitySchemas, NestedBlock, Schema,
+    ServerCapabilities, v5,
+};
 use std::collections::HashMap;
 
 /// Rights of an attribute, in letters: `r`equired, `o`ptional, `c`omputed, `s`ensitive.
@@ -31,9 +34,9 @@ pub(crate) fn provider() -> Schema {
     Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
 }
 
-/// `toy_thing`: everything that things can have. Its version can be set, for upgrades.
+/// `toy_thing`: everything that things can have. Its version can be set, for upgrades: from 2 on, things have a color.
 pub(crate) fn thing(version: i64) -> Schema {
-    let attributes = vec![
+    let mut attributes = vec![
         attribute("id", TEXT, "c"),
         attribute("name", TEXT, "r"),
         attribute("content", TEXT, "o"),
@@ -46,10 +49,23 @@ pub(crate) fn thing(version: i64) -> Schema {
         attribute("fault", TEXT, "o"),
         attribute("delay_ms", NUMBER, "o"),
     ];
+    attributes.extend((version > 1).then(|| attribute("color", TEXT, "oc")));
     let rule = vec![attribute("port", NUMBER, "r"), attribute("protocol", TEXT, "oc")];
     let label = vec![attribute("key", TEXT, "r"), attribute("value", TEXT, "oc")];
     let block_types = vec![nested("rule", 2, rule), nested("label", 3, label)];
     Schema { version, block: Some(Block { attributes, block_types, ..Block::default() }) }
+}
+
+/// A thing is known by its name, too.
+pub(crate) fn identities() -> IdentitySchemas {
+    let name = IdentityAttribute {
+        name: "name".into(),
+        type_json: TEXT.as_bytes().to_vec(),
+        required_for_import: true,
+    };
+    let schema = IdentitySchema { attributes: vec![name] };
+    let identity_schemas = HashMap::from([("toy_thing".into(), schema)]);
+    IdentitySchemas { identity_schemas, diagnostics: Vec::new() }
 }
 
 /// `toy_trivial`: nothing is done for it.

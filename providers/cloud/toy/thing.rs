@@ -66,6 +66,7 @@ impl Toy {
             "PlanResourceChange" => self.plan(body).await,
             "ApplyResourceChange" => self.apply(body).await,
             "ImportResourceState" => self.import(body),
+            "GetResourceIdentitySchemas" => message(&schema::identities()),
             "Stop" | "StopProvider" => {
                 self.stopped.send_replace(true);
                 message(&Empty {})
@@ -101,7 +102,16 @@ impl Toy {
         let request = Upgrade::decode(body).unwrap_or_default();
         let of = &self.of(&request.type_name).value_type;
         let json = request.raw_state.map(|raw| raw.json).unwrap_or_default();
-        let state = parse(&serde_json::from_slice(&json).unwrap_or_default(), of);
+        let mut json: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+        if request.version < 2 && self.version > 1 {
+            json["color"] = "grey".into();
+        }
+        let state = parse(&json, of);
+        if variable("TOY_JSON").is_some() {
+            // As it came, where there was nothing to change.
+            let state = DynamicValue { msgpack: Bytes::new(), json: write_json(&state, of).into() };
+            return message(&Upgraded { state: Some(state), diagnostics: Vec::new() });
+        }
         message(&Upgraded { state: Some(dynamic(&state, of)), diagnostics: Vec::new() })
     }
 
@@ -125,8 +135,10 @@ impl Toy {
                         });
                     };
                     // What a cloud does not know of.
-                    for name in ["fault", "delay_ms"] {
-                        fields.insert(name.into(), current.get(name).clone());
+                    for name in ["fault", "delay_ms", "color"] {
+                        if let Some(field) = fields.get_mut(name) {
+                            *field = current.get(name).clone();
+                        }
                     }
                     Value::Map(fields)
                 }
@@ -360,7 +372,23 @@ impl Toy {
     fn import(&self, body: Bytes) -> Answer {
         let request = Import::decode(body).unwrap_or_default();
         let of = &self.of(&request.type_name).value_type;
-        let state = Value::Map([("id".into(), Value::text(&request.id))].into());
+        let mut id = request.id.clone();
+        if let Some(identity) = request.identity {
+            // By its name alone: a thing with that name, if there is one.
+            let text = || ("name".into(), Type::String);
+            let identity = value(&identity.identity, &Type::Object([text()].into()));
+            let name = identity.get("name").as_str().unwrap_or_default().to_string();
+            let directory = self.directory.borrow();
+            let files = fs::read_dir(&*directory).into_iter().flatten().flatten();
+            let is_it = |file: &fs::DirEntry| {
+                let thing = fs::read(file.path()).unwrap_or_default();
+                serde_json::from_slice::<serde_json::Value>(&thing).is_ok_and(|thing| thing["name"] == *name)
+            };
+            let found = files.into_iter().find(is_it);
+            let stem = found.and_then(|file| Some(file.path().file_stem()?.to_str()?.to_string()));
+            id = stem.unwrap_or_else(|| "nothing".into());
+        }
+        let state = Value::Map([("id".into(), Value::text(&id))].into());
         let found = Imported {
             type_name: request.type_name.clone(),
             state: Some(dynamic(&state, of)),

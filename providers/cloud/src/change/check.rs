@@ -124,30 +124,18 @@ fn join(at: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cty::Type, schema::Schema, wire::message};
-
-    fn map(fields: &[(&str, Value)]) -> Value {
-        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
-    }
+    use crate::{
+        cty::Type,
+        schema::fixture::{self, map},
+    };
 
     #[test]
     fn a_plan_says_nothing_that_nobody_said() {
-        let attribute = |name: &str, computed| message::Attribute {
-            name: name.into(),
-            type_json: br#""string""#.to_vec(),
-            optional: true,
-            computed,
-            ..message::Attribute::default()
-        };
-        let block = message::Block {
-            attributes: vec![attribute("a", false), attribute("b", true)],
-            ..Default::default()
-        };
-        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
+        let block = fixture::block(vec![fixture::text("a", "o"), fixture::text("b", "oc")], Vec::new());
         let (text, null) = (Value::text, Value::Null);
         let check = |prior: [Value; 2], config: [Value; 2], planned: [Value; 2], expect: Result<(), &str>| {
             let of = |[a, b]: [Value; 2]| map(&[("a", a), ("b", b)]);
-            let found = check_plan(&schema.block, &of(prior), &of(config), &of(planned));
+            let found = check_plan(&block, &of(prior), &of(config), &of(planned));
             assert_eq!(found, expect.map_err(String::from));
         };
         let none = || [Value::Null, Value::Null];
@@ -156,7 +144,7 @@ mod tests {
         check([text("y"), null.clone()], [text("x"), null.clone()], [text("y"), null.clone()], Ok(()));
         check(none(), [null.clone(), text("x")], [null.clone(), text("y")], Err("b"));
         check(none(), [Value::Unknown, null.clone()], [Value::Unknown, null.clone()], Ok(()));
-        let gone = check_plan(&schema.block, &null, &map(&[("a", text("x"))]), &null);
+        let gone = check_plan(&block, &null, &map(&[("a", text("x"))]), &null);
         assert_eq!(gone, Err("whether it is to exist".into()));
     }
 

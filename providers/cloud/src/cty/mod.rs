@@ -8,7 +8,7 @@ mod msgpack;
 mod types;
 mod value;
 
-pub use json::write_json;
+pub use json::{read_json, write_json};
 pub use msgpack::{decode, encode};
 pub use types::Type;
 pub use value::{Number, Value};

@@ -416,7 +416,7 @@ pub fn outputs(value: &Value, block: &Block, clear: &dyn Clear) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{schema::Schema, wire::message};
+    use crate::schema::fixture::{block, map, nested, text};
 
     struct Bare(Hidden);
 
@@ -434,32 +434,12 @@ mod tests {
 
     #[test]
     fn a_key_that_nobody_declared_shows_no_secret() {
-        let attribute = |name: &str, sensitive| message::Attribute {
-            name: name.into(),
-            type_json: br#""string""#.to_vec(),
-            optional: true,
-            sensitive,
-            ..message::Attribute::default()
-        };
-        let login = message::Block {
-            attributes: vec![attribute("user", false), attribute("password", true)],
-            ..Default::default()
-        };
-        let nested = message::NestedBlock {
-            type_name: "login".into(),
-            block: Some(login),
-            nesting: 4,
-            ..Default::default()
-        };
-        let block = message::Block { block_types: vec![nested], ..Default::default() };
-        let schema = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap();
-        let map = |fields: &[(&str, Value)]| {
-            Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
-        };
+        let login = nested("login", 4, vec![text("user", "o"), text("password", "os")]);
+        let block = block(Vec::new(), vec![login]);
         let one = |user: &str| map(&[("user", Value::text(user)), ("password", Value::text("hunter2"))]);
         let state = map(&[("login", map(&[("a", one("x")), ("b", one("y"))]))]);
         let declared = json!({ "login": { "a": { "user": "x" } } });
-        let seen = through(&declared, &state, &schema.block, &Bare(Hidden::default()));
+        let seen = through(&declared, &state, &block, &Bare(Hidden::default()));
         assert_eq!(seen["login"]["a"], json!({ "user": "x" }));
         assert_eq!(seen["login"]["b"]["user"], "y");
         assert!(seen["login"]["b"]["password"].get(MARK).is_some() && !seen.to_string().contains("hunter2"));

@@ -6,6 +6,8 @@
 pub mod canonical;
 pub mod config;
 mod describe;
+#[cfg(test)]
+pub(crate) mod fixture;
 
 pub use describe::json_schema;
 

@@ -252,38 +252,17 @@ fn held(nesting: Nesting, value: &Value, one: &dyn Fn(&Value) -> Value) -> Value
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{schema::Schema, wire::message};
+    use crate::{
+        schema::fixture::{self, map},
+        wire::message::NestedBlock,
+    };
 
     /// `key` of its own, and `login` with `user` and `password` that has to be there.
     fn block() -> Block {
-        let attribute = |name: &str, sensitive| message::Attribute {
-            name: name.into(),
-            type_json: br#""string""#.to_vec(),
-            required: true,
-            sensitive,
-            ..message::Attribute::default()
-        };
-        let login = message::Block {
-            attributes: vec![attribute("user", false), attribute("password", true)],
-            ..Default::default()
-        };
-        let nested = message::NestedBlock {
-            type_name: "login".into(),
-            block: Some(login),
-            nesting: 1,
-            min_items: 1,
-            ..Default::default()
-        };
-        let block = message::Block {
-            attributes: vec![attribute("key", true)],
-            block_types: vec![nested],
-            ..Default::default()
-        };
-        Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap().block
-    }
-
-    fn map(fields: &[(&str, Value)]) -> Value {
-        Value::Map(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+        let login =
+            fixture::nested("login", 1, vec![fixture::text("user", "r"), fixture::text("password", "rs")]);
+        let login = NestedBlock { min_items: 1, ..login };
+        fixture::block(vec![fixture::text("key", "rs")], vec![login])
     }
 
     #[test]

@@ -244,7 +244,7 @@ async fn look(
             .hint("to have such values written to files of their own: --secrets DIR"));
     }
     if !is_by_id {
-        let account = host.config.account(&plugin.catalog.provider.block)?;
+        let account = host.said(&plugin.catalog)?.1;
         let mut kept = Kept::new(&of, &state, &private, account);
         kept.secrets = marked.values.within(&state);
         let handover = host.config.handover.as_ref();

@@ -4,9 +4,9 @@ use super::{
     Protocol, Status,
     grpc::{self, Channel},
     message::{
-        Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty, Import,
-        ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas, Upgrade, Upgraded,
-        Validate, ValidateProvider, ValidatedProvider, v5,
+        Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty,
+        IdentitySchemas, Import, ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas,
+        Upgrade, Upgraded, Validate, ValidateProvider, ValidatedProvider, v5,
     },
     version,
 };
@@ -104,10 +104,14 @@ impl Calls {
         self.call(version::APPLY, &message).await
     }
 
-    /// Finds a resource by its id.
-    pub async fn import(&self, type_name: &str, id: &str) -> Result<ImportAnswer, Status> {
-        let message = Import { type_name: type_name.into(), id: id.into(), capabilities: Some(CAPABILITIES) };
-        self.call(version::IMPORT, &message).await
+    /// Finds a resource by its id or identity.
+    pub async fn import(&self, message: Import) -> Result<ImportAnswer, Status> {
+        self.call(version::IMPORT, &Import { capabilities: Some(CAPABILITIES), ..message }).await
+    }
+
+    /// What identifies resources.
+    pub async fn identity_schemas(&self) -> Result<IdentitySchemas, Status> {
+        self.call(version::IDENTITIES, &Empty {}).await
     }
 
     /// Asks what is under way to come to an end.

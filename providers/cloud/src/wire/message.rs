@@ -473,6 +473,43 @@ pub struct Import {
     pub id: String,
     #[prost(message, optional, tag = "3")]
     pub capabilities: Option<ClientCapabilities>,
+    /// In place of the id.
+    #[prost(message, optional, tag = "4")]
+    pub identity: Option<IdentityData>,
+}
+
+/// What identifies a resource.
+#[derive(Clone, PartialEq, Message)]
+pub struct IdentityData {
+    #[prost(message, optional, tag = "1")]
+    pub identity: Option<DynamicValue>,
+}
+
+/// What identifies resources, by their types.
+#[derive(Clone, PartialEq, Message)]
+pub struct IdentitySchemas {
+    #[prost(map = "string, message", tag = "1")]
+    pub identity_schemas: HashMap<String, IdentitySchema>,
+    #[prost(message, repeated, tag = "2")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What identifies resources of one type.
+#[derive(Clone, PartialEq, Message)]
+pub struct IdentitySchema {
+    #[prost(message, repeated, tag = "2")]
+    pub attributes: Vec<IdentityAttribute>,
+}
+
+/// A part of that.
+#[derive(Clone, PartialEq, Message)]
+pub struct IdentityAttribute {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub type_json: Vec<u8>,
+    #[prost(bool, tag = "3")]
+    pub required_for_import: bool,
 }
 
 /// What was found.

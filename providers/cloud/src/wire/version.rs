@@ -34,6 +34,7 @@ methods! {
     IMPORT: "ImportResourceState", "ImportResourceState";
     VALIDATE_DATA: "ValidateDataSourceConfig", "ValidateDataResourceConfig";
     READ_DATA: "ReadDataSource", "ReadDataSource";
+    IDENTITIES: "GetResourceIdentitySchemas", "GetResourceIdentitySchemas";
     STOP: "Stop", "StopProvider";
 }
 

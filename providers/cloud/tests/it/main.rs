@@ -1,5 +1,6 @@
 //! The wire against a real process: the small provider of this package.
 
+mod example;
 mod provider;
 mod takeover;
 mod writes;

@@ -1,6 +1,10 @@
 //! A whole provider against the small one of this package: what it sees, what it plans, and what it never shows.
 
-use reconciled_cloud::{Config, Given, INFO, open};
+use reconciled_cloud::{
+    Config, Given, INFO,
+    find::{Program, Written},
+    open,
+};
 use reconciled_provider::{
     Cx, Deltas, Error, Focus, Hash, Observation, Origin, PolicyId, Provider, Resource, Scope, SecretRef,
     Shown, SourceFile, Spec, Tracked, Want, yaml,
@@ -26,13 +30,15 @@ impl Desk {
         let node = yaml::parse(&file, yaml::Limits::default()).expect("YAML").remove(0);
         let config = Config {
             source: "example/toy".into(),
-            path: env!("CARGO_BIN_EXE_terraform-provider-toy").into(),
+            program: Program::At(env!("CARGO_BIN_EXE_terraform-provider-toy").into()),
             span: node.span,
             config: Some(node),
             environment: Vec::new(),
             allow_tcp: false,
             file,
             settle: INFO.consistency_window,
+            idle: None,
+            max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
             handover: None,
@@ -80,6 +86,151 @@ impl Desk {
         let mut tracked = Tracked::new("toy_thing.a".into(), Hash::default());
         tracked.private = seen.resources[0].private.clone();
         tracked
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
+    let desk = Desk::new("");
+    let mirror = tempfile::tempdir().expect("a folder");
+    let platform = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
+    let folder = mirror.path().join("registry.opentofu.org/example/toy/1.4.0").join(platform);
+    fs::create_dir_all(&folder).expect("a folder");
+    let toy = env!("CARGO_BIN_EXE_terraform-provider-toy");
+    std::os::unix::fs::symlink(toy, folder.join("terraform-provider-toy")).expect("a link");
+    let open_with = |hashes: &[String]| {
+        let written = Written {
+            source: "example/toy",
+            mirror: Some(mirror.path().into()),
+            version: Some("~> 1.2"),
+            hashes,
+            ..Written::default()
+        };
+        let program = Program::written(written, mirror.path()).expect("a program");
+        open("toy", Config { program, ..desk.config.clone() }).expect("a provider")
+    };
+    let declared = json!({ "config": { "name": "a" } });
+    let found = Desk { provider: open_with(&[]), ..Desk::new("") };
+    assert!(found.look(&declared, &[]).await.expect("a plan").1.contains_key(&"toy_thing.a".into()));
+    let pinned = Desk { provider: open_with(&[format!("zh:{}", "0".repeat(64))]), ..Desk::new("") };
+    let error = pinned.provider.kinds(&pinned.cx).await.unwrap_err();
+    assert!(error.message.contains("has none of the checksums in `hashes`"), "{error}");
+}
+
+/// A desk whose processes put their numbers down in a file, which is returned too.
+fn counted(change: impl FnOnce(&mut Config)) -> (Desk, std::path::PathBuf) {
+    let desk = Desk::new("");
+    let starts = desk.world.path().join("starts");
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_STARTS".into(), Given::Text(starts.display().to_string())));
+    change(&mut config);
+    (Desk { provider: open("toy", config).expect("a program"), ..desk }, starts)
+}
+
+fn started(starts: &std::path::Path) -> Vec<String> {
+    fs::read_to_string(starts).unwrap_or_default().lines().map(String::from).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_nobody_needs_ends_and_the_next_call_has_another() {
+    let (desk, starts) = counted(|config| config.idle = Some(Duration::from_millis(50)));
+    let declared = json!({ "config": { "name": "a" } });
+    desk.look(&declared, &[]).await.expect("a plan");
+    let first = started(&starts);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while crate::is_running(&first[0]) {
+        assert!(std::time::Instant::now() < deadline, "{} is still there", first[0]);
+        tokio::task::yield_now().await;
+    }
+    desk.look(&declared, &[]).await.expect("a plan");
+    assert!(started(&starts).len() > first.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_replaced_after_so_many_calls() {
+    let (desk, starts) = counted(|config| config.max_calls = 2);
+    let declared = json!({ "config": { "name": "a" } });
+    // Each look is a check and a plan.
+    for _ in 0..3 {
+        desk.look(&declared, &[]).await.expect("a plan");
+    }
+    assert_eq!(started(&starts).len(), 3);
+    let last = started(&starts).remove(1);
+    assert!(!crate::is_running(&last), "one at a time");
+}
+
+/// The same desk with a provider whose schema has another version.
+fn of_version(desk: Desk, version: &str) -> Desk {
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_VERSION".into(), Given::Text(version.into())));
+    Desk { provider: open("toy", config).expect("a program"), ..desk }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_goes_on_with_a_newer_provider_and_not_back() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, _) = desk.look(&declared, &[]).await.unwrap();
+    let old = Desk::tracked(&seen);
+
+    // The newer schema has an attribute more, and the provider says what it is in an old state.
+    let desk = of_version(desk, "2");
+    let (seen, deltas) = desk.look(&declared, std::slice::from_ref(&old)).await.unwrap();
+    assert!(deltas.is_empty(), "{deltas:?}");
+    let new = Desk::tracked(&seen);
+    let kept: Json = serde_json::from_slice(&new.private.0).unwrap();
+    assert_eq!(kept["version"], 2);
+    assert!(kept["state"].as_str().unwrap().contains(r#""color":"grey""#), "{kept}");
+    let colored = json!({ "config": { "name": "a", "color": "red" }, "import": "thing-1" });
+    let (_, deltas) = desk.look(&colored, &[old]).await.unwrap();
+    let delta = deltas[&"toy_thing.a".into()].as_ref().unwrap();
+    assert_eq!((&*delta.fields[0].path, delta.fields.len()), ("color", 1));
+
+    let desk = Desk { provider: open("toy", desk.config.clone()).expect("a program"), ..desk };
+    let error = desk.look(&declared, &[new]).await.unwrap_err();
+    assert_eq!(error.message, "the state of toy_thing.a is from a newer version of the provider");
+    assert_eq!(error.hint.as_deref(), Some("install that version again, or a newer one"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_may_come_back_as_json() {
+    let desk = Desk::new("");
+    let thing = json!({
+        "id": "thing-1", "name": "a", "size": 0, "level": 3, "tags": { "a": "b" }, "words": ["y", "x"],
+        "rule": [{ "port": 80, "protocol": "tcp" }], "label": [{ "key": "k", "value": "none" }],
+    });
+    desk.put("thing-1", &thing);
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    let (seen, expect) = desk.look(&declared, &[]).await.unwrap();
+    let tracked = [Desk::tracked(&seen)];
+    let mut config = desk.config.clone();
+    config.environment.push(("TOY_JSON".into(), Given::Text("yes".into())));
+    let desk = Desk { provider: open("toy", config).expect("a program"), ..desk };
+    let (again, deltas) = desk.look(&declared, &tracked).await.unwrap();
+    let state = |seen: &Observation| {
+        let kept: Json = serde_json::from_slice(&seen.resources[0].private.0).unwrap();
+        kept["state"].clone()
+    };
+    assert_eq!(state(&again), state(&seen));
+    assert_eq!(format!("{deltas:?}"), format!("{expect:?}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exists_is_found_by_its_identity() {
+    let desk = Desk::new("");
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "b", "size": 0, "level": 3 }));
+    desk.put("thing-2", &json!({ "id": "thing-2", "name": "a", "size": 0, "level": 3 }));
+    let declared = |import: &str| json!({ "config": { "name": "a" }, "import": import });
+    let (seen, deltas) = desk.look(&declared(r#"{"name": "a"}"#), &[]).await.unwrap();
+    assert_eq!(seen.resources[0].remote.as_deref(), Some("thing-2"));
+    assert!(deltas.is_empty(), "{deltas:?}");
+    for (import, expect) in [
+        (r#"{"name": "c"}"#, r#"there is no toy_thing with the id `{"name": "c"}`"#),
+        (r#"{"nane": "a"}"#, "find a toy_thing by its identity: `nane` is no part of it"),
+        ("{}", "find a toy_thing by its identity: `name` is missing"),
+    ] {
+        assert_eq!(desk.look(&declared(import), &[]).await.unwrap_err().message, expect);
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::provider::Desk;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Sealed, Stop, Tracked,
-    Version,
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Sealed, Shown, Stop,
+    Tracked, Version,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -34,9 +34,9 @@ impl Clock for StillClock {
 
 /// What was noted; a wish to stop comes right before the first call.
 #[derive(Default)]
-struct Notes {
+pub(crate) struct Notes {
     stop: Option<Stop>,
-    outcomes: Mutex<Vec<Outcome>>,
+    pub(crate) outcomes: Mutex<Vec<Outcome>>,
 }
 
 #[async_trait]
@@ -130,6 +130,47 @@ async fn what_takes_longer_than_its_limit_is_asked_to_end() {
     let cx = Cx { clock, stop: Stop::default(), ..cx };
     let op = create(&desk, &next).await;
     assert_eq!(word(&carry_out(&desk, &cx, op, None).await), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_when_everything_ends_is_asked_to_end_before_that() {
+    let desk = Desk::new("");
+    let clock = Arc::new(StillClock::default());
+    let cx = Cx { clock: clock.clone(), stop: Stop::default(), ..desk.cx.clone() };
+    let op = create(&desk, &json!({ "config": { "name": "a", "fault": "hang" } })).await;
+    let ends = async {
+        cx.stop.wished().await;
+        cx.stop.end();
+        // Time goes by, and never so much that the limit of an `apply` were over.
+        for now in (1..reconciled_cloud::INFO.apply_limit.as_secs()).cycle() {
+            clock.0.store(now, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = carry_out(&desk, &cx, op, Some(cx.stop.clone())) => outcome,
+        () = ends => unreachable!("time has no end"),
+    };
+    assert_eq!(word(&outcome), "failed: create toy_thing.a: it was asked to stop");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_in_part_is_planned_anew_with_the_reason() {
+    let desk = Desk::new("");
+    let declared = json!({ "config": { "name": "a", "content": "x", "fault": "half" } });
+    let op = create(&desk, &declared).await;
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    let Outcome::Partial(tracked, _) = outcome else { panic!("{outcome:?}") };
+    let (_, _, delta) = replan(&desk, &declared, tracked).await;
+    assert!(delta.replace);
+    let first = &delta.fields[0];
+    let text = |shown: &Shown| match shown {
+        Shown::Text(text) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    let told = (&*first.path, text(&first.before), text(&first.after));
+    assert_eq!(told, ("state", "made in part (tainted)".into(), "made anew".into()));
+    assert!(delta.fields.len() > 1, "what differs is told too");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,200 @@
+//! One running provider, configured: its calls in terms of values.
+//!
+//! *Guarantees*: what a provider says in an error is shown without the secrets that it was given; a call that broke off
+//! is told apart from one that was refused, because only the first may have taken effect.
+
+mod changes;
+mod identity;
+mod reads;
+mod said;
+
+pub use changes::{Applied, Planned};
+pub(crate) use said::cut;
+pub use said::said;
+
+use crate::{
+    catalog::Catalog,
+    change,
+    cty::{self, Type, Value},
+    hidden::Hidden,
+    schema::{Block, Nesting, Schema},
+    wire::{
+        Process, Status,
+        message::{DynamicValue, IdentitySchemas},
+    },
+};
+use prost::bytes::Bytes;
+use reconciled_provider::Error;
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::OnceCell;
+
+/// A type of resources, as a provider knows it.
+#[derive(Clone, Debug)]
+pub struct ResourceType {
+    /// `aws_sqs_queue`.
+    pub name: Arc<str>,
+    /// Its schema.
+    pub schema: Arc<Schema>,
+}
+
+/// A provider that was given its configuration.
+pub struct Plugin {
+    process: Process,
+    /// Its schemas.
+    pub catalog: Arc<Catalog>,
+    name: Arc<str>,
+    used: AtomicU64,
+    /// When it was last of use.
+    last: Mutex<Instant>,
+    is_broken: AtomicBool,
+    /// Secrets of the entry.
+    hidden: Hidden,
+    /// What identifies resources, once somebody asked.
+    identities: OnceCell<IdentitySchemas>,
+}
+
+impl Plugin {
+    /// Wraps a process that is configured already.
+    pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>, hidden: Hidden) -> Plugin {
+        let (used, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
+        Plugin {
+            process,
+            catalog,
+            name,
+            used,
+            last: Mutex::new(Instant::now()),
+            is_broken,
+            hidden,
+            identities: OnceCell::new(),
+        }
+    }
+
+    /// The entry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True once its process has ended, or a call of it broke off or was given up: the next needs another one.
+    pub fn is_broken(&self) -> bool {
+        self.process.has_ended() || self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// Ends its process, which is asked to first where it still answers.
+    pub(crate) async fn end(self) {
+        if !self.is_broken() {
+            self.process.stop().await;
+        }
+    }
+
+    /// How many calls it has had.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// How long it had nothing to do.
+    pub(crate) fn rested(&self) -> Duration {
+        self.last().elapsed()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Instant> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all that is under way to come to an end. Some providers do nothing any more after that, so the next call
+    /// needs another process.
+    pub async fn cancel(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
+        self.process.calls.cancel().await;
+    }
+
+    /// One call. Whoever waits for it may give it up, as a limit of time does: the process is taken for stuck then.
+    async fn call<A>(&self, call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
+        struct Waits<'a>(&'a AtomicBool, bool);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                if self.1 {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        self.used.fetch_add(1, Ordering::Relaxed);
+        let mut waits = Waits(&self.is_broken, true);
+        let answer = call.await;
+        *self.last() = Instant::now();
+        waits.1 = answer.as_ref().is_err_and(Status::is_broken);
+        answer
+    }
+
+    async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Error {
+        let hidden = self.hidden.and(hidden.iter().cloned());
+        let status = match status {
+            Status::Code(code, text) => Status::Code(code, hidden.scrub(&text)),
+            Status::Broken(why) => Status::Broken(hidden.scrub(&why)),
+        };
+        let mut text = format!("{doing}: provider `{}` gave no answer: {status}", self.name);
+        if status.is_broken()
+            && let Some(how) = self.process.ending().await
+        {
+            text = format!("{doing}: provider `{}` died, {how}", self.name);
+        }
+        let text = cut(text);
+        match status {
+            Status::Code(12, _) => Error::unsupported(text),
+            _ => Error::unavailable(text).hint(
+                "it is started again for the next try; if it keeps dying, its maintainers want to know",
+            ),
+        }
+    }
+
+    /// Errors: `Unexpected` for what is no value: nothing at all is not null, which says that nothing is there.
+    fn read_value(&self, value: Option<DynamicValue>, of: &Type, doing: &str) -> Result<Value, Error> {
+        let wrong = |why: &str| Error::unexpected(format!("{doing}: provider `{}` {why}", self.name));
+        match value {
+            Some(value) if !value.msgpack.is_empty() => cty::decode(&value.msgpack, of)
+                .map_err(|why| wrong(&format!("answered with what is no value: {why}"))),
+            Some(value) if !value.json.is_empty() => cty::read_json(&value.json, of)
+                .map_err(|why| wrong(&format!("answered with what is no value: {why}"))),
+            _ => Err(wrong("answered without a value")),
+        }
+    }
+
+    /// What errors about these values must not show.
+    fn secrets(&self, of: &ResourceType, values: &[&Value], hidden: &Hidden) -> Hidden {
+        let of_values = values.iter().flat_map(|value| change::secrets(&of.schema.block, value));
+        self.hidden.and(hidden.iter().cloned().chain(of_values))
+    }
+}
+
+/// A value for a message.
+pub fn write_value(value: &Value, of: &Type) -> DynamicValue {
+    DynamicValue { msgpack: cty::encode(value, of).into(), json: Bytes::new() }
+}
+
+/// The old SDK says null for blocks that are not there, where an empty list is meant.
+fn settled(block: &Block, value: Value) -> Value {
+    let Value::Map(mut all) = value else { return value };
+    for (name, nested) in &block.blocks {
+        let inner = all.remove(name).unwrap_or(Value::Null);
+        let inner = match (inner, nested.nesting) {
+            (Value::Null, _) => nested.empty(),
+            (Value::Seq(each), Nesting::Set) => {
+                Value::set(each.into_iter().map(|one| settled(&nested.block, one)).collect())
+            }
+            (Value::Seq(each), _) => {
+                Value::Seq(each.into_iter().map(|one| settled(&nested.block, one)).collect())
+            }
+            (Value::Map(each), Nesting::Map) => {
+                Value::Map(each.into_iter().map(|(key, one)| (key, settled(&nested.block, one))).collect())
+            }
+            (one, _) => settled(&nested.block, one),
+        };
+        all.insert(name.clone(), inner);
+    }
+    Value::Map(all)
+}

@@ -1,0 +1,174 @@
+//! What is asked of a provider and changes nothing.
+
+use super::{Plugin, ResourceType, said, settled, write_value};
+use crate::{
+    change,
+    cty::Value,
+    hidden::Hidden,
+    wire::message::{IdentityData, Import, RawState, Read, ReadData, Upgrade},
+};
+use prost::bytes::Bytes;
+use reconciled_provider::{Error, ErrorKind};
+
+impl Plugin {
+    /// Asks whether a configuration is valid.
+    pub async fn validate(&self, of: &ResourceType, config: &Value, hidden: &Hidden) -> Result<(), Error> {
+        let doing = format!("check a {}", of.name);
+        let hidden = &self.secrets(of, &[config], hidden);
+        let value = write_value(config, &of.schema.value_type);
+        let answer = self.call(self.process.calls.validate(&of.name, value)).await;
+        match answer {
+            Ok(answer) => match said(&doing, &answer.diagnostics, hidden) {
+                Some(mut error) => {
+                    // Nothing was asked of the cloud: it is the content.
+                    if error.kind == ErrorKind::Unexpected {
+                        error.kind = ErrorKind::Invalid;
+                    }
+                    Err(error)
+                }
+                None => Ok(()),
+            },
+            Err(status) => Err(self.severed(&doing, status, hidden).await),
+        }
+    }
+
+    /// Brings kept state into today's form.
+    ///
+    /// Errors: `Unexpected` when nothing of it is left: what is kept says that there is something.
+    pub async fn upgrade(
+        &self,
+        of: &ResourceType,
+        version: i64,
+        json: &str,
+        hidden: &Hidden,
+    ) -> Result<Value, Error> {
+        let doing = format!("read the state of a {}", of.name);
+        // Kept state is of an older schema: what it has at the secrets of this one, as far as they are still there.
+        let block = &of.schema.block;
+        let kept = serde_json::from_str(json).map(|json| change::secrets_in(block, &json));
+        let hidden = &self.hidden.and(hidden.iter().cloned().chain(kept.unwrap_or_default()));
+        let raw_state = Some(RawState { json: Bytes::copy_from_slice(json.as_bytes()) });
+        let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
+        let answer = match self.call(self.process.calls.upgrade(message)).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+            return Err(error);
+        }
+        let state = self.read_value(answer.state, &of.schema.value_type, &doing)?;
+        if state.is_null() {
+            let text = format!("{doing}: provider `{}` makes nothing of it", self.name);
+            return Err(Error::unexpected(text)
+                .hint("this is a mistake of the provider; its maintainers want to know"));
+        }
+        Ok(settled(&of.schema.block, state))
+    }
+
+    /// Reads a resource; null is gone.
+    pub async fn read(
+        &self,
+        of: &ResourceType,
+        state: &Value,
+        private: &[u8],
+        hidden: &Hidden,
+    ) -> Result<(Value, Vec<u8>), Error> {
+        let doing = format!("read a {}", of.name);
+        let hidden = &self.secrets(of, &[state], hidden);
+        let message = Read {
+            type_name: of.name.to_string(),
+            current: Some(write_value(state, &of.schema.value_type)),
+            private: private.to_vec().into(),
+            provider_meta: self.catalog.meta(),
+            capabilities: None,
+        };
+        let answer = match self.call(self.process.calls.read(message)).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+            return Err(error);
+        }
+        let state = match answer.state {
+            // The answer of some libraries for what is gone; Terraform and OpenTofu take it so.
+            None => Value::Null,
+            state => self.read_value(state, &of.schema.value_type, &doing)?,
+        };
+        Ok((settled(&of.schema.block, state), answer.private.to_vec()))
+    }
+
+    /// Reads a data source.
+    ///
+    /// Errors: also `Unexpected` when nothing is told: what is not there is an error of the provider.
+    pub async fn read_data(
+        &self,
+        of: &ResourceType,
+        config: &Value,
+        hidden: &Hidden,
+    ) -> Result<Value, Error> {
+        let doing = format!("read data of {}", of.name);
+        let hidden = &self.secrets(of, &[config], hidden);
+        let of_type = &of.schema.value_type;
+        let checked =
+            self.call(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
+        let diagnostics = match checked {
+            Ok(answer) => answer.diagnostics,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
+        };
+        if let Some(mut error) = said(&doing, &diagnostics, hidden) {
+            if error.kind == ErrorKind::Unexpected {
+                error.kind = ErrorKind::Invalid;
+            }
+            return Err(error);
+        }
+        let message = ReadData {
+            type_name: of.name.to_string(),
+            config: Some(write_value(config, of_type)),
+            provider_meta: self.catalog.meta(),
+            capabilities: None,
+        };
+        let answer = match self.call(self.process.calls.read_data(message)).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+            return Err(error);
+        }
+        let state = self.read_value(answer.state, of_type, &doing)?;
+        match state.is_null() {
+            true => Err(Error::unexpected(format!("{doing}: provider `{}` tells nothing", self.name))),
+            false => Ok(settled(&of.schema.block, state)),
+        }
+    }
+
+    /// Finds a resource by its id, or by its identity, which is written as an object: its state as far as the provider tells it without reading.
+    pub async fn import(
+        &self,
+        of: &ResourceType,
+        id: &str,
+        hidden: &Hidden,
+    ) -> Result<Option<(Value, Vec<u8>)>, Error> {
+        let doing = format!("find {} `{id}`", of.name);
+        let hidden = &self.hidden.and(hidden.iter().cloned());
+        let identity = self.identity(of, id, hidden).await?;
+        let message = Import {
+            type_name: of.name.to_string(),
+            id: if identity.is_none() { id.into() } else { String::new() },
+            capabilities: None,
+            identity: identity.map(|identity| IdentityData { identity: Some(identity) }),
+        };
+        let answer = match self.call(self.process.calls.import(message)).await {
+            Ok(answer) => answer,
+            Err(status) => return Err(self.severed(&doing, status, hidden).await),
+        };
+        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+            return Err(error);
+        }
+        // A provider may tell of others that belong to it; they have manifests of their own.
+        let Some(found) = answer.resources.into_iter().find(|found| *found.type_name == *of.name) else {
+            return Ok(None);
+        };
+        let state = self.read_value(found.state, &of.schema.value_type, &doing)?;
+        Ok((!state.is_null()).then(|| (settled(&of.schema.block, state), found.private.to_vec())))
+    }
+}

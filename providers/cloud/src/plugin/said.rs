@@ -1,0 +1,183 @@
+//! What a provider says went wrong, as an error: in one line, without secrets, and with what it means to us.
+
+use crate::{change, cty::Value, hidden::Hidden, wire::message::Diagnostic};
+use reconciled_provider::Error;
+use std::time::Duration;
+
+/// The errors among diagnostics as one, without `hidden`.
+pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
+    let errors = diagnostics.iter().filter(|d| d.severity != 2);
+    let errors: Vec<String> = errors.map(|diagnostic| in_words(diagnostic, hidden)).collect();
+    if errors.is_empty() {
+        return None;
+    }
+    let told = errors.join("; ");
+    Some(classified(&told, cut(format!("{doing}: {told}"))))
+}
+
+/// As much of what a provider says is told.
+const TOLD: usize = 4 << 10;
+
+/// The text, unless it is longer than anybody reads.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > TOLD {
+        let end = (0..=TOLD).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn in_words(diagnostic: &Diagnostic, hidden: &Hidden) -> String {
+    let (summary, detail) = (hidden.scrub(&diagnostic.summary), hidden.scrub(&diagnostic.detail));
+    let mut text = summary.trim_end_matches('.').to_string();
+    if !detail.is_empty() && detail != summary {
+        text += &format!(": {}", detail.trim_end_matches('.'));
+    }
+    if let Some(path) = &diagnostic.attribute {
+        let (words, _) = change::at_path(&Value::Null, path);
+        if !words.is_empty() && !text.contains(&words) {
+            text = format!("`{words}`: {text}");
+        }
+    }
+    text
+}
+
+/// Providers have no codes for what went wrong: words of the large clouds in what was `told` say what to do about it.
+/// Whole words: a queue called `geofence` has met no end of a file.
+fn classified(told: &str, text: String) -> Error {
+    const THROTTLED: [&str; 9] = [
+        "throttling",
+        "throttled",
+        "toomanyrequests",
+        "too many requests",
+        "rate exceeded",
+        "requestlimitexceeded",
+        "slowdown",
+        "ratelimitexceeded",
+        "statuscode: 429",
+    ];
+    const DENIED: [&str; 11] = [
+        "accessdenied",
+        "unauthorizedoperation",
+        "expiredtoken",
+        "invalidclienttokenid",
+        "signaturedoesnotmatch",
+        "no valid credential",
+        "no valid credentials",
+        "statuscode: 403",
+        "statuscode: 401",
+        "permission denied",
+        "permissiondenied",
+    ];
+    const AWAY: [&str; 13] = [
+        "connection refused",
+        "no such host",
+        "i/o timeout",
+        "connection reset",
+        "deadline exceeded",
+        "internalerror",
+        "serviceunavailable",
+        "statuscode: 500",
+        "statuscode: 502",
+        "statuscode: 503",
+        "statuscode: 504",
+        "eof",
+        "unexpected eof",
+    ];
+    const INVALID: [&str; 10] = [
+        "invalidparameter",
+        "invalidparametervalue",
+        "invalidparametercombination",
+        "validationerror",
+        "validation",
+        "invalidrequest",
+        "malformed",
+        "malformedpolicydocument",
+        "malformedpolicy",
+        "invalid value",
+    ];
+    let lower = told.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| holds_word(&lower, word));
+    if has(&THROTTLED) {
+        return Error::rate_limited(text).retry_after(Duration::from_secs(10));
+    }
+    if has(&DENIED) {
+        return Error::permission_denied(text)
+            .hint("the entry's `config` and `env` say what the provider signs in with");
+    }
+    match (has(&AWAY), has(&INVALID)) {
+        (true, _) => Error::unavailable(text),
+        (_, true) => Error::invalid(text),
+        _ => Error::unexpected(text),
+    }
+}
+
+/// True where `word` stands by itself, or as the name of an exception. What is joined by `-` or `_` is the name of something.
+fn holds_word(text: &str, word: &str) -> bool {
+    let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let after = &text[at + word.len()..];
+        let after = after.strip_prefix("exception").unwrap_or(after);
+        !text[..at].ends_with(is_of_word) && !after.starts_with(is_of_word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reconciled_provider::ErrorKind;
+
+    #[test]
+    fn what_a_provider_says_decides_what_is_done() {
+        let check = |summary: &str, detail: &str, kind: ErrorKind, text: &str| {
+            let diagnostic =
+                Diagnostic { severity: 1, summary: summary.into(), detail: detail.into(), attribute: None };
+            let error = said("make a t", &[diagnostic], &["hunter2".into()].into_iter().collect()).unwrap();
+            assert_eq!((error.kind, &*error.message), (kind, text));
+        };
+        check("Throttling: Rate exceeded", "", ErrorKind::RateLimited, "make a t: Throttling: Rate exceeded");
+        check(
+            "no",
+            "AccessDenied for hunter2.",
+            ErrorKind::PermissionDenied,
+            "make a t: no: AccessDenied for (secret)",
+        );
+        check(
+            "dial tcp: connection refused",
+            "",
+            ErrorKind::Unavailable,
+            "make a t: dial tcp: connection refused",
+        );
+        check(
+            "InvalidParameterValue: x\n\ty",
+            "",
+            ErrorKind::Invalid,
+            "make a t: InvalidParameterValue: x y",
+        );
+        check("odd", "odd", ErrorKind::Unexpected, "make a t: odd");
+        check("ThrottlingException: x", "", ErrorKind::RateLimited, "make a t: ThrottlingException: x");
+        check("StatusCode: 503, x", "", ErrorKind::Unavailable, "make a t: StatusCode: 503, x");
+        check("ValidationException", "", ErrorKind::Invalid, "make a t: ValidationException");
+        // Names of things are no errors.
+        for name in ["geofence", "eof-queue", "throttling_rules", "slowdowns", "malformedly"] {
+            let text = format!("{name} exists");
+            check(&text, "", ErrorKind::Unexpected, &format!("make a t: {text}"));
+        }
+        let named = said(
+            "create throttling",
+            &[Diagnostic { summary: "no".into(), ..Diagnostic::default() }],
+            &Hidden::default(),
+        );
+        assert_eq!(named.unwrap().kind, ErrorKind::Unexpected);
+        let long = said(
+            "make a t",
+            &[Diagnostic { summary: "é".repeat(8 << 10), ..Diagnostic::default() }],
+            &Hidden::default(),
+        );
+        let long = long.unwrap().message;
+        assert!(long.len() <= TOLD + '…'.len_utf8() && long.ends_with('…'), "{}", long.len());
+        let warning = Diagnostic { severity: 2, ..Diagnostic::default() };
+        assert!(said("x", &[warning], &Hidden::default()).is_none());
+    }
+}
