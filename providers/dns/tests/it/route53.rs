@@ -212,7 +212,7 @@ async fn no_failure_to_read_is_a_smaller_zone() {
                    <IsTruncated>true</IsTruncated></ListResourceRecordSetsResponse>";
     fails(Reply::new(200, endless), ErrorKind::Unexpected, "does not say where").await;
     // An answer in place of the first page.
-    fake.fail("GET", 0, Fault::Say(Reply::new(200, &endless.replace("true", "false"))));
+    fake.fail("GET", 0, Fault::Say(Reply::new(200, endless.replace("true", "false"))));
     let empty = observe(&*provider, &cx(), ZONE).await.unwrap_err();
     assert!(empty.kind == ErrorKind::Unexpected && empty.message.contains("the list has no SOA"), "{empty}");
     fails(fake_route53::error(403, "AccessDenied", "no"), ErrorKind::PermissionDenied, "AccessDenied: no")
