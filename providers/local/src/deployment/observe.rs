@@ -290,9 +290,8 @@ pub(crate) async fn diff(
         let Some((name, _)) = parts(&desired.id.0).filter(|_| is_new) else { continue };
         // A template cannot be verified, an instance of it can.
         let unit = super::instance(name, declared.first);
-        if let Err(error) = manager.verify(&unit, &declared.content).await {
-            deltas.insert(desired.id.clone(), Err(error));
-        }
+        let said = manager.verify(&[(unit, declared.content)]).await;
+        deltas.extend(said.into_iter().filter_map(|said| Some((desired.id.clone(), Err(said.err()?)))));
     }
     Ok(deltas)
 }

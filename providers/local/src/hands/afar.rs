@@ -308,7 +308,7 @@ impl Manager for Afar {
         self.listen(|kept| &kept.units, ask, told, None)
     }
 
-    async fn verify(&self, name: &str, content: &str) -> Result<(), Error> {
-        analyze::verify(name, content).await
+    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
+        analyze::verify(units).await
     }
 }

@@ -12,21 +12,53 @@ const LIMIT: Duration = Duration::from_secs(25);
 /// Characters that are shown of what it says.
 const EXCERPT: usize = 500;
 
-/// Asks for a draft. It is asked for the unit by its name, so the draft has it, in a folder of its own.
+/// Drafts that are asked for at one time: each start of the tool takes longer than many units do.
+const AT_ONCE: usize = 100;
+
+/// Asks for drafts, each a name and its content.
 ///
 /// Errors: `Invalid` with what it says; `Unavailable` where there is no room for the draft.
-pub(super) async fn verify(name: &str, content: &str) -> Result<(), Error> {
+pub(super) async fn verify(units: &[(String, String)]) -> Vec<Result<(), Error>> {
+    let mut all = Vec::with_capacity(units.len());
+    for some in units.chunks(AT_ONCE) {
+        // Who is not named in what it says about all of them is well.
+        let said =
+            if some.len() > 1 { said(some).await.map(Option::unwrap_or_default) } else { Ok(String::new()) };
+        let is_alone = some.len() == 1;
+        for (name, content) in some {
+            all.push(match &said {
+                Err(error) => Err(error.clone()),
+                Ok(said) if !is_alone && !said.contains(&**name) => Ok(()),
+                Ok(_) => one(name, content).await,
+            });
+        }
+    }
+    all
+}
+
+async fn one(name: &str, content: &str) -> Result<(), Error> {
+    let Some(said) = said(&[(name.to_owned(), content.to_owned())]).await? else { return Ok(()) };
+    against(name, &said).map_or(Ok(()), |said| {
+        Err(Error::invalid(format!("`systemd-analyze verify` refuses {name}: {said}"))
+            .hint("mend the unit in the repository"))
+    })
+}
+
+/// What it says where it refuses any of them. It is asked for a unit by its name, so a draft has it, in a folder of its own.
+async fn said(units: &[(String, String)]) -> Result<Option<String>, Error> {
     let folder = tempfile::tempdir();
     let folder =
         folder.map_err(|error| Error::unavailable("make a folder for systemd-analyze").caused_by(error))?;
     let folder = folder.path();
-    let file = folder.join(name);
-    let written = std::fs::write(&file, content);
-    written
-        .map_err(|error| Error::unavailable(format!("write {name} for systemd-analyze")).caused_by(error))?;
+    for (name, content) in units {
+        let written = std::fs::write(folder.join(name), content);
+        written.map_err(|error| {
+            Error::unavailable(format!("write {name} for systemd-analyze")).caused_by(error)
+        })?;
+    }
     let child = tokio::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&file)
+        .args(units.iter().map(|(name, _)| folder.join(name)))
         // The environment of the daemon may hold secrets, and settings that are not those of systemd.
         .env_clear()
         .env("PATH", PATH)
@@ -36,16 +68,10 @@ pub(super) async fn verify(name: &str, content: &str) -> Result<(), Error> {
     let output = match tokio::time::timeout(LIMIT, child).await {
         Ok(Ok(output)) => output,
         // Not installed, or hung: systemd will say what it has against the unit.
-        Ok(Err(_)) | Err(_) => return Ok(()),
+        Ok(Err(_)) | Err(_) => return Ok(None),
     };
     let said = String::from_utf8_lossy(&output.stderr).replace(&*folder.to_string_lossy(), "");
-    match (output.status.success(), against(name, &said)) {
-        (false, Some(said)) => {
-            Err(Error::invalid(format!("`systemd-analyze verify` refuses {name}: {said}"))
-                .hint("mend the unit in the repository"))
-        }
-        _ => Ok(()),
-    }
+    Ok((!output.status.success()).then_some(said))
 }
 
 /// What of that is against the unit, wherever it is looked at from; none where nothing is.
@@ -74,8 +100,16 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_unit_is_refused_and_a_missing_program_is_not() {
         let Ok(_) = std::process::Command::new("systemd-analyze").arg("--version").output() else { return };
-        let error = verify("a.service", "[Service]\nType=nosuch\n").await.unwrap_err();
+        let unit = |name: &str, content: &str| (name.to_owned(), format!("[Service]\n{content}\n"));
+        let error = verify(&[unit("a.service", "Type=nosuch")]).await.remove(0).unwrap_err();
         assert!(error.message.contains("refuses a.service: "), "{error:?}");
-        assert!(verify("a.service", "[Service]\nExecStart=/no/such/program\n").await.is_ok());
+        // Of many each gets its own word.
+        let mut many: Vec<_> =
+            (0..30).map(|n| unit(&format!("n{n}.service"), "ExecStart=/bin/true")).collect();
+        many.push(unit("a.service", "Type=nosuch"));
+        many.push(unit("b.service", "ExecStart=/no/such/program"));
+        let all = verify(&many).await;
+        assert_eq!(all.iter().filter(|one| one.is_err()).count(), 1);
+        assert_eq!(all[30].as_ref().unwrap_err().message, error.message);
     }
 }

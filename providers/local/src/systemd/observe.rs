@@ -413,6 +413,7 @@ pub(crate) async fn diff(
     seen: &Observation,
 ) -> Result<Deltas, Error> {
     let mut deltas = diff_by_compare(compare, want, seen);
+    let (mut ids, mut new) = (Vec::new(), Vec::new());
     for desired in want.desired {
         let unit = desired.spec.bytes().and_then(Unit::decode);
         let observed = seen.get(&desired.id);
@@ -424,10 +425,13 @@ pub(crate) async fn diff(
         let Some(content) = unit.and_then(|unit| unit.content) else { continue };
         let is_new =
             seen.covered.covers(&desired.id) && was.is_none_or(|was| was.content.as_ref() != Some(&content));
-        if is_new && let Err(error) = manager.verify(&desired.id.0, &content).await {
-            deltas.insert(desired.id.clone(), Err(error));
+        if is_new {
+            ids.push(desired.id.clone());
+            new.push((desired.id.0.to_string(), content));
         }
     }
+    let said = if new.is_empty() { Vec::new() } else { manager.verify(&new).await };
+    deltas.extend(ids.into_iter().zip(said).filter_map(|(id, said)| Some((id, Err(said.err()?)))));
     Ok(deltas)
 }
 

@@ -94,8 +94,8 @@ pub trait Manager: Send + Sync + fmt::Debug {
     fn watch(&self, scope: &'static str, names: BTreeSet<String>);
     /// Units that changed, from now on; none means that nobody knows which.
     fn changes(&self) -> BoxStream<'static, Option<String>>;
-    /// What `systemd-analyze verify` says against a new unit file, where the tool is there.
-    async fn verify(&self, name: &str, content: &str) -> Result<(), Error>;
+    /// What `systemd-analyze verify` says against new unit files, each a name and its content, where the tool is there.
+    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>>;
 }
 
 /// A service manager behind a bus.
@@ -348,12 +348,12 @@ impl Manager for Bus {
         }))
     }
 
-    async fn verify(&self, name: &str, content: &str) -> Result<(), Error> {
+    async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
         // The tools of this machine speak of this machine.
         if self.0.root.as_deref() != Some(Path::new("/")) {
-            return Ok(());
+            return units.iter().map(|_| Ok(())).collect();
         }
-        analyze::verify(name, content).await
+        analyze::verify(units).await
     }
 }
 
