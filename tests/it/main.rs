@@ -11,6 +11,7 @@ mod acme_web;
 mod asker;
 mod certificates;
 mod certificates_apart;
+mod certificates_served;
 mod control;
 mod crash;
 mod daemon;
