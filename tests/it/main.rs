@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod acme;
+mod acme2certifier;
 mod acme_web;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
