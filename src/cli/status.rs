@@ -1,5 +1,5 @@
-//! `status`: how it stands, from the state alone. Reaches neither remote nor source, but for the facts that `ADDRESS -o
-//! wide` asks remotes for.
+//! `status`: how it stands, from the state alone. Reaches neither remote nor source, but for the facts of an `ADDRESS`
+//! that `-o wide` asks remotes for, and `-o json` where it names one thing.
 
 use super::{
     Args, Exit, Host, Out,
@@ -86,7 +86,13 @@ async fn once(
     (config, environment): (Option<&Path>, &Environment),
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let wide = args.address.is_some() && args.output == ListFormat::Wide;
+    // A program that lists many is not to wait for as many remotes.
+    let is_one = args.address.as_deref().is_some_and(|address| !address.contains('*'));
+    let wide = match args.output {
+        ListFormat::Wide => args.address.is_some(),
+        ListFormat::Json | ListFormat::Yaml => is_one,
+        ListFormat::Table => false,
+    };
     let ask = StatusAsk { address: args.address.clone(), wide };
     let answer = match host {
         Host::Daemon(client) => client.get("/v1/status", &ask).await?,

@@ -23,6 +23,8 @@ pub struct Metrics {
     calls: CounterVec,
     certificate_expiry: GaugeVec,
     certificate_renewal: GaugeVec,
+    certificate_served: GaugeVec,
+    certificate_served_expiry: GaugeVec,
     commit_statuses: CounterVec,
     commit_to_converged: HistogramVec,
     conditions: GaugeVec,
@@ -75,6 +77,8 @@ impl Default for Metrics {
             calls: counter(&registry, &names::PROVIDER_CALLS),
             certificate_expiry: gauge(&registry, &names::CERTIFICATE_EXPIRY),
             certificate_renewal: gauge(&registry, &names::CERTIFICATE_RENEWAL),
+            certificate_served: gauge(&registry, &names::CERTIFICATE_SERVED),
+            certificate_served_expiry: gauge(&registry, &names::CERTIFICATE_SERVED_EXPIRY),
             commit_statuses: counter(&registry, &names::COMMIT_STATUSES),
             commit_to_converged: histogram(&registry, &names::COMMIT_TO_CONVERGED, LONG),
             conditions: gauge(&registry, &names::CONDITIONS),
@@ -147,12 +151,22 @@ impl Metrics {
 
     /// What ends, from now on.
     pub fn ends(&self, endings: &[(Scope, Ending)]) {
-        self.certificate_expiry.reset();
-        self.certificate_renewal.reset();
+        let all = [
+            &self.certificate_expiry,
+            &self.certificate_renewal,
+            &self.certificate_served,
+            &self.certificate_served_expiry,
+        ];
+        all.iter().for_each(|gauge| gauge.reset());
         for (scope, ending) in endings {
             let labels = [&*scope.provider, &*ending.id.0];
             self.certificate_expiry.with_label_values(&labels).set(ending.at.as_secs_f64());
             self.certificate_renewal.with_label_values(&labels).set(ending.renewed_at.as_secs_f64());
+            for served in &ending.served {
+                let labels = [&*scope.provider, &*ending.id.0, &*served.address];
+                self.certificate_served.with_label_values(&labels).set(f64::from(served.is_current));
+                self.certificate_served_expiry.with_label_values(&labels).set(served.until.as_secs_f64());
+            }
         }
     }
     /// Everything in Prometheus' text form.

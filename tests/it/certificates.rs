@@ -2,7 +2,6 @@
 
 use crate::{
     env::{Env, Output, WIDE_GUARD, zone},
-    pebble::free_port,
     running::{Daemon, wait_for},
 };
 use std::{
@@ -64,7 +63,7 @@ pub(crate) fn is_pair(env: &Env, name: &str) {
     assert_eq!(of_key, of_cert);
 }
 
-const SELF: &str = "selfSigned: {}";
+pub(crate) const SELF: &str = "selfSigned: {}";
 
 #[test]
 fn a_self_signed_certificate_is_what_was_declared_and_then_nothing_is_left_to_plan() {
@@ -338,69 +337,6 @@ fn a_person_has_a_certificate_made_anew_and_the_daemon_does_it_at_once() {
 }
 
 #[test]
-fn a_certificate_is_well_once_it_is_served() {
-    let env = desk();
-    let port = free_port();
-    let spec = format!("issuerRef: {{name: own}}, dnsNames: [example.com], serve: ['127.0.0.1:{port}']");
-    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &certificate(&env, "web", &spec)));
-    env.apply();
-    let status = || env.run(&["status", "Certificate/web", "-o", "wide"]).exits(0);
-    // Whoever serves it may be waiting for it.
-    status().says(&["in sync", "valid until", "issued by    self-signed"]).hides(&["Degraded"]);
-    openssl(
-        &env,
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-subj",
-            "/CN=other",
-            "-keyout",
-            "other.key",
-            "-out",
-            "other.crt",
-        ],
-    );
-    let serve = |certificate: &str, key: &str| {
-        let server = Command::new("openssl")
-            .args([
-                "s_server",
-                "-quiet",
-                "-accept",
-                &format!("127.0.0.1:{port}"),
-                "-cert",
-                certificate,
-                "-key",
-                key,
-            ])
-            .current_dir(env.dir.path())
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        wait_for("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-        server
-    };
-    let end = |mut server: std::process::Child| {
-        server.kill().unwrap();
-        server.wait().unwrap();
-    };
-    let other = serve("other.crt", "other.key");
-    env.run(&["apply", "--yes"]).exits(0);
-    env.run(&["explain", "Certificate/web"]).says(&[&format!("127.0.0.1:{port} serves another certificate")]);
-    end(other);
-    let ours = serve("ssl/web/tls.crt", "ssl/web/tls.key");
-    env.run(&["apply", "--yes"]).exits(0);
-    status().says(&["Healthy"]).hides(&["Degraded"]);
-    end(ours);
-}
-
-#[test]
 fn two_certificates_do_not_share_a_directory() {
     let env = desk();
     let spec = format!(
@@ -525,6 +461,13 @@ fn a_pkcs12_file_follows_its_certificate_and_its_password_and_tells_nobody_of_it
     assert!(leaf("canary-two").contains(&read(&env, "ssl/web/tls.crt")));
     assert_eq!(fingerprint(&env, "web"), before, "the same certificate");
     assert_eq!(read(&env, "reloaded"), "app.service\napp.service\n");
+    env.in_sync();
+    // A password that cannot be had changes nothing.
+    fs::rename(env.path("password"), env.path("elsewhere")).unwrap();
+    said += &env.run(&["plan"]).says(&["p12"]).all();
+    said += &env.run(&["apply", "--yes"]).all();
+    assert!(leaf("canary-two").contains(&read(&env, "ssl/web/tls.crt")));
+    fs::rename(env.path("elsewhere"), env.path("password")).unwrap();
     env.in_sync();
     said += &env.run(&["status", "Certificate/web", "-o", "json"]).all();
     assert!(!said.contains("canary"), "{said}");

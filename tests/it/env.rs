@@ -273,7 +273,7 @@ pub(crate) const WIDE_GUARD: &str =
     "guard: {maxDeletes: 1000, maxDeletePercent: 100, maxUpdates: 1000, maxUpdatePercent: 100}";
 
 /// Where Debian keeps servers too; a user's PATH often leaves it out.
-fn path() -> String {
+pub(crate) fn path() -> String {
     #[expect(clippy::disallowed_methods, reason = "a test starts other programs by their names")]
     let path = std::env::var("PATH").unwrap();
     format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")

@@ -6,11 +6,13 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod acme;
+mod acme2certifier;
 mod acme_web;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
 mod certificates;
 mod certificates_apart;
+mod certificates_served;
 mod control;
 mod crash;
 mod daemon;

@@ -34,40 +34,44 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
+/// Writes what a server at localhost shows: `srv.pem` and `srv.key`, signed by `ca.pem`, whose key is `ca.key`.
+pub(crate) fn write_server(directory: &Path) {
+    let at = |name: &str| directory.join(name);
+    let run = |args: &[&str]| {
+        let output = Command::new("openssl").args(args).current_dir(directory).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let ca = ["req", "-x509", "-days", "30", "-subj", "/CN=test", "-keyout", "ca.key", "-out", "ca.pem"];
+    run(&[&ca[..], &curve, &["-addext", "basicConstraints=critical,CA:TRUE"]].concat());
+    run(&[&["req", "-subj", "/CN=localhost", "-keyout", "srv.key", "-out", "srv.csr"][..], &curve].concat());
+    fs::write(at("ext"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n").unwrap();
+    run(&[
+        "x509",
+        "-req",
+        "-in",
+        "srv.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-days",
+        "30",
+        "-extfile",
+        "ext",
+        "-out",
+        "srv.pem",
+    ]);
+}
+
 impl Pebble {
     /// Starts one that looks names up at the DNS server at `dns`; `keys` are further keys of its configuration, and
     /// `variables` of its environment.
     pub(crate) fn start(dns: u16, keys: &str, variables: &[(&'static str, &'static str)]) -> Pebble {
         let directory = tempfile::tempdir().unwrap();
+        write_server(directory.path());
         let at = |name: &str| directory.path().join(name);
-        let run = |args: &[&str]| {
-            let output = Command::new("openssl").args(args).current_dir(directory.path()).output().unwrap();
-            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-        let ca = ["req", "-x509", "-days", "30", "-subj", "/CN=test", "-keyout", "ca.key", "-out", "ca.pem"];
-        run(&[&ca[..], &curve, &["-addext", "basicConstraints=critical,CA:TRUE"]].concat());
-        run(&[&["req", "-subj", "/CN=localhost", "-keyout", "srv.key", "-out", "srv.csr"][..], &curve]
-            .concat());
-        fs::write(at("ext"), "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
-            .unwrap();
-        run(&[
-            "x509",
-            "-req",
-            "-in",
-            "srv.csr",
-            "-CA",
-            "ca.pem",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-days",
-            "30",
-            "-extfile",
-            "ext",
-            "-out",
-            "srv.pem",
-        ]);
         let [port, management, http, tls] = [free_port(), free_port(), free_port(), free_port()];
         let (certificate, key) = (at("srv.pem"), at("srv.key"));
         let config = format!(

@@ -140,7 +140,7 @@ fn a_reload_changes_the_form_of_the_log_and_where_spans_go() {
 }
 
 /// What Prometheus would be answered.
-fn scrape(env: &Env) -> String {
+pub(crate) fn scrape(env: &Env) -> String {
     let mut stream = UnixStream::connect(env.path("state/api.sock")).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

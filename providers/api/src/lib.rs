@@ -37,7 +37,8 @@ pub use lint::{Around, Finding, Linted};
 pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
-    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Tracked, Version, Want,
+    Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Served, Tracked,
+    Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, EntryPolicy, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};

@@ -247,7 +247,7 @@ pub struct Fact {
 /// use reconciled_provider::Ending;
 /// use std::time::Duration;
 /// let at = |day: u64| Duration::from_secs(day * 86_400);
-/// let ending = Ending { id: "web".into(), at: at(90), renewed_at: at(60) };
+/// let ending = Ending { id: "web".into(), at: at(90), renewed_at: at(60), served: Vec::new() };
 /// assert_eq!(ending.late_at(), at(75));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,6 +258,19 @@ pub struct Ending {
     pub at: Duration,
     /// When it is made anew, since the epoch.
     pub renewed_at: Duration,
+    /// What services show of it, as far as they were asked lately and have answered.
+    pub served: Vec<Served>,
+}
+
+/// What a service shows where it should show a resource that ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Where: `127.0.0.1:443`.
+    pub address: Arc<str>,
+    /// It is the resource as it is now, not an older one or one of somebody else.
+    pub is_current: bool,
+    /// When that ends which it shows, since the epoch.
+    pub until: Duration,
 }
 
 impl Ending {

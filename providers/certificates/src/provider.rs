@@ -10,6 +10,7 @@ use crate::{
     kept::{Asked, Keep},
     kind, normalize,
     observe::{self, Eye},
+    served::Sights,
     watch::Watches,
 };
 use async_trait::async_trait;
@@ -59,6 +60,7 @@ struct Certificates {
     acme: Acme,
     watches: Arc<Watches>,
     heirs: Heirs,
+    sights: Sights,
     config: Config,
     kinds: Arc<Kinds>,
 }
@@ -71,6 +73,7 @@ impl Certificates {
             acme: Acme::default(),
             watches: Arc::default(),
             heirs: Heirs::default(),
+            sights: Sights::default(),
             config,
             kinds: Arc::new(kind::kinds()),
         }
@@ -113,15 +116,16 @@ impl Observer for Certificates {
     }
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        health::health(&self.acme, cx, &self.config, &self.keep, want).await
+        health::health(&self.acme, cx, &self.config, &self.keep, &self.sights, want).await
     }
 
     async fn facts(&self, _: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
-        health::facts(&self.keep, &scope.name)
+        health::facts(&self.keep, &scope.name).await
     }
 
     async fn endings(&self, _: &Cx, scope: &Scope) -> Result<Vec<Ending>, Error> {
-        aside(|| health::ending(&self.keep, &scope.name)).map(Option::into_iter).map(Iterator::collect)
+        let ending = aside(|| health::ending(&self.keep, &self.sights, &scope.name));
+        ending.map(Option::into_iter).map(Iterator::collect)
     }
 
     async fn discover(&self, _: &Cx, _: &str) -> Result<Vec<Found>, Error> {

@@ -88,6 +88,22 @@ pub fn facts(what: &str, der: &[u8]) -> Result<Facts, Error> {
     Ok(facts)
 }
 
+/// A chain in words: who it is for, and after each `←` who issued what stands before it.
+pub(crate) fn path<'a>(ders: impl Iterator<Item = &'a [u8]>) -> String {
+    let (mut words, mut last) = (Vec::new(), None);
+    for der in ders {
+        let Ok(facts) = facts("it", der) else { break };
+        let first = facts.names.first().cloned();
+        let address = || facts.addresses.first().map(IpAddr::to_string);
+        words.push(facts.common_name.or(first).or_else(address).unwrap_or_else(|| "no name".into()));
+        last = Some((facts.issuer, issuer_of(der) == subject_of(der)));
+    }
+    // The root is hardly ever sent.
+    words.extend(last.and_then(|(issuer, is_root)| (!is_root && !issuer.is_empty()).then_some(issuer)));
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    words.join(" ← ").chars().map(clean).take(400).collect()
+}
+
 /// The name of who issued a certificate, as it stands there.
 pub(crate) fn issuer_of(der: &[u8]) -> Option<Vec<u8>> {
     let (_, found) = X509Certificate::from_der(der).ok()?;
