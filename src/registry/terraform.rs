@@ -70,7 +70,11 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
-        handover: Some(Arc::new(Folder { state_dir: config.state_dir.clone(), entry: entry.name.clone() })),
+        handover: Some(Arc::new(Folder {
+            state_dir: config.state_dir.clone(),
+            entry: entry.name.clone(),
+            was: entry.was.clone(),
+        })),
     })
 }
 

@@ -35,6 +35,7 @@ mod push;
 mod reach;
 mod references;
 mod remote;
+mod renamed;
 mod report;
 mod rollback;
 mod running;
