@@ -32,6 +32,9 @@ pub const NAMES: &[&str] = &[
 /// Failpoints around what is written down in the middle of an action, as each step of a rolling update is.
 pub const STEPS: &[&str] = &["progress.before", "progress.after"];
 
+/// Failpoints around the renaming of an entry or a source.
+pub const RENAME: &[&str] = &["store.rename.before", "store.rename.after"];
+
 /// Failpoints on the way of a certificate, in the order it meets them.
 pub const CERTIFICATES: &[&str] = &[
     "authority.before",
@@ -41,6 +44,9 @@ pub const CERTIFICATES: &[&str] = &[
     "certificate.put",
     "certificate.told",
 ];
+
+/// All of them.
+const ALL: [&[&str]; 4] = [NAMES, STEPS, RENAME, CERTIFICATES];
 
 struct Armed {
     name: String,
@@ -79,7 +85,7 @@ pub fn hit(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
-    let is_known = [NAMES, STEPS, CERTIFICATES].iter().any(|names| names.contains(&name));
+    let is_known = ALL.iter().any(|names| names.contains(&name));
     debug_assert!(is_known, "failpoint {name} is missing");
     let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
     let due =
@@ -105,9 +111,10 @@ mod tests {
 
     #[test]
     fn every_name_occurs_once() {
-        let mut names = NAMES.to_vec();
+        let mut names = ALL.concat();
+        let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), NAMES.len());
+        assert_eq!(names.len(), count);
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Caller {
     /// As the audit trail shows it.
     pub(super) name: String,
     pub(super) right: Right,
+    /// Root or the daemon's own user, whom the state and its configuration obey anyway.
+    pub(super) is_owner: bool,
 }
 
 /// Lets in whom the socket lets in.
@@ -47,7 +49,11 @@ pub(super) async fn of_socket(State(door): State<Door>, mut request: Request, ne
         );
         return Refused(failure, StatusCode::FORBIDDEN).into_response();
     };
-    request.extensions_mut().insert(Caller { name, right: Right::Socket });
+    request.extensions_mut().insert(Caller {
+        name,
+        right: Right::Socket,
+        is_owner: peer.is_some_and(Peer::is_owner),
+    });
     next.run(request).await
 }
 
@@ -74,7 +80,7 @@ pub(super) async fn of_token(
         Role::Read => Right::Read,
         Role::Operator => Right::Operator,
     };
-    request.extensions_mut().insert(Caller { name: format!("token:{name}"), right });
+    request.extensions_mut().insert(Caller { name: format!("token:{name}"), right, is_owner: false });
     next.run(request).await
 }
 

@@ -18,6 +18,11 @@ pub(super) enum Peer {
 }
 
 impl Peer {
+    /// True for root and this process's own user.
+    pub(super) fn is_owner(self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        matches!(self, Peer::Process { uid: Some(uid), .. } if uid == 0 || uid == own)
+    }
     pub(super) fn of(stream: &UnixStream) -> Peer {
         let credentials = stream.peer_cred().ok();
         Peer::Process { uid: credentials.map(|c| c.uid()), gid: credentials.map(|c| c.gid()) }
@@ -70,8 +75,7 @@ impl Door {
     pub(super) fn lets(&self, peer: Peer) -> Option<String> {
         let Peer::Process { uid: Some(uid), gid } = peer else { return None };
         let name = user(uid);
-        let own = rustix::process::geteuid().as_raw();
-        if uid == 0 || uid == own {
+        if peer.is_owner() {
             return Some(name);
         }
         let group = group(self.group.as_deref()?)?;

@@ -55,6 +55,14 @@ pub(super) struct Asking {
     pub(super) instance: Arc<Instance>,
     /// Who asks.
     pub(super) actor: String,
+    /// Root or the daemon's own user.
+    pub(super) is_owner: bool,
+}
+
+impl Asking {
+    fn of(daemon: &Daemon, caller: Caller) -> Asking {
+        Asking { instance: daemon.instance(), actor: caller.name, is_owner: caller.is_owner }
+    }
 }
 
 /// Nothing is asked for in particular.
@@ -77,7 +85,7 @@ where
               Extension(caller): Extension<Caller>,
               query: Result<Query<A>, QueryRejection>| async move {
             let Query(ask) = query.map_err(Refused::query)?;
-            handler(Asking { instance: daemon.instance(), actor: caller.name }, ask).await.map(Json)
+            handler(Asking::of(&daemon, caller), ask).await.map(Json)
         },
     );
     let answer = Form::Value(|generator| generator.subschema_for::<T>());
@@ -97,7 +105,7 @@ where
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
             let Json(ask) = body.map_err(Refused::body)?;
-            handler(Asking { instance: daemon.instance(), actor: caller.name }, ask).await.map(Json)
+            handler(Asking::of(&daemon, caller), ask).await.map(Json)
         },
     );
     let answer = Form::Value(|generator| generator.subschema_for::<T>());
@@ -120,7 +128,7 @@ where
               Extension(caller): Extension<Caller>,
               body: Result<Json<A>, JsonRejection>| async move {
             let Json(ask) = body.map_err(Refused::body)?;
-            let asking = Asking { instance: daemon.instance(), actor: caller.name };
+            let asking = Asking::of(&daemon, caller);
             let (send, receive) = mpsc::channel(64);
             lines(handler(asking, ask, send), receive, failed).await
         },

@@ -142,14 +142,16 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     if ask.wide {
         operation::add_facts(&instance.session, &mut answer).await;
     }
-    for (name, following) in instance.follower.sources() {
-        if let Some((error, hint)) = following.behind {
-            let force = match following.label.as_str() {
-                "" => "nothing is in force yet".to_string(),
-                label => format!("{label} stays in force"),
-            };
-            answer.messages.push(format!("error: source {name}: {error}\nhint: {hint}; {force}"));
-        }
+    operation::lay_over(
+        &mut answer.status.conditions,
+        &instance.scheduler.standing(),
+        instance.session.clock.now(),
+    );
+    if ask.address.is_none() {
+        daemon::add_sources(&instance, &mut answer.status);
+    }
+    if instance.observes {
+        answer.messages.push("note: the daemon only looks (`run --observe`) and writes nothing".into());
     }
     answer.messages.extend(instance.follower.messages());
     answer.messages.extend(crate::notify::report_troubles(&instance));
@@ -184,8 +186,12 @@ async fn approvals(asking: Asking, _: All) -> Answer<Approvals> {
     Ok(operation::approvals(asking.instance.writing.db.reader()).await?)
 }
 
-async fn approve(Asking { instance, actor }: Asking, ask: ApproveAsk) -> Answer<Approved> {
+async fn approve(Asking { instance, actor, is_owner }: Asking, ask: ApproveAsk) -> Answer<Approved> {
     let now = instance.session.clock.now();
+    if !is_owner {
+        let (sources, desired) = (&instance.session.config.sources, instance.follower.desired());
+        operation::may_approve(sources, instance.writing.db.reader(), &desired, &ask).await?;
+    }
     let approved = operation::approve(&*instance.writing.db, &ask, &actor, now).await?;
     daemon::consented(&instance);
     Ok(approved)
@@ -195,7 +201,7 @@ async fn adoptable(Asking { instance, .. }: Asking, ask: AdoptAsk) -> Answer<Ado
     Ok(operation::adoptable(&instance.session, &*instance.writing.db, &ask).await?)
 }
 
-async fn adopt(Asking { instance, actor }: Asking, shown: Vec<Adoptable>) -> Answer<()> {
+async fn adopt(Asking { instance, actor, .. }: Asking, shown: Vec<Adoptable>) -> Answer<()> {
     let now = instance.session.clock.now();
     operation::adopt(&*instance.writing.db, &shown, &actor, now).await?;
     daemon::consented(&instance);
@@ -206,7 +212,7 @@ async fn forgettable(asking: Asking, ask: ForgetAsk) -> Answer<Vec<TrackedEntry>
     Ok(operation::forgettable(asking.instance.writing.db.reader(), &ask).await?)
 }
 
-async fn forget(Asking { instance, actor }: Asking, shown: Vec<TrackedEntry>) -> Answer<Forgotten> {
+async fn forget(Asking { instance, actor, .. }: Asking, shown: Vec<TrackedEntry>) -> Answer<Forgotten> {
     let now = instance.session.clock.now();
     // A pass that has planned already would write what it found, and its row with it.
     let forget = operation::forget(&instance.writing.db, shown, &actor, now);
@@ -215,7 +221,7 @@ async fn forget(Asking { instance, actor }: Asking, shown: Vec<TrackedEntry>) ->
     Ok(forgotten)
 }
 
-async fn renew(Asking { instance, actor }: Asking, ask: RenewAsk) -> Answer<Renewed> {
+async fn renew(Asking { instance, actor, .. }: Asking, ask: RenewAsk) -> Answer<Renewed> {
     let renewed = operation::renew(&instance.session, &instance.writing.db, &ask, &actor).await?;
     daemon::asked_for(&instance, renewed.scopes.iter().filter_map(|scope| scope.parse().ok()));
     Ok(renewed)
@@ -225,17 +231,20 @@ async fn explain(Asking { instance, .. }: Asking, ask: ExplainAsk) -> Answer<Exp
     let outside = outside(&instance.session.config, instance.session.clock.now());
     let (reader, desired) = (instance.writing.db.reader(), instance.follower.desired());
     let look = Some((&*instance.session, &*desired));
-    Ok(operation::explain(reader, look, &outside, &ask).await?)
+    let mut explanation = operation::explain(reader, look, &outside, &ask).await?;
+    let now = instance.session.clock.now();
+    operation::lay_over(&mut explanation.conditions, &instance.scheduler.standing(), now);
+    Ok(explanation)
 }
 
 /// What is suspended is durable before anything that runs is asked to stop.
-async fn suspend(Asking { instance, actor }: Asking, ask: SuspendAsk) -> Answer<Suspended> {
+async fn suspend(Asking { instance, actor, .. }: Asking, ask: SuspendAsk) -> Answer<Suspended> {
     let (config, now) = (&instance.session.config, instance.session.clock.now());
     let suspended = operation::suspend(&instance.writing.db, config, &ask, &actor, now).await?;
     Ok(Suspended { is_writing: daemon::halt(&instance).await, ..suspended })
 }
 
-async fn resume(Asking { instance, actor }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
+async fn resume(Asking { instance, actor, .. }: Asking, ask: ResumeAsk) -> Answer<Resumed> {
     let now = instance.session.clock.now();
     let resumed = operation::resume(&instance.writing.db, &ask, &actor, now).await?;
     if !resumed.released.is_empty() {
@@ -245,7 +254,7 @@ async fn resume(Asking { instance, actor }: Asking, ask: ResumeAsk) -> Answer<Re
     Ok(resumed)
 }
 
-async fn rollback(Asking { instance, actor }: Asking, ask: RollbackAsk) -> Answer<RolledBack> {
+async fn rollback(Asking { instance, actor, .. }: Asking, ask: RollbackAsk) -> Answer<RolledBack> {
     let now = instance.session.clock.now();
     let done = operation::rollback(&instance.session, &instance.writing.db, &ask, &actor, now).await?;
     repinned(&instance).await?;
@@ -262,11 +271,17 @@ async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswe
     let tree = ask.upload.as_ref().map(|upload| upload.tree(Limits::default())).transpose()?;
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
-    Ok(operation::plan(&instance.session, reader, &meant, &ask.form).await?)
+    let mut answer = operation::plan(&instance.session, reader, &meant, &ask.form).await?;
+    if instance.observes {
+        answer
+            .messages
+            .push("note: the daemon only looks (`run --observe`): it will write nothing of this".into());
+    }
+    Ok(answer)
 }
 
 /// Does it and tells how it goes. The work is the daemon's: it goes on when nobody listens any more.
-fn sync(Asking { instance, actor }: Asking, ask: SyncAsk, lines: mpsc::Sender<SyncLine>) -> Telling {
+fn sync(Asking { instance, actor, .. }: Asking, ask: SyncAsk, lines: mpsc::Sender<SyncLine>) -> Telling {
     Box::pin(async move { daemon::sync(&instance, &ask, &actor, &lines).await })
 }
 
@@ -287,7 +302,7 @@ async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Ans
 }
 
 /// What a push would change; consents to it first where the pusher may and says so.
-async fn push_plan(Asking { instance, actor }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
+async fn push_plan(Asking { instance, actor, .. }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
     let now = instance.session.clock.now();
     let in_force = instance.follower.desired();
     Ok(operation::push(&instance.session, &instance.writing.db, &in_force, &ask, &actor, now).await?)
@@ -295,7 +310,7 @@ async fn push_plan(Asking { instance, actor }: Asking, ask: PushAsk) -> Answer<P
 
 /// Follows what a push set off.
 fn push_follow(
-    Asking { instance, actor }: Asking,
+    Asking { instance, actor, .. }: Asking,
     ask: PushFollow,
     lines: mpsc::Sender<SyncLine>,
 ) -> Telling {

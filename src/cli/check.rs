@@ -1,12 +1,17 @@
 //! `check`: everything an invocation needs, looked at one by one. Writes nothing but the mirrors of sources,
 //! and never shows a secret.
 
-use super::{Args, Exit, Out};
+use super::{
+    Args, Exit, Out,
+    probe::{self, Answer},
+};
 use crate::{
     api,
-    config::{self, Config, Environment, HostSecrets, ProviderEntry, SecretPlace, describe_secret},
+    config::{
+        self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
+    },
     render::counted,
-    session::{self, Ask, Failure, Session},
+    session::{self, Ask, Failure, Session, renames},
     sops::Identities,
     store::{Holder, Reader, StoreError, holder},
     trust::Keys,
@@ -97,8 +102,9 @@ pub(super) async fn run(
     credentials(&config, &environment, &mut report);
     reach(&config, &environment, &mut report);
     signatures(&config, &mut report);
+    upkeep(&config, &mut report);
     let clock = crate::clock::SystemClock;
-    state(&config.state_dir, std::sync::Arc::new(clock), &mut report).await;
+    state(&config, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
         Ok(session) => {
             providers(&session, check.timeout.0, &mut report).await;
@@ -183,7 +189,8 @@ fn references(config: &Config) -> BTreeMap<String, SecretRef> {
             ("ssh passphrase", source.ssh_passphrase.as_ref()),
             ("webhook", webhook),
         ];
-        for (word, reference) in named {
+        let report = source.report.as_ref().map(|report| &report.token);
+        for (word, reference) in named.into_iter().chain([("report token", report)]) {
             if let Some(reference) = reference {
                 all.insert(format!("source {} {word}", source.name), reference.clone());
             }
@@ -195,7 +202,27 @@ fn references(config: &Config) -> BTreeMap<String, SecretRef> {
     for entry in &config.providers {
         all.extend(secrets_of(entry));
     }
+    for receiver in &config.notify {
+        let named = secrets_of_way(&receiver.way).into_iter();
+        all.extend(
+            named.map(|(word, reference)| (format!("receiver {} {word}", receiver.name), reference.clone())),
+        );
+    }
     all
+}
+
+fn secrets_of_way(way: &Way) -> Vec<(&'static str, &SecretRef)> {
+    let (url, more) = match way {
+        Way::Webhook { url, secret, .. } => (Some(url), ("secret", secret.as_ref())),
+        Way::Slack { url } => (Some(url), ("token", None)),
+        Way::Alertmanager { url, token } | Way::Ntfy { url, token } => (Some(url), ("token", token.as_ref())),
+        Way::Email(email) => (None, ("password", email.login.as_ref().map(|(_, password)| password))),
+    };
+    let url = url.and_then(|url| match url {
+        Place::Plain(_) => None,
+        Place::Secret(reference) => Some(("url", reference)),
+    });
+    url.into_iter().chain(more.1.map(|reference| (more.0, reference))).collect()
 }
 
 /// Who may reach the daemon from elsewhere; of a webhook the path, which a forge is told, and never the secret.
@@ -256,7 +283,42 @@ fn secrets_in(entry: &ProviderEntry, node: &Node, path: &str, found: &mut Vec<(S
     }
 }
 
-async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report<'_>) {
+/// Where backups and the audit trail go, and traces.
+fn upkeep(config: &Config, report: &mut Report<'_>) {
+    let backup = config.backup.as_ref().map(|backup| ("backup", Some(&*backup.dir)));
+    let export = config.audit.export.as_deref().map(|file| ("audit.export", file.parent()));
+    for (what, dir) in backup.into_iter().chain(export) {
+        let Some(dir) = dir.filter(|dir| !dir.as_os_str().is_empty()) else { continue };
+        let shown = dir.display();
+        // That of backups is made when it is needed.
+        let there = match what {
+            "backup" => dir.ancestors().find(|dir| dir.exists()).unwrap_or(dir),
+            _ => dir,
+        };
+        match tempfile::tempfile_in(there) {
+            Ok(_) if there == dir => report.ok(what, &format!("{shown} can be written")),
+            Ok(_) => report.ok(what, &format!("{shown} is made with the first backup")),
+            Err(error) => {
+                let hint = format!("make it for the service's user: install -d -o USER -m 700 {shown}");
+                report.say(Verdict::Fail, what, &format!("write to {shown}: {error}"), Some(&hint));
+            }
+        }
+    }
+    // The number that OpenTelemetry gives to OTLP over gRPC, which is not spoken here.
+    let otlp = config.telemetry.otlp.as_ref().filter(|url| url.port() == Some(4317));
+    if let Some(url) = otlp {
+        let text = format!("{url} looks like the port of OTLP over gRPC, and traces are sent by HTTP");
+        report.say(
+            Verdict::Warn,
+            "telemetry.otlp",
+            &text,
+            Some("name the HTTP port of the collector, usually 4318"),
+        );
+    }
+}
+
+async fn state(config: &Config, clock: std::sync::Arc<dyn Clock>, report: &mut Report<'_>) {
+    let dir = config.state_dir.as_path();
     let shown = dir.display();
     match fs::metadata(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -289,13 +351,16 @@ async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report
         Err(error) => report.failure("lock", &error.into()),
     }
     let checked = match Reader::open(dir, clock).await {
-        Ok(reader) => reader.quick_check().await,
+        Ok(reader) => match reader.quick_check().await {
+            Ok(()) => reader.has_its_names(&renames(config)).await,
+            damage => damage,
+        },
         Err(error) => Err(error),
     };
     match checked {
         Ok(()) => report.ok("database", "sound, schema of this version"),
         Err(StoreError::NotThere(_)) => report.ok("database", "none yet; the first `apply` makes it"),
-        Err(error @ StoreError::OlderSchema { .. }) => {
+        Err(error @ (StoreError::OlderSchema { .. } | StoreError::Renamed(_))) => {
             let failure = Failure::from(error);
             report.say(Verdict::Warn, "database", &failure.to_string(), failure.hint().as_deref());
         }
@@ -305,13 +370,16 @@ async fn state(dir: &Path, clock: std::sync::Arc<dyn Clock>, report: &mut Report
 
 async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) {
     session.ailing().iter().for_each(|problem| report.problem(problem));
-    for (name, entry) in &session.surveyor.entries {
-        let what = format!("provider {name}");
+    let ailing = session.ailing_names();
+    for entry in session.config.providers.iter().filter(|entry| !ailing.contains(&entry.name)) {
+        let Some(watched) = session.surveyor.entries.get(&entry.name) else { continue };
+        let what = format!("provider {}", entry.name);
         let begun = Instant::now();
-        // Versions of nothing: the cheapest call that reaches the remote with its credentials.
-        let call = entry.observer.versions(&session.surveyor.cx, &[]);
-        match tokio::time::timeout(limit, call).await {
-            Ok(Ok(_)) => report.ok(&what, &format!("answers in {} ms", begun.elapsed().as_millis())),
+        match tokio::time::timeout(limit, probe::ask(session, entry, &*watched.observer)).await {
+            Ok(Ok(Answer::Answered)) => {
+                report.ok(&what, &format!("answers in {} ms", begun.elapsed().as_millis()));
+            }
+            Ok(Ok(Answer::NotAsked(why))) => report.ok(&what, &format!("not asked: {why}")),
             Ok(Err(error)) => report.failure(&what, &error.into()),
             Err(_) => late(&what, limit, report),
         }
@@ -319,7 +387,8 @@ async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) 
 }
 
 async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) {
-    let Ok(reader) = session.reader().await else { return };
+    // A source that was renamed can be reached all the same.
+    let Ok(reader) = session.reader_as_it_is().await else { return };
     for source in &session.config.sources {
         let what = format!("source {}", source.name);
         let ask = Ask { source: Some(source.name.to_string()), ..Ask::default() };
@@ -361,7 +430,13 @@ mod tests {
             "secrets: {db: {env: DB}}\n",
             "api: {listen: '127.0.0.1:9440'}\ntokens: [{name: ci, role: read, hash: {file: /h}}]\n",
             "sources: [{name: infra, url: /srv/infra.git, token: {credential: t}, ",
-            "webhook: {type: github, secret: {credential: w}}}]\n",
+            "webhook: {type: github, secret: {credential: w}}, ",
+            "report: {github: acme/infra, token: {credential: gh}}}]\n",
+            "notify:\n",
+            "  - {name: ops, type: slack, url: {credential: slack}, on: [degraded]}\n",
+            "  - {name: am, type: alertmanager, url: 'http://a:9093', token: {file: /am}, on: [held]}\n",
+            "  - {name: push, type: ntfy, url: 'https://n/t', token: {env: NTFY}, on: [held]}\n",
+            "  - {name: own, type: webhook, url: 'https://w/t', secret: {file: /w}, on: [held]}\n",
             "providers:\n",
             "  - {name: pdns, type: powerdns, url: 'http://127.0.0.1:1', apiKey: {file: /key}}\n",
             "  - {name: zones, type: zonefile, directory: /zones}\n",
@@ -378,7 +453,12 @@ mod tests {
             [
                 "hash of token ci: file /h",
                 "provider pdns apiKey: file /key",
+                "receiver am token: file /am",
+                "receiver ops url: credential slack",
+                "receiver own secret: file /w",
+                "receiver push token: environment variable NTFY",
                 "secret db: environment variable DB",
+                "source infra report token: credential gh",
                 "source infra token: credential t",
                 "source infra webhook: credential w",
             ]

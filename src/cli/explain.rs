@@ -411,6 +411,18 @@ mod tests {
     }
 
     #[test]
+    fn a_group_with_dots_is_a_group() {
+        let shown = |what: &str| explain::explain(&registry::kinds(), what);
+        assert!(shown("Certificate.cert-manager.io").unwrap().starts_with("Certificate: "));
+        assert!(
+            shown("Certificate.cert-manager.io.spec.dnsNames")
+                .unwrap()
+                .starts_with("dnsNames of Certificate")
+        );
+        assert!(shown("Certificate.cert-manager").unwrap_err().contains("has no field `cert-manager`"));
+    }
+
+    #[test]
     fn schemas_are_written_with_that_of_the_plan() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("schemas");

@@ -27,6 +27,7 @@ mod notify;
 mod out;
 mod plan;
 mod plugin_exec;
+mod probe;
 mod progress;
 mod renew;
 mod rollback;

@@ -4,7 +4,7 @@ use super::{Args, Exit, Host, Out, apply::actor};
 use crate::{
     config::{Environment, Period},
     operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
-    session::{Failure, by_file, suspending_file},
+    session::{Failure, by_files},
 };
 use clap::Args as ClapArgs;
 
@@ -130,7 +130,7 @@ pub(super) async fn resume(
         out.talk(&format!("still suspended: {} {}: {}", left.id, left.what, left.reason));
     }
     if let Host::Alone(state) = &host {
-        match by_file(&suspending_file(&state.config)) {
+        match by_files(&state.config) {
             Some(file) => out.talk(&format!("still suspended by {}\nhint: {}", file.actor, file.remedy())),
             None => out.talk("now: reconciled apply"),
         }

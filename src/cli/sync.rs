@@ -29,8 +29,8 @@ pub struct SyncArgs {
     /// Follow it until it has converged, is held, or failed
     #[arg(long)]
     pub wait: bool,
-    /// Wait for this commit
-    #[arg(long, value_name = "SHA", requires = "wait", requires = "source")]
+    /// Wait for this commit, of the source that is named or the only one
+    #[arg(long, value_name = "SHA", requires = "wait")]
     pub rev: Option<String>,
     /// How long to follow
     #[arg(long, value_name = "DURATION", default_value = "5m")]

@@ -53,7 +53,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -222,6 +222,10 @@ fn whole(
     let tokens = reach::tokens(root, file, problems);
     check_names("source", sources.iter().map(|s| (&*s.name, s.span)), file, problems);
     check_names("provider", providers.iter().map(|p| (&*p.name, p.span)), file, problems);
+    let former = sources.iter().map(|s| (&*s.name, s.was.as_deref(), s.span)).collect::<Vec<_>>();
+    check_former("source", &former, file, problems);
+    let former = providers.iter().map(|p| (&*p.name, p.was.as_deref(), p.span)).collect::<Vec<_>>();
+    check_former("provider", &former, file, problems);
     check_secrets(root, &secrets, &sources, file, problems);
     check_allow(root, &sources, &providers, file, problems);
     let mut raw = raw?;
@@ -345,6 +349,30 @@ fn check_names<'a>(
                 "first named here",
             ));
         }
+    }
+}
+
+/// What was known under a former name goes to the new one: nobody else may have either.
+fn check_former(
+    what: &str,
+    all: &[(&str, Option<&str>, Span)],
+    file: &SourceFile,
+    problems: &mut Vec<Problem>,
+) {
+    let mut seen = BTreeSet::new();
+    for (name, was, span) in all {
+        let Some(was) = was else { continue };
+        let (message, hint) = if !is_name(was) || what == "source" && *was == FOLDER {
+            (format!("`{was}` is not a name a {what} can have had"), "write the name it had before")
+        } else if all.iter().any(|(other, ..)| other == was) {
+            let message = format!("{what} `{name}` was `{was}`, and a {what} of that name is configured");
+            (message, "take out `was`, or the other of the two")
+        } else if !seen.insert(*was) {
+            (format!("two {what}s say that they were `{was}`"), "leave `was` to the one that goes on with it")
+        } else {
+            continue;
+        };
+        problems.push(Problem::error(message).at(file, *span).hint(hint));
     }
 }
 

@@ -417,7 +417,7 @@ fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
       --> config.yaml:10:40
     10 |   - {allow: "0 2 * * *", duration: 0s, manual: true}
        |                                        ^
-    hint: known fields: deny, allow, duration, timeZone, heal
+    hint: known fields: deny, allow, duration, timeZone, heal, rollback
     "#);
     assert_snapshot!(problems(
         "sources:\n- name: infra\n  url: /a\n  approve: [socket, trailer]\n"
@@ -428,4 +428,20 @@ fn what_is_wrong_with_windows_and_signatures_has_its_place_and_a_way_out() {
       |   ^
     hint: add verify: {allowedSigners: PATH}, or take `trailer` out
     ");
+}
+
+#[test]
+fn a_former_name_is_nobody_elses() {
+    let of =
+        |providers: &str, sources: &str| problems(&format!("sources: [{sources}]\nproviders: [{providers}]"));
+    let entry = |name: &str, was: &str| format!("{{name: {name}, type: powerdns, was: {was}}}");
+    assert_eq!(of(&entry("new", "old"), "{name: infra, url: /a, was: before}"), "");
+    let both = format!("{}, {{name: old, type: powerdns}}", entry("new", "old"));
+    let said = of(&both, "");
+    assert!(said.contains("provider `new` was `old`, and a provider of that name is configured"), "{said}");
+    assert!(said.contains("hint: take out `was`, or the other of the two"), "{said}");
+    let twins = format!("{}, {}", entry("a", "old"), entry("b", "old"));
+    assert!(of(&twins, "").contains("two providers say that they were `old`"));
+    assert!(of(&entry("a", "a"), "").contains("provider `a` was `a`"));
+    assert!(of("", "{name: infra, url: /a, was: dir}").contains("`dir` is not a name a source can have had"));
 }

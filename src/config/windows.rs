@@ -3,7 +3,7 @@
 use super::{decode_all, values::Period};
 use crate::window::{Cron, Window, Windows};
 use chrono_tz::{TZ_VARIANTS, Tz};
-use reconciled_engine::Heals;
+use reconciled_engine::{Heals, Passes};
 use reconciled_provider::{Node, Problem, SourceFile, problem::did_you_mean, yaml::NodeValue};
 use serde::Deserialize;
 use std::time::Duration;
@@ -17,6 +17,7 @@ struct RawWindow {
     time_zone: Option<String>,
     #[serde(default)]
     heal: Heal,
+    rollback: Option<bool>,
 }
 
 /// What is healed while the window keeps the source closed.
@@ -88,5 +89,7 @@ fn window(node: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Option
         Heal::Protected => Heals::Protected,
         Heal::All => Heals::Everything,
     };
-    Some(Window { denies: word == "deny", cron, duration: raw.duration.0, zone, heals })
+    // Who rolls back has an outage; a change freeze is no reason to keep it.
+    let passes = Passes { heals, rollback: raw.rollback.unwrap_or(true) };
+    Some(Window { denies: word == "deny", cron, duration: raw.duration.0, zone, passes })
 }

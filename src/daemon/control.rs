@@ -4,7 +4,7 @@
 //! of it; the answer says whether anything that began before still writes.
 
 use super::Instance;
-use crate::session::{Failure, by_file, by_windows, suspending_file};
+use crate::session::{Failure, by_files, by_windows};
 use reconciled_engine::{
     Store, Write,
     scheduler::{Priority, Stance},
@@ -40,20 +40,19 @@ pub(crate) fn resumed(instance: &Instance) {
 /// does; one that opens has looked at what waited for it.
 pub(super) async fn watch(instance: Arc<Instance>) {
     let cx = &instance.session.surveyor.cx;
-    let path = suspending_file(&instance.session.config);
     let mut before = None;
     let mut is_first = true;
     let mut told = BTreeSet::new();
     let mut closed = BTreeSet::new();
     while !cx.stop.is_set() {
-        let now = by_file(&path);
+        let now = by_files(&instance.session.config);
         if now.is_some() != before.is_some() {
             let (kind, file) = match (&now, &before) {
                 (Some(file), _) => ("suspend", file),
                 (None, Some(file)) => ("resume", file),
                 (None, None) => continue,
             };
-            tracing::warn!(file = %path.display(), reason = &*file.reason, "{kind}");
+            tracing::warn!(by = &*file.actor, reason = &*file.reason, "{kind}");
             record(&instance, kind, &file.actor, &file.reason).await;
             match now.is_some() {
                 // Whatever runs at the start has asked for the file itself.

@@ -267,6 +267,7 @@ impl Loop {
                         following.polled_at = Some(now.as_secs());
                         following.offered = polled.0.to_string();
                     }
+                    following.fall_behind(behind.as_ref().map(|error| !error.may_pass()), now);
                     following.behind = behind.map(|error| (chain(&*error), error.hint()));
                 });
                 moved
@@ -274,7 +275,10 @@ impl Loop {
             Err(failure) => {
                 tracing::warn!(source = &*name, error = %failure, "source cannot be had");
                 let hint = failure.hint().unwrap_or_default();
-                self.show(&name, |following| following.behind = Some((failure.to_string(), hint)));
+                self.show(&name, |following| {
+                    following.fall_behind(Some(true), now);
+                    following.behind = Some((failure.to_string(), hint));
+                });
                 false
             }
         };
@@ -392,12 +396,14 @@ impl Loop {
             tracing::warn!(message = message.trim(), "manifest problem");
         }
         let mut told = BTreeMap::new();
+        let now = self.session.surveyor.cx.clock.now();
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
             let is_broken = broken.contains(&name) || withheld.contains(&name);
             self.show(&name, |following| {
                 (following.commit, following.label) = (commit, label);
+                following.broken_since = is_broken.then(|| following.broken_since.unwrap_or(now));
                 following.broken = is_broken;
             });
             let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());

@@ -31,6 +31,12 @@ pub struct Following {
     /// Its manifests have an error, in force or withheld.
     #[serde(default)]
     pub broken: bool,
+    /// Since when, and whether a person has to do something about it.
+    #[serde(skip)]
+    pub behind_since: Option<(Duration, bool)>,
+    /// Since when its manifests have an error.
+    #[serde(skip)]
+    pub broken_since: Option<Duration>,
     /// The commit that the scheduler was told of last.
     #[serde(skip)]
     pub told: Option<Told>,
@@ -106,6 +112,10 @@ impl Follower {
     /// What is desired.
     pub fn desired(&self) -> Arc<Desired> {
         self.look(|shown| shown.desired.clone())
+    }
+    /// Why nothing newer comes into force, of no source in particular.
+    pub fn failure(&self) -> Option<String> {
+        self.look(|shown| shown.failure.clone())
     }
     /// What is wrong with manifests, for people.
     pub fn messages(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     api::{Hooks, Tokens},
     notify,
-    session::{Failure, Session, Writing},
+    session::{Failure, Session, Writing, take_along},
     store::Db,
 };
 use reconciled_engine::{
@@ -56,6 +56,8 @@ pub struct Instance {
     pub hooks: Hooks,
     /// How the commit of each source fares.
     pub fates: watch::Receiver<Fates>,
+    /// It looks and writes nothing.
+    pub observes: bool,
     /// Why a forge cannot be told how commits fare, by source.
     unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
@@ -83,7 +85,10 @@ impl Instance {
     ) -> Result<Arc<Instance>, Failure> {
         session.surveyor.recall = Recall::of(RECALLED);
         let writing = match db {
-            Some(db) => session.writing(db),
+            Some(db) => {
+                take_along(&session.config, &db).await?;
+                session.writing(db)
+            }
             None => session.writer().await?,
         };
         let seed = Hash::of(session.config.instance.as_bytes()).0;
@@ -111,6 +116,7 @@ impl Instance {
             tokens,
             hooks,
             fates,
+            observes: options.observe,
             unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),

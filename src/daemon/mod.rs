@@ -18,6 +18,7 @@ mod follower;
 mod hints;
 #[cfg(test)]
 mod hour;
+mod ill;
 mod instance;
 mod service;
 mod sync;
@@ -26,6 +27,7 @@ mod upkeep;
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
 pub use follower::{Follower, Following, News};
+pub(crate) use ill::add_sources;
 pub use instance::{Instance, Options};
 pub(crate) use sync::{asked_for, consented, pushed, sync};
 
@@ -33,7 +35,7 @@ use crate::{
     api,
     clock::SystemClock,
     config::Environment,
-    session::{Failure, Session},
+    session::{Failure, Session, renames},
     telemetry::Telemetry,
 };
 use reconciled_provider::{Clock, Stop};
@@ -184,6 +186,10 @@ async fn reload(
     let (was, is) = (&old.session.config, &session.config);
     if was.state_dir != is.state_dir || was.api != is.api {
         return refused(&Failure::plain("`stateDir` and `api` need a restart"));
+    }
+    // What cannot be renamed now is found out while the old one is still there to go on.
+    if let Err(error) = old.writing.db.reader().due(&renames(is)).await {
+        return refused(&error.into());
     }
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     old.stop();

@@ -84,7 +84,11 @@ async fn follow(
     let began = clock.now();
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
-    let source: Option<Arc<str>> = ask.source.as_deref().map(|name| named(instance, name)).transpose()?;
+    let source = match &ask.source {
+        Some(name) => Some(named(instance, name)?),
+        None if ask.rev.is_some() => Some(sole(instance)?),
+        None => None,
+    };
     let is_push = pushed.is_some();
     if let Some(rev) = ask.rev.as_deref().filter(|rev| !is_commit(rev)) {
         return Err(Failure::hinted(format!("`{rev}` is no commit id"), "write all 40 hexadecimal digits"));
@@ -226,6 +230,21 @@ async fn released(instance: &Instance) -> Result<BTreeSet<Scope>, Failure> {
     }
     let is_in = |scope: &Scope| domains.contains(&scope.provider) || domains.contains(&*scope.to_string());
     Ok(instance.scheduler.standing().into_keys().filter(is_in).collect())
+}
+
+/// The source that a commit is of where none is named: the only one there is.
+fn sole(instance: &Instance) -> Result<Arc<str>, Failure> {
+    match &instance.session.config.sources[..] {
+        [source] => Ok(source.name.clone()),
+        sources => {
+            let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
+            let hint = match names.is_empty() {
+                true => "there is none in the configuration".to_owned(),
+                false => format!("write --source with one of {}", names.join(", ")),
+            };
+            Err(Failure::hinted("it is not said which source the commit is of", hint))
+        }
+    }
 }
 
 fn named(instance: &Instance, name: &str) -> Result<Arc<str>, Failure> {

@@ -17,7 +17,12 @@ pub fn explain(kinds: &Kinds, name: &str) -> Result<String, String> {
         let rest = rest.strip_prefix(group)?;
         if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
     };
-    let of_group = named.iter().find_map(|known| Some((*known, below(known.group())?)));
+    // A group has dots of its own, so the longest that fits is the one that is meant.
+    let groups = named.iter().flat_map(|known| {
+        known.api_versions.iter().map(|version| (*known, version.split('/').next().unwrap_or_default()))
+    });
+    let fitting = groups.filter_map(|(known, group)| Some((known, group, below(group)?)));
+    let of_group = fitting.max_by_key(|(_, group, _)| group.len()).map(|(known, _, path)| (known, path));
     let Some((found, path)) = of_group.or_else(|| named.first().map(|known| (*known, rest))) else {
         let near = did_you_mean(kind, kinds.0.iter().map(|kind| &*kind.name));
         return Err(match near {

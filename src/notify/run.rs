@@ -9,7 +9,7 @@ use super::{
 use crate::{
     config::{Receiver, Way},
     daemon::Instance,
-    session::{Failure, by_file, suspending_file},
+    session::{Failure, by_files},
     store::{Notice, Posted, Stamp, SuspensionEntry},
 };
 use futures_util::future::join_all;
@@ -66,7 +66,7 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         }
         // A state that cannot be read now is read the next time.
         if let (Some(known), Ok(mut status)) = (&mut ledger, reader.not_well().await) {
-            status.suspensions.extend(by_file(&suspending_file(config)).as_ref().map(SuspensionEntry::from));
+            status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
             let sources = instance.follower.sources();
             if now >= endings_at + ENDINGS || now < endings_at {
                 let scopes = instance.scheduler.standing().into_keys();

@@ -1,14 +1,18 @@
 //! A person's consent to one held plan, bound to its digest.
 
-use crate::session::Failure;
+use crate::{
+    config::{Approver, SourceConfig},
+    session::Failure,
+    store::Reader,
+};
 use reconciled_engine::{
-    Store, Write,
+    Desired, Store, Write,
     store::{Approval, Event, Hold},
 };
-use reconciled_provider::Hash;
+use reconciled_provider::{Hash, ManifestKey, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Fewest digits of a digest.
 pub(super) const FEWEST: usize = 6;
@@ -29,6 +33,65 @@ pub struct Approved {
     pub domain: String,
     /// The whole digest.
     pub digest: String,
+}
+
+/// Whether somebody who may use the API, and has no other right here, may consent: where `approve` of a source that the
+/// plan is about does not name `socket`, consent comes by another way.
+///
+/// Errors: a source does not let them, or it is not known which sources the plan is about and one of all does not.
+pub async fn may_approve(
+    sources: &[SourceConfig],
+    reader: &Reader,
+    desired: &Desired,
+    ask: &ApproveAsk,
+) -> Result<(), Failure> {
+    if sources.iter().all(|source| source.approve.contains(&Approver::Socket)) {
+        return Ok(());
+    }
+    let holds = reader.holds().await?;
+    let about = match find(&holds, &ask.digest) {
+        Ok(hold) => {
+            let is_of = |scope: &Scope| *hold.domain == *scope.to_string() || hold.domain == scope.provider;
+            let declared = desired.scopes.iter().filter(|(scope, _)| is_of(scope));
+            let declared = declared.flat_map(|(_, list)| list);
+            let mut about: BTreeSet<String> =
+                declared.map(|resource| desired.manifest(resource.origin).key.source().to_string()).collect();
+            let rows = reader.rows(None).await?;
+            let rows = rows.iter().filter(|row| row.scope.parse::<Scope>().is_ok_and(|scope| is_of(&scope)));
+            about.extend(rows.map(|row| ManifestKey(row.manifest.as_str().into()).source().to_string()));
+            Some(about)
+        }
+        Err(_) => None,
+    };
+    match barring(sources, about.as_ref()) {
+        None => Ok(()),
+        Some(source) => Err(Failure::hinted(
+            format!("source {} does not let users of the socket approve", source.name),
+            barred_hint(&source.approve),
+        )),
+    }
+}
+
+/// The first source that bars it; `about` none for a plan that may be about any.
+fn barring<'s>(sources: &'s [SourceConfig], about: Option<&BTreeSet<String>>) -> Option<&'s SourceConfig> {
+    let is_meant = |source: &&SourceConfig| about.is_none_or(|about| about.contains(&*source.name));
+    sources.iter().filter(is_meant).find(|source| !source.approve.contains(&Approver::Socket))
+}
+
+fn barred_hint(ways: &[Approver]) -> String {
+    let ways: Vec<&str> = ways
+        .iter()
+        .filter_map(|way| match way {
+            Approver::Socket => None,
+            Approver::PushOption => Some("by `git push -o reconciled.approve=DIGEST`"),
+            Approver::Trailer => Some("by a line `Reconciled-Approve: DIGEST` in a commit's message"),
+        })
+        .collect();
+    let other = "as root or the daemon's own user on its host";
+    match ways.is_empty() {
+        true => format!("consent {other}, or have `approve: [socket]` written there"),
+        false => format!("consent {}, or {other}", ways.join(" or ")),
+    }
 }
 
 /// Puts the consent of `actor` down.
@@ -118,6 +181,27 @@ mod tests {
             revision: "".into(),
             since: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn the_socket_consents_only_where_every_source_of_the_plan_lets_it() {
+        let text = "sources:\n  - {name: a, url: /a, allow: all}\n  - {name: b, url: /b, allow: all, approve: [push-option]}\n";
+        let file = reconciled_provider::SourceFile::new("c.yaml", text);
+        let (config, problems) = crate::config::parse(file.into(), &Default::default());
+        assert_eq!(problems, []);
+        let sources = config.unwrap().sources;
+        let barred = |about: Option<&[&str]>| {
+            let about = about.map(|names| names.iter().map(ToString::to_string).collect());
+            barring(&sources, about.as_ref()).map(|source| source.name.to_string())
+        };
+        assert_eq!(barred(Some(&["a"])), None);
+        assert_eq!(barred(Some(&["a", "b"])).as_deref(), Some("b"));
+        assert_eq!(
+            barred(None).as_deref(),
+            Some("b"),
+            "a plan of which nothing is known may be of any source"
+        );
+        assert!(barred_hint(&sources[1].approve).starts_with("consent by `git push -o"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod suspend;
 mod sync;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
-pub use approve::{ApproveAsk, Approved, approve};
+pub use approve::{ApproveAsk, Approved, approve, may_approve};
 pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
@@ -35,7 +35,8 @@ pub use push::{
 };
 pub(crate) use push::{followed, is_line};
 pub use read::{
-    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, status,
+    DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, lay_over,
+    status,
 };
 
 pub use renew::{RenewAsk, Renewed, renew};

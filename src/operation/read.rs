@@ -12,11 +12,11 @@ use crate::{
         PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry,
     },
 };
-use reconciled_engine::{Store, Suspension};
+use reconciled_engine::{Store, Suspension, scheduler::Standing};
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How does it stand?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +92,20 @@ pub async fn status(
     Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages })
 }
 
+/// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.
+pub fn lay_over(conditions: &mut [ConditionEntry], standing: &BTreeMap<Scope, Standing>, now: Duration) {
+    for condition in conditions.iter_mut().filter(|condition| condition.kind == "waiting") {
+        let is_past = condition.next_try.is_none_or(|at| at.0 <= now);
+        let Some(standing) = condition.scope.parse().ok().and_then(|scope: Scope| standing.get(&scope))
+        else {
+            continue;
+        };
+        if is_past && let Some(next) = standing.next_try {
+            condition.next_try = Some(Stamp(next));
+        }
+    }
+}
+
 /// True when a suspension means what is tracked; of labels that is not known here.
 pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
     let (Ok(scope), Ok(address)) = (row.scope.parse::<Scope>(), row.address.parse::<Address>()) else {
@@ -164,4 +178,35 @@ pub async fn events(reader: &Reader, ask: &EventsAsk) -> Result<Vec<EventEntry>,
 /// What waits for consent, and what was consented to.
 pub async fn approvals(reader: &Reader) -> Result<Approvals, Failure> {
     Ok(reader.approvals().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_try_is_the_schedulers_where_that_of_the_condition_is_over() {
+        let at = |seconds| Stamp(Duration::from_secs(seconds));
+        let condition = |kind: &str, next_try| ConditionEntry {
+            scope: "pdns/a".into(),
+            id: None,
+            address: None,
+            kind: kind.into(),
+            reason: "unavailable".into(),
+            message: String::new(),
+            hint: None,
+            since: at(1),
+            next_try,
+        };
+        let mut standing = Standing::default();
+        standing.next_try = Some(at(90).0);
+        let standing = BTreeMap::from([(Scope::new("pdns", "a"), standing)]);
+        let mut all = [
+            condition("waiting", Some(at(2))),
+            condition("waiting", Some(at(70))),
+            condition("stalled", None),
+        ];
+        lay_over(&mut all, &standing, at(60).0);
+        assert_eq!(all.map(|condition| condition.next_try), [Some(at(90)), Some(at(70)), None]);
+    }
 }

@@ -26,6 +26,8 @@ const FOLDER: &str = "handover";
 pub(super) struct Folder {
     pub(super) state_dir: PathBuf,
     pub(super) entry: Arc<str>,
+    /// Its former name.
+    pub(super) was: Option<Arc<str>>,
 }
 
 impl Folder {
@@ -41,7 +43,10 @@ impl Folder {
         Ok(LessSafeKey::new(key))
     }
     fn of(&self, address: &str) -> (PathBuf, String) {
-        let whole = format!("{}\0{address}", self.entry);
+        self.under(&self.entry, address)
+    }
+    fn under(&self, entry: &str, address: &str) -> (PathBuf, String) {
+        let whole = format!("{entry}\0{address}");
         let name = blake3::hash(whole.as_bytes()).to_hex().to_string();
         (self.state_dir.join(FOLDER).join(name), whole)
     }
@@ -64,7 +69,10 @@ impl Handover for Folder {
     }
 
     fn get(&self, address: &str) -> Result<Option<Vec<u8>>, Error> {
-        let (path, whole) = self.of(address);
+        let (mut path, mut whole) = self.of(address);
+        if let Some(was) = self.was.as_deref().filter(|_| !path.exists()) {
+            (path, whole) = self.under(was, address);
+        }
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -110,12 +118,14 @@ mod tests {
     #[tokio::test]
     async fn a_state_is_read_where_it_was_put_and_nowhere_else() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = |entry: &str| Folder { state_dir: dir.path().into(), entry: entry.into() };
+        let folder = |entry: &str| Folder { state_dir: dir.path().into(), entry: entry.into(), was: None };
         assert!(folder("aws").put("a", b"hunter2").unwrap_err().message.contains("no state yet"));
         store::init(dir.path(), store::Init::New, Arc::new(SystemClock)).await.unwrap();
         folder("aws").put("a", b"hunter2").unwrap();
         assert_eq!(folder("aws").get("a").unwrap().as_deref(), Some(&b"hunter2"[..]));
         assert_eq!((folder("aws").get("b").unwrap(), folder("other").get("a").unwrap()), (None, None));
+        let renamed = Folder { was: Some("aws".into()), ..folder("cloud") };
+        assert_eq!(renamed.get("a").unwrap().as_deref(), Some(&b"hunter2"[..]));
         let path = folder("aws").of("a").0;
         assert!(!fs::read(&path).unwrap().windows(7).any(|part| part == b"hunter2"));
         fs::copy(&path, folder("aws").of("b").0).unwrap();

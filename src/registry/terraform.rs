@@ -101,7 +101,11 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         max_calls: raw.max_calls.unwrap_or(reconciled_cloud::Config::MAX_CALLS).max(1),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
-        handover: Some(Arc::new(Folder { state_dir: config.state_dir.clone(), entry: entry.name.clone() })),
+        handover: Some(Arc::new(Folder {
+            state_dir: config.state_dir.clone(),
+            entry: entry.name.clone(),
+            was: entry.was.clone(),
+        })),
     })
 }
 

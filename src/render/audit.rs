@@ -21,10 +21,24 @@ pub fn history(entries: &[HistoryEntry]) -> String {
             &entry.actor,
             &entry.reason,
             entry.outcome.as_deref().unwrap_or(""),
-            &entry.message,
+            &said(entry),
         ]);
     }
     table.render(None)
+}
+
+/// The message, and who is behind an action.
+fn said(entry: &HistoryEntry) -> String {
+    let mut parts = vec![entry.message.clone()];
+    let by = |word: &str, who: &Option<String>| who.as_ref().map(|who| format!("{word} {who}"));
+    parts.extend(by("author", &entry.author));
+    parts.extend(by("pushed by", &entry.pusher));
+    parts.extend(by("approved by", &entry.approver).map(|by| match &entry.approval_reason {
+        Some(reason) => format!("{by}: {reason}"),
+        None => by,
+    }));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
 }
 
 /// The audit trail, one event a row.

@@ -11,7 +11,7 @@ use crate::{
 };
 use reconciled_provider::{Error, Kinds, Problem};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -61,6 +61,11 @@ fn ailing(name: Arc<str>, group: Option<Arc<str>>, error: &Error) -> Ailing {
 }
 
 impl Session {
+    /// Entries that cannot be used.
+    pub fn ailing_names(&self) -> BTreeSet<Arc<str>> {
+        self.infirmary.ailing().into_keys().collect()
+    }
+
     /// What keeps entries from being used, at the place of each in the host configuration.
     pub fn ailing(&self) -> Vec<Problem> {
         let patients = self.infirmary.patients();

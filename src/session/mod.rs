@@ -12,6 +12,7 @@ mod error;
 mod fast;
 mod outputs;
 mod pins;
+mod renamed;
 mod sources;
 mod state;
 mod suspended;
@@ -22,9 +23,10 @@ pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
 pub use pins::Pins;
+pub use renamed::{renames, take_along};
 pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
 pub use state::HostState;
-pub use suspended::{by_file, by_windows, file as suspending_file, outside};
+pub use suspended::{by_files, by_windows, outside};
 pub use writer::Writing;
 
 use sources::Mirrors;
@@ -210,12 +212,21 @@ impl Session {
         })
     }
 
-    /// Opens the state for reading; an empty one where there is none yet.
-    pub async fn reader(&self) -> Result<Reader, Failure> {
+    /// As [`Session::reader`], also where something has another name in the state.
+    pub async fn reader_as_it_is(&self) -> Result<Reader, Failure> {
         match Reader::open(&self.config.state_dir, self.clock.clone()).await {
             Err(StoreError::NotThere(_)) => Ok(Reader::empty(self.clock.clone()).await?),
             other => Ok(other?),
         }
+    }
+
+    /// Opens the state for reading; an empty one where there is none yet.
+    ///
+    /// Errors: an entry or a source was renamed, and no writer has seen that yet: a plan would show what is not so.
+    pub async fn reader(&self) -> Result<Reader, Failure> {
+        let reader = self.reader_as_it_is().await?;
+        reader.has_its_names(&renames(&self.config)).await?;
+        Ok(reader)
     }
 
     /// The observer of an entry, for showing values.

@@ -1,6 +1,6 @@
 //! The state of an instance without its providers and sources: for verbs that work where neither can be reached.
 
-use super::Failure;
+use super::{Failure, take_along};
 use crate::{
     clock::SystemClock,
     config::{self, Config, Environment},
@@ -39,6 +39,8 @@ impl HostState {
     /// Opens the state for writing. Never makes one.
     pub async fn writer(&self) -> Result<Db, Failure> {
         let options = OpenOptions { create: false, clock: self.clock.clone() };
-        Ok(Db::open_writer(&self.config.state_dir, options).await?)
+        let db = Db::open_writer(&self.config.state_dir, options).await?;
+        take_along(&self.config, &db).await?;
+        Ok(db)
     }
 }

@@ -23,14 +23,24 @@ use std::{
 /// Characters of the file that are taken as the reason.
 const REASON: usize = 200;
 
-/// Where the file would be.
-pub fn file(config: &Config) -> PathBuf {
+/// Where the file counts whichever configuration is in use: what an operator types without looking.
+const EVERYWHERE: &str = "/etc/reconciled/suspended";
+
+/// Where the file would be: beside the configuration, and in the one place that everybody knows.
+fn files(config: &Config) -> Vec<PathBuf> {
     let path = Path::new(&*config.file.path).with_file_name("suspended");
-    std::path::absolute(&path).unwrap_or(path)
+    let beside = std::path::absolute(&path).unwrap_or(path);
+    let everywhere = PathBuf::from(EVERYWHERE);
+    if beside == everywhere { vec![beside] } else { vec![beside, everywhere] }
+}
+
+/// The suspension that one of the files is.
+pub fn by_files(config: &Config) -> Option<Suspension> {
+    files(config).iter().find_map(|path| by_file(path))
 }
 
 /// The suspension that the file at `path` is, if it is there.
-pub fn by_file(path: &Path) -> Option<Suspension> {
+fn by_file(path: &Path) -> Option<Suspension> {
     let found = fs::symlink_metadata(path);
     if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return None;
@@ -66,7 +76,7 @@ fn by_window(source: &SourceConfig, closed: Closed, now: Duration) -> Suspension
         actor: format!("source {}", source.name).into(),
         since: now,
         until: closed.until,
-        stopped_by: StoppedBy::Window(closed.heals),
+        stopped_by: StoppedBy::Window(closed.passes),
         // Nobody works by hand because a window is closed: what differs when it opens is drift like any other.
         scopes: Default::default(),
     }
@@ -74,7 +84,7 @@ fn by_window(source: &SourceConfig, closed: Closed, now: Duration) -> Suspension
 
 /// Everything that suspends at `now` besides the store.
 pub fn outside(config: &Config, now: Duration) -> Vec<Suspension> {
-    by_file(&file(config)).into_iter().chain(by_windows(config, now)).collect()
+    by_files(config).into_iter().chain(by_windows(config, now)).collect()
 }
 
 /// Asks for it at each survey.
@@ -86,6 +96,19 @@ pub(super) fn at_each_survey(config: &Arc<Config>, clock: &Arc<dyn Clock>) -> Ou
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_counts_beside_the_configuration_and_where_everybody_knows() {
+        let of = |path: &str| {
+            let file = reconciled_provider::SourceFile::new(path, "{}");
+            files(&crate::config::parse(file.into(), &Default::default()).0.unwrap())
+        };
+        assert_eq!(of("/etc/reconciled/config.yaml"), [PathBuf::from("/etc/reconciled/suspended")]);
+        assert_eq!(
+            of("/srv/own/config.yaml"),
+            ["/srv/own/suspended", "/etc/reconciled/suspended"].map(PathBuf::from)
+        );
+    }
 
     #[test]
     fn the_first_line_of_the_file_is_the_reason() {

@@ -1,6 +1,6 @@
 //! The side of a session that writes: the one writer of the state, and the engine.
 
-use super::{Failure, Pins, Session, Snapshot};
+use super::{Failure, Pins, Session, Snapshot, take_along};
 use crate::{
     store::{Db, OpenOptions},
     telemetry::Measured,
@@ -30,7 +30,9 @@ impl Session {
     /// Errors: another process has it; it was lost (the key is there, the database is not).
     pub async fn writer(&self) -> Result<Writing, Failure> {
         let options = OpenOptions { create: false, clock: self.clock.clone() };
-        Ok(self.writing(Arc::new(Db::open_writer(&self.config.state_dir, options).await?)))
+        let db = Arc::new(Db::open_writer(&self.config.state_dir, options).await?);
+        take_along(&self.config, &db).await?;
+        Ok(self.writing(db))
     }
 
     /// Writes through a state that is open.

@@ -207,6 +207,20 @@ impl SourceError {
         matches!(self, SourceError::RevisionNotFound { .. } | SourceError::CommitNotFound { .. })
     }
 
+    /// True where another try may do without anybody's help: a network that is away, a server that is busy.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::TransferTooSlow { .. }
+            | Self::Protocol { .. }
+            | Self::Corrupt { .. }
+            | Self::Io { .. }
+            | Self::Prepare { .. } => true,
+            Self::EveryUrl { attempts } => attempts.iter().any(Self::may_pass),
+            _ => false,
+        }
+    }
+
     /// Returns what to do about it.
     pub fn hint(&self) -> String {
         match self {

@@ -122,6 +122,15 @@ impl Mirror {
         Ok(mirror)
     }
 
+    /// Gives the mirror of a source that was renamed its new name, unless there is one already.
+    pub fn rename(state_dir: &Path, from: &str, to: &str) -> std::io::Result<()> {
+        let of = |name: &str| state_dir.join("git").join(format!("{name}.git"));
+        if of(to).exists() || !of(from).exists() {
+            return Ok(());
+        }
+        fs::rename(of(from), of(to))
+    }
+
     /// Returns the directory of the mirror.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, time::Duration};
 
 /// A time since the epoch; RFC 3339 in UTC when serialised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub Duration);
 
 impl std::fmt::Display for Stamp {
@@ -366,7 +366,7 @@ pub struct EventEntry {
 }
 
 /// One thing that happened: a revision, an action or another event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     /// When.
@@ -387,6 +387,26 @@ pub struct HistoryEntry {
     pub message: String,
     /// How an action ended; `open` while there is no answer. None for what is no action.
     pub outcome: Option<String>,
+    /// Author of the commit that an action was done for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Who pushed that commit to a repository of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pusher: Option<String>,
+    /// Who consented to the plan an action was part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approver: Option<String>,
+    /// Why they consented.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_reason: Option<String>,
+}
+
+impl HistoryEntry {
+    /// True when `who` had a part in it.
+    pub(super) fn is_by(&self, who: &str) -> bool {
+        let others = [&self.author, &self.pusher, &self.approver];
+        self.actor == who || others.into_iter().flatten().any(|other| other == who)
+    }
 }
 
 /// Which history is wanted; what is left out is not restricted.

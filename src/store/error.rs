@@ -1,5 +1,6 @@
 //! What can go wrong with the state, and what a person can do about it.
 
+use super::rename::Rename;
 use reconciled_provider::{Error, ErrorKind, Hash, ManifestKey};
 use std::{
     fmt, io,
@@ -121,6 +122,15 @@ pub enum StoreError {
     /// A consent was used already, has expired or was never given.
     #[error("there is no unused approval of {0} from the last 24 hours")]
     NotApproved(Hash),
+    /// A name was changed, and the state still has the one before.
+    #[error("{0}, and the state still has it under that name")]
+    Renamed(Rename),
+    /// A name was changed while writes of it have no answer.
+    #[error("{0}, and a write of that has no answer yet")]
+    RenameOpen(Rename),
+    /// A name was changed after the new one had tracked the same.
+    #[error("{0}, and both names track the same resources")]
+    RenameTwice(Rename),
     /// A write was asked of a store opened for reading.
     #[error("the state was opened for reading only")]
     ReadOnly,
@@ -251,6 +261,15 @@ impl StoreError {
             }
             StoreError::Unsealable(_) => "put back the `seal.key` this database was written with",
             StoreError::Superseded { .. } => "another `reconciled` took over; stop this one",
+            StoreError::Renamed(_) => {
+                "start the daemon or run `reconciled apply` once: either takes over what is known under that name, and asks no remote to change for it"
+            }
+            StoreError::RenameOpen(_) => {
+                "give it its name of before, let `reconciled apply` find out what became of it, and rename it then"
+            }
+            StoreError::RenameTwice(_) => {
+                "take `was` out of the configuration: what the name of before tracks stays as it is and is listed as unassigned by `reconciled status`"
+            }
             StoreError::NotApproved(_) => "approve the digest that `reconciled approvals` shows now",
             _ => return None,
         };

@@ -9,6 +9,7 @@
 //! is sealed with a key that lies outside ([`Seal`]).
 
 mod backup;
+mod blame;
 mod counts;
 mod drift;
 mod entry;
@@ -23,6 +24,7 @@ mod notification;
 mod open;
 mod pin;
 mod read;
+mod rename;
 mod rows;
 mod seal;
 mod suspension;
@@ -45,6 +47,7 @@ pub use export::Exported;
 pub use health::{Part, Parts, PartsByName};
 pub use notification::{Notice, Posted, StatusRow, TroubleKey, TroubleRow};
 pub use open::{DATABASE, Holder, holder};
+pub use rename::{Named, Rename};
 pub use seal::{KEY_FILE, Seal};
 pub use write::APPROVAL_LIFE;
 

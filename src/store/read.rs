@@ -1,7 +1,9 @@
 //! The questions of the command line: status, history, events, approvals. Plain data; rendering is elsewhere.
 
 use super::{
-    Reader, drift,
+    Reader,
+    blame::Blame,
+    drift,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
         HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
@@ -124,7 +126,8 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
         sources: sources(conn).await?,
         scopes: scopes(conn).await?,
         well: sqlx::query_scalar::<_, i64>(
-            "SELECT count(*) FROM inventory WHERE state = 'settled' AND (scope, id) NOT IN
+            "SELECT count(*) FROM inventory WHERE state = 'settled'
+                 AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL
                   UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)",
         )
@@ -338,7 +341,7 @@ async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<
     }
     list.extend(actions(conn, since, filter.address.as_ref()).await?);
     list.extend(other_events(conn, filter).await?);
-    list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| *actor == entry.actor));
+    list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| entry.is_by(actor)));
     list.sort_by_key(|entry| std::cmp::Reverse(entry.at));
     Ok(list)
 }
@@ -360,7 +363,7 @@ async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<Histor
             revision: row.try_get(2)?,
             actor: row.try_get(3)?,
             message: row.try_get(4)?,
-            outcome: None,
+            ..HistoryEntry::default()
         })
     };
     found.iter().map(entry).collect()
@@ -371,6 +374,7 @@ async fn actions(
     since: i64,
     pattern: Option<&Pattern>,
 ) -> Result<Vec<HistoryEntry>> {
+    let blame = Blame::read(conn).await?;
     let mut found = sqlx::query(
         "SELECT started_at, scope, actions, outcomes FROM journal WHERE started_at >= ?1 ORDER BY number DESC",
     )
@@ -387,7 +391,7 @@ async fn actions(
                 continue;
             }
             let outcome = outcomes.get(index).and_then(Option::as_ref);
-            list.push(HistoryEntry {
+            let mut entry = HistoryEntry {
                 at: when,
                 kind: action.op.to_string(),
                 scope: Some(group.try_get(1)?),
@@ -397,7 +401,10 @@ async fn actions(
                 reason: action.reason.to_string(),
                 message: outcome.and_then(|outcome| outcome.error.clone()).unwrap_or_default(),
                 outcome: Some(outcome.map_or_else(|| "open".into(), |outcome| outcome.outcome.clone())),
-            });
+                ..HistoryEntry::default()
+            };
+            blame.put(&mut entry, key.source());
+            list.push(entry);
         }
     }
     Ok(list)
@@ -416,7 +423,7 @@ async fn other_events(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Re
         actor: event.actor,
         reason: event.reason,
         message: event.message,
-        outcome: None,
+        ..HistoryEntry::default()
     };
     Ok(events.into_iter().rev().map(entry).collect())
 }

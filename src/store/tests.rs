@@ -1,6 +1,7 @@
 mod kept;
 mod marks;
 mod opening;
+mod rename;
 mod sweep;
 mod trail;
 

@@ -11,6 +11,7 @@ use super::{
     kept::{Kept, Touched},
     notification::{self, Notice},
     open::Lock,
+    rename::{self, Rename},
     seal::Seal,
     write::{self, Tx},
 };
@@ -39,6 +40,8 @@ pub(super) enum Message {
     Trim(Duration, oneshot::Sender<Result<u64, Error>>),
     /// What receivers of notifications are told.
     Note(Vec<Notice>, oneshot::Sender<Result<(), Error>>),
+    /// Entries and sources that have other names now.
+    Rename(Vec<Rename>, oneshot::Sender<Result<(), Error>>),
     Close,
 }
 
@@ -83,6 +86,10 @@ impl Writer {
                     }
                     Message::Note(notices, reply) => {
                         let answer = self.note(&notices).await.map_err(|error| error.of(&self.file).into());
+                        let _ = reply.send(answer);
+                    }
+                    Message::Rename(list, reply) => {
+                        let answer = self.rename(&list).await.map_err(|error| error.of(&self.file).into());
                         let _ = reply.send(answer);
                     }
                     Message::Close => is_open = false,
@@ -215,6 +222,24 @@ impl Writer {
             notification::apply(&mut self.conn, notice).await?;
         }
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
+        Ok(())
+    }
+
+    async fn rename(&mut self, list: &[Rename]) -> Result<()> {
+        let renamed = self.try_rename(list).await;
+        if renamed.is_err() {
+            let _ = sqlx::query("ROLLBACK").execute(&mut self.conn).await;
+        }
+        renamed
+    }
+
+    async fn try_rename(&mut self, list: &[Rename]) -> Result<()> {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
+        self.check_epoch().await?;
+        rename::apply(&mut self.conn, &self.seal, list, self.clock.now()).await?;
+        failpoint::hit("store.rename.before");
+        sqlx::query("COMMIT").execute(&mut self.conn).await?;
+        failpoint::hit("store.rename.after");
         Ok(())
     }
 

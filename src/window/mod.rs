@@ -14,7 +14,7 @@ pub use cron::{Cron, CronError};
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use reconciled_engine::Heals;
+use reconciled_engine::Passes;
 use std::{sync::Arc, time::Duration};
 
 /// One window.
@@ -29,7 +29,7 @@ pub struct Window {
     /// Where the times of `cron` are meant.
     pub zone: Tz,
     /// What is written all the same while the source is closed on its account.
-    pub heals: Heals,
+    pub passes: Passes,
 }
 
 /// The windows of a source.
@@ -44,7 +44,7 @@ pub struct Closed {
     /// For people: why, and until when in the zone of the window.
     pub why: String,
     /// What is written all the same.
-    pub heals: Heals,
+    pub passes: Passes,
 }
 
 /// How many ends and beginnings are looked through for one at which it opens.
@@ -53,7 +53,7 @@ const LOOKED_THROUGH: usize = 64;
 impl Windows {
     /// What is closed at `now`, if anything is.
     pub fn closed(&self, now: Duration) -> Option<Closed> {
-        let (heals, cause) = self.cause(now)?;
+        let (passes, cause) = self.cause(now)?;
         let until = self.opens(now);
         let zone = cause.map_or(Tz::UTC, |window| window.zone);
         let until_text = until.map_or_else(String::new, |until| format!(" until {}", shown(until, zone)));
@@ -61,19 +61,19 @@ impl Windows {
             Some(window) if window.denies => format!("deny {:?}", window.cron.text()),
             _ => "outside of what the windows allow".into(),
         };
-        Some(Closed { until, why: format!("window closed{until_text} ({why})"), heals })
+        Some(Closed { until, why: format!("window closed{until_text} ({why})"), passes })
     }
 
-    /// Why it is closed, and what heals all the same: where several windows say so, the strictest counts.
-    fn cause(&self, now: Duration) -> Option<(Heals, Option<&Window>)> {
+    /// Why it is closed, and what passes all the same: where several windows say so, the strictest counts.
+    fn cause(&self, now: Duration) -> Option<(Passes, Option<&Window>)> {
         let denying: Vec<&Window> = self.0.iter().filter(|w| w.denies && w.end(now).is_some()).collect();
-        if let Some(heals) = denying.iter().map(|window| window.heals).min() {
-            return Some((heals, denying.into_iter().max_by_key(|window| window.end(now))));
+        if let Some(passes) = strictest(&denying) {
+            return Some((passes, denying.into_iter().max_by_key(|window| window.end(now))));
         }
         let allowing: Vec<&Window> = self.0.iter().filter(|window| !window.denies).collect();
-        let heals = allowing.iter().map(|window| window.heals).min()?;
+        let passes = strictest(&allowing)?;
         let is_open = allowing.iter().any(|window| window.end(now).is_some());
-        (!is_open).then(|| (heals, allowing.first().copied()))
+        (!is_open).then(|| (passes, allowing.first().copied()))
     }
 
     /// When it opens again after `now`, at which it is closed.
@@ -92,6 +92,11 @@ impl Windows {
         }
         None
     }
+}
+
+fn strictest(windows: &[&Window]) -> Option<Passes> {
+    let heals = windows.iter().map(|window| window.passes.heals).min()?;
+    Some(Passes { heals, rollback: windows.iter().all(|window| window.passes.rollback) })
 }
 
 impl Window {
@@ -116,6 +121,8 @@ fn shown(at: Duration, zone: Tz) -> String {
 mod tests {
     use super::*;
 
+    use reconciled_engine::Heals;
+
     fn at(text: &str) -> Duration {
         let at = DateTime::parse_from_rfc3339(text).unwrap().timestamp();
         Duration::from_secs(at.try_into().unwrap())
@@ -131,7 +138,7 @@ mod tests {
                 cron: Cron::parse(cron).unwrap(),
                 duration: Duration::from_secs(hours.parse::<u64>().unwrap() * 3600),
                 zone: Tz::Europe__Berlin,
-                heals: Heals::Nothing,
+                passes: Passes::default(),
             }
         };
         Windows(lines.iter().map(window).collect())
@@ -207,10 +214,10 @@ mod tests {
     #[test]
     fn the_strictest_of_several_windows_says_what_heals() {
         let mut all = windows(&["deny 0 1 * * * for 2", "deny 0 2 * * * for 4"]).0.to_vec();
-        all[0].heals = Heals::Everything;
-        all[1].heals = Heals::Protected;
+        all[0].passes = Passes { heals: Heals::Everything, rollback: true };
+        all[1].passes = Passes { heals: Heals::Protected, rollback: false };
         let all = Windows(all.into());
-        assert_eq!(all.closed(at("2026-11-20T01:30:00+01:00")).unwrap().heals, Heals::Everything);
-        assert_eq!(all.closed(at("2026-11-20T02:30:00+01:00")).unwrap().heals, Heals::Protected);
+        assert_eq!(all.closed(at("2026-11-20T01:30:00+01:00")).unwrap().passes, all.0[0].passes);
+        assert_eq!(all.closed(at("2026-11-20T02:30:00+01:00")).unwrap().passes, all.0[1].passes);
     }
 }

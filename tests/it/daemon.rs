@@ -86,9 +86,75 @@ fn it_heals_from_its_own_mirror_while_the_repository_is_away() {
     let well = rrsets(&[("www A", "300 192.0.2.1")]);
     wait_for("the drift is healed", || server.rrsets(ZONE) == well);
     env.run(&["status"]).exits(0).says(&["source infra", "repo.git", "stays in force"]);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["NEEDS A PERSON (1)", "SourceBehind"]);
+    let shown = env.run(&["status", "-o", "json"]).exits(0);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["sources"][0]["converged"], false, "{shown:#}");
+    assert_eq!(shown["conditions"][0]["scope"], "source infra", "{shown:#}");
     fs::rename(env.path("away.git"), env.path("repo.git")).unwrap();
     sync(&env).exits(0);
-    env.run(&["status"]).exits(0).hides(&["stays in force"]);
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["stays in force"]);
+    // Manifests that cannot be read keep the deployment just as much.
+    env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: www, tpye: A}"]));
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(1);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["InvalidManifests"]);
+    let sha = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    // A sole source needs no name.
+    env.run(&["sync", "--wait", "--rev", sha.trim(), "--timeout", "60s"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(0);
+    daemon.stop();
+}
+
+#[test]
+fn who_only_looks_says_so_and_writes_nothing() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let config = env.path("config.yaml");
+    let command = env.command(&["--config", config.to_str().unwrap(), "run", "--observe"]);
+    let daemon = Daemon::of(command, env.path("daemon.log"));
+    wait_for("the daemon has looked", || {
+        let status = env.run(&["status"]);
+        status.code == Some(0) && status.all().contains("Observing")
+    });
+    env.run(&["status"])
+        .exits(0)
+        .says(&["only looks", "run --observe"])
+        .hides(&["policy: observe", "NEEDS A PERSON"]);
+    env.run(&["plan"]).exits(0).says(&["+ Zone/example.com#mail/A", "it will write nothing of this"]);
+    env.run(&["apply", "--yes"]).exits(3);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    daemon.stop();
+    env.apply();
+    assert_eq!(server.rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1"), ("mail A", "300 192.0.2.2")]));
+}
+
+#[test]
+fn a_source_that_asks_for_consent_is_held_while_its_drift_is_healed() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    env.config_with("it", &env.pdns_entry(&server.url, crate::env::WIDE_GUARD), ", apply: approve");
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    let daemon = Daemon::start(&env);
+    let digest = |held: &Output| {
+        let words: Vec<&str> = held.stderr.split_whitespace().collect();
+        words[words.iter().position(|word| *word == "approve").unwrap() + 1].to_owned()
+    };
+    let held = sync(&env).exits(3).says(&["the source says `apply: approve`"]);
+    assert_eq!(server.rrsets(ZONE), rrsets(&[]), "it wrote without consent");
+    env.run(&["approve", &digest(&held), "--reason", "the first"]).exits(0);
+    let www = rrsets(&[("www A", "300 192.0.2.1")]);
+    wait_for("it is applied", || server.rrsets(ZONE) == www);
+
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    let held = sync(&env).exits(3);
+    server.set(ZONE, "www", "A", "203.0.113.9");
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    wait_for("the drift is healed", || server.rrsets(ZONE) == www);
+    env.run(&["approve", &digest(&held), "--reason", "the second"]).exits(0);
+    wait_for("it is applied", || server.rrsets(ZONE).contains_key("mail A"));
     daemon.stop();
 }
 
@@ -106,7 +172,7 @@ fn a_mass_deletion_waits_for_consent_and_then_goes_on_by_itself() {
     env.push("zone.yaml", &zone(ZONE, "zones", &records));
     let daemon = Daemon::start(&env);
     sync(&env).exits(0);
-    env.push("zone.yaml", &zone(ZONE, "zones", &records[..2]));
+    let less = env.push("zone.yaml", &zone(ZONE, "zones", &records[..2]));
     let held = sync(&env).exits(3).says(&["held: zones/example.com", "reconciled approve"]);
     assert_eq!(env.zone_rrsets(ZONE).len(), 8);
     env.run(&["status", "--exit-code"]).exits(3).says(&["NEEDS A PERSON"]);
@@ -115,6 +181,20 @@ fn a_mass_deletion_waits_for_consent_and_then_goes_on_by_itself() {
     env.run(&["approve", digest, "--reason", "meant so"]).exits(0).says(&["the daemon goes on"]);
     wait_for("the deletion is done", || env.zone_rrsets(ZONE).len() == 2);
     env.run(&["history"]).exits(0).says(&["meant so"]);
+    // Of one resource too: who wrote the commit, who consented and why; also once it is gone.
+    let shown = env.run(&["history", "Zone/example.com#h7/A", "-o", "json"]).exits(0);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    let (last, first) = (&shown[0], shown.as_array().unwrap().last().unwrap());
+    assert_eq!((&last["kind"], &last["approvalReason"]), (&"delete".into(), &"meant so".into()), "{shown:#}");
+    assert!(last["author"].as_str().is_some_and(|author| author.contains('@')), "{shown:#}");
+    assert!(last["approver"].as_str().is_some_and(|approver| !approver.is_empty()), "{shown:#}");
+    assert_eq!(last["revision"], less[..7], "{shown:#}");
+    assert_eq!(
+        (&first["kind"], &first["approver"]),
+        (&"create".into(), &serde_json::Value::Null),
+        "{shown:#}"
+    );
+    env.run(&["history", "Zone/example.com#h7/A"]).exits(0).says(&["approved by", "meant so"]);
     daemon.stop();
 }
 

@@ -37,6 +37,7 @@ mod push;
 mod reach;
 mod references;
 mod remote;
+mod renamed;
 mod report;
 mod rollback;
 mod running;

@@ -2,7 +2,9 @@
 
 use crate::{
     env::{Env, WIDE_GUARD, zone},
+    http::Place,
     pdns::Pdns,
+    running::{Daemon, wait_for},
     sink::Sink,
 };
 use std::{fs, path::Path};
@@ -139,4 +141,69 @@ fn a_password_in_an_address_is_not_repeated() {
         "  - {{name: pdns, type: powerdns, url: \"http://user:{encoded}@127.0.0.1:1\", apiKey: {{env: K}}}}"
     ));
     run(&env, &[("K", KEY)]);
+}
+
+#[test]
+fn a_running_daemon_tells_no_secret_whomever_it_answers() {
+    let (server, collector) = (Sink::start(), Sink::start());
+    server.answers(403);
+    let env = Env::new();
+    env.write("key", KEY);
+    env.write("hook", TOKEN);
+    let more = format!("\napi: {{listen: \"127.0.0.1:0\"}}\ntelemetry: {{otlp: \"{}\"}}", collector.url);
+    let hook = format!(", webhook: {{type: github, secret: {{file: {}}}}}", env.path("hook").display());
+    env.config_with("it", &(env.pdns_entry(&server.url, WIDE_GUARD) + &more), &hook);
+    fs::remove_dir_all(env.path("repo.git")).unwrap();
+    env.run(&["init", "repo.git"]).exits(0);
+    env.push("zone.yaml", &zone("example.com", "pdns", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let daemon = Daemon::start(&env);
+    let synced = env.run(&["sync", "--wait", "--timeout", "20s", "--json"]);
+    assert_ne!(synced.code, Some(0), "{}", synced.all());
+    search("sync", synced.all().as_bytes());
+    let socket = Place::Socket(env.path("state/api.sock"));
+    let asked = [
+        "/metrics",
+        "/readyz",
+        "/v1/instance",
+        "/v1/sources",
+        "/v1/status",
+        "/v1/history",
+        "/v1/events",
+        "/v1/approvals",
+        "/v1/drift",
+        "/v1/explain?address=Zone/example.com",
+    ];
+    for path in asked {
+        let answer = socket.ask("GET", path, &[], b"");
+        assert!(matches!(answer.status, 200 | 503), "{path}: {answer:?}");
+        search(path, &answer.body);
+    }
+    let forged =
+        socket.ask("POST", "/v1/hooks/infra/guessed", &[("x-hub-signature-256", "sha256=00")], b"{}");
+    search("a forged webhook", &forged.body);
+    let config = env.path("config.yaml");
+    for args in [&["status"][..], &["plan", "-vvv"], &["plan", "-o", "json"], &["check"]] {
+        let output = env.run(&[&["--config", config.to_str().unwrap()], args].concat());
+        // The address to give to a forge is made from its secret, and is none.
+        search(&format!("{args:?}"), output.all().as_bytes());
+    }
+    env.write(
+        "work/zone.yaml",
+        &zone("example.com", "pdns", &["{name: mail, type: A, values: [192.0.2.2]}"]),
+    );
+    env.git(&["commit", "-qam", "mail"]);
+    let mut push = std::process::Command::new("git");
+    push.args(["push", "-o", "reconciled.wait=5s", "origin", "HEAD:main"])
+        .current_dir(env.path("work"))
+        .env("HOME", env.dir.path())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    let pushed = env.finish(push).says(&["remote:"]);
+    search("a push", pushed.all().as_bytes());
+    wait_for("spans", || !collector.requests().is_empty());
+    daemon.stop();
+    collector.requests().iter().for_each(|request| search("a span", &request.body));
+    search("the log", &fs::read(env.path("daemon.log")).unwrap());
+    search_folder(&env.path("state"));
+    assert!(server.requests().iter().any(|request| request.header("x-api-key") == KEY), "it was sent");
 }

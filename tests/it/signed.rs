@@ -100,6 +100,7 @@ fn what_is_not_signed_stays_out_of_force_and_status_says_why() {
     let daemon = Daemon::start(&env);
     sync(&env).exits(1).says(&[&said]);
     env.run(&["status"]).says(&[&said, &stays]);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["NEEDS A PERSON", "SourceBehind"]);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
     // A signed commit on top does not make up for it; signing both anew does.
     commit(&env, Some("ada"), "again", &[WWW, MAIL]);

@@ -111,6 +111,61 @@ fn a_value_that_changes_replaces_what_follows_it() {
 }
 
 #[test]
+fn a_rename_moves_what_there_is_and_a_word_that_names_nothing_is_held() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: same"));
+    env.apply();
+    env.run(&["plan"]).exits(0).hides(&["meant as a move?"]);
+    // Without the annotation it is asked about, and what it says to write is what helps.
+    env.push("a.yaml", &thing("b", "", "name: same"));
+    env.run(&["plan"]).says(&["meant as a move?", "reconciled/moved-from: Thing/a"]);
+    for (name, from) in [("b", "Thing.toy/a"), ("c", "Thing/b")] {
+        env.push("a.yaml", &thing(name, &format!("reconciled/moved-from: {from}"), "name: same"));
+        env.run(&["plan"]).exits(0).says(&[&format!("> Thing/{name}")]).hides(&["meant as a move?"]);
+        env.apply().says(&["0 created", "0 deleted"]);
+        assert_eq!(things(&env), ["thing-1.json"]);
+        env.in_sync();
+    }
+    env.push("a.yaml", &thing("later", "reconciled/moved-from: Thing/cc", "name: same"));
+    let held = env.run(&["apply", "--yes"]).exits(3).says(&[
+        "`reconciled/moved-from: Thing/cc` names nothing that could be moved; did you mean Thing/c?",
+        "reconciled approve",
+    ]);
+    assert_eq!(things(&env), ["thing-1.json"], "{}", held.all());
+    assert_eq!(state(&env, "thing-1.json")["name"], "same");
+    // A person may mean it all the same.
+    let words: Vec<&str> = held.stderr.split_whitespace().chain(held.stdout.split_whitespace()).collect();
+    let digest = words[words.iter().position(|word| *word == "approve").unwrap() + 1];
+    env.run(&["approve", digest, "--reason", "it is another"]).exits(0);
+    env.apply();
+    env.in_sync();
+    assert_eq!(things(&env).len(), 1);
+    // Where nothing is left over, the annotation is history.
+    fs::remove_dir_all(env.path("state")).unwrap();
+    for thing in things(&env) {
+        fs::remove_file(env.path("world").join(thing)).unwrap();
+    }
+    env.apply();
+}
+
+#[test]
+fn after_a_recovery_nothing_is_made_before_a_person_says_so() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.apply();
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.run(&["state", "init", "--recover"]).exits(0);
+    env.run(&["apply", "--yes"])
+        .exits(3)
+        .says(&["the state was recovered: what would be created may be there already"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.push("a.yaml", &thing("a", "reconciled/import: thing-1", "name: a"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.in_sync();
+}
+
+#[test]
 fn two_manifests_of_one_resource_are_a_mistake() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a"));

@@ -230,3 +230,36 @@ fn a_source_is_not_called_like_a_folder_without_a_name() {
         "hint: it is what a folder without a source is called (`--dir`); choose another name",
     ]);
 }
+
+#[test]
+fn check_says_answers_only_of_what_was_asked() {
+    let env = Env::new();
+    env.write("token", "canary");
+    let away = env.path("away");
+    let (token, away) = (env.path("token"), away.display().to_string());
+    env.config(&format!(
+        "  - {{name: cf, type: cloudflare, url: \"http://127.0.0.1:1\", token: {{file: {0}}}}}
+  - {{name: hook, type: webhook, url: \"http://127.0.0.1:1\"}}
+  - {{name: zones, type: zonefile, directory: {away}}}
+  - {{name: host, type: host, root: {away}, paths: [/etc]}}
+backup: {{dir: /proc/backups}}
+audit: {{export: {away}/audit.jsonl}}
+telemetry: {{otlp: \"http://127.0.0.1:4317\"}}
+notify: [{{name: ops, type: slack, url: {{file: {away}}}, on: [degraded]}}]",
+        token.display()
+    ));
+    env.push("zone.yaml", "");
+    env.run(&["check"])
+        .exits(1)
+        .says(&[
+            "FAIL  provider cf:",
+            "FAIL  provider hook:",
+            "FAIL  provider zones:",
+            "FAIL  provider host: list",
+            "FAIL  backup: write to /proc/backups",
+            "FAIL  audit.export:",
+            "warn  telemetry.otlp:",
+            "FAIL  receiver ops url",
+        ])
+        .hides(&["answers in", "canary"]);
+}

@@ -90,6 +90,23 @@ fn what_is_protected_is_healed_while_the_window_is_closed_where_it_says_so() {
 }
 
 #[test]
+fn a_rollback_passes_a_closed_window_unless_the_window_says_otherwise() {
+    let server = Pdns::start();
+    let env = desk(&server, "{allow: \"* * * * *\", duration: 1h}");
+    let first = env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
+    env.apply();
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
+    env.apply();
+    env.run(&["rollback", first.trim(), "--reason", "the new address is down"]).exits(0);
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h, rollback: false}");
+    env.run(&["apply", "--yes"]).exits(3).says(&["window closed"]);
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7");
+    configure(&env, &server, "{deny: \"* * * * *\", duration: 1h}");
+    env.apply();
+    assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
+}
+
+#[test]
 fn what_waited_is_written_once_the_window_opens() {
     let server = Pdns::start();
     let (now, minute, hour) = clock();

@@ -26,4 +26,4 @@ pub use drift::{DriftEnd, DriftField, Drifted};
 pub use health::HealthState;
 pub use pin::Pin;
 pub use store::{Row, RowState, Store, Write};
-pub use suspension::{Extent, Heals, StoppedBy, Suspension};
+pub use suspension::{Extent, Heals, Passes, StoppedBy, Suspension};

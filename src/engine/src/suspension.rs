@@ -43,8 +43,17 @@ pub enum StoppedBy {
     /// A person.
     #[default]
     Person,
-    /// A window in time that is closed; what heals is written all the same.
-    Window(Heals),
+    /// A window in time that is closed; what passes is written all the same.
+    Window(Passes),
+}
+
+/// What is written although a window is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// What is made again as it was.
+    pub heals: Heals,
+    /// What a person takes back to an earlier revision.
+    pub rollback: bool,
 }
 
 /// What is made again as it was declared while a window is closed.

@@ -8,7 +8,9 @@ use reconciled_engine::{
     store,
     survey::{self, Survey, View},
 };
-use reconciled_provider::{Error, FieldChange, Hash, Observer, ResourceId, Scope, Severity, Shown, Spec};
+use reconciled_provider::{
+    Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -49,7 +51,11 @@ impl Document {
         show: &dyn Fn(&str) -> Option<&'a dyn Observer>,
         options: &Options<'_>,
     ) -> Document {
-        let mut document = Document { format_version: FORMAT_VERSION.into(), ..Document::default() };
+        let mut document = Document {
+            version: FORMAT_VERSION.into(),
+            format_version: FORMAT_VERSION.into(),
+            ..Document::default()
+        };
         document.sources = desired
             .sources
             .iter()
@@ -69,7 +75,9 @@ impl Document {
             }
         }
         document.domains = guard_domains(survey, &document);
-        document.warnings = possible_moves(survey);
+        document.warnings = possible_moves(survey, |entry| {
+            show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
+        });
         document.unassigned = survey
             .unassigned
             .iter()

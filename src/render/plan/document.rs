@@ -2,7 +2,7 @@
 //!
 //! `resource_changes[].change` is Terraform's, so policies written for Terraform plans read it. `adopt`, `move`
 //! and `forget` are added to its actions; a replace is `["delete", "create"]`, as there. Fields are only ever
-//! added within a `format_version` of the same major number; readers ignore those they do not know.
+//! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ pub(super) const FORMAT_VERSION: &str = "1.0";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Version of this form, `MAJOR.MINOR`.
+    #[serde(rename = "formatVersion", default)]
+    pub version: Arc<str>,
+    /// The same by the name that Terraform's plans have for it, which policies written for those look at.
     pub format_version: Arc<str>,
     /// The worst of what is in it.
     pub state: State,
@@ -387,6 +390,7 @@ impl Document {
             label: label.clone(),
         };
         Document {
+            version: FORMAT_VERSION.into(),
             format_version: FORMAT_VERSION.into(),
             in_sync,
             sources: sources.iter().map(source).collect(),

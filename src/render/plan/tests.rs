@@ -20,12 +20,13 @@ use reconciled_provider::{
 use reconciled_testkit::{Calm, Reference, Role, World};
 use std::{sync::Arc, time::Duration};
 
-fn observer() -> Reference {
-    Reference::new(Role::Zone, "pdns", "dns1", Arc::new(World::default()), Arc::new(Calm))
+fn document(survey: &Survey, options: &Options<'_>) -> Document {
+    document_of(Role::Zone, survey, options)
 }
 
-fn document(survey: &Survey, options: &Options<'_>) -> Document {
-    let provider = observer();
+/// The document where the remote is of this kind.
+fn document_of(role: Role, survey: &Survey, options: &Options<'_>) -> Document {
+    let provider = Reference::new(role, "pdns", "dns1", Arc::new(World::default()), Arc::new(Calm));
     let source = SourceState { revision: "abc1234def".into(), label: "abc1234".into(), ..Default::default() };
     let desired = Desired { sources: [("infra".into(), source)].into(), ..Desired::default() };
     Document::of(survey, &desired, &|entry| (entry == "pdns").then_some(&provider as &dyn Observer), options)
@@ -81,7 +82,8 @@ fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec
         origin: Origin { manifest: 0, line: 12 },
         policy: PolicyId(0),
     });
-    let was = (change != plan::Change::Create && change != plan::Change::Adopt).then(|| row(id));
+    let was = (change != plan::Change::Create && change != plan::Change::Adopt)
+        .then(|| Row { template: before.map(|b| spec(b).template()).unwrap_or_default(), ..row(id) });
     Step {
         id: id.into(),
         address: address(id),

@@ -11,14 +11,16 @@ use std::collections::HashMap;
 /// Most warnings of one kind that are listed.
 const WARNINGS: usize = 20;
 
-/// Deletes and creates of equal content within one entry: perhaps a rename that forgot `moved-from`.
+/// Deletes and creates of equal declarations within one entry: perhaps a rename that forgot `moved-from`. Only where the
+/// remote assigns identity, which `assigns` says of an entry: elsewhere another name is another resource, and nothing can
+/// be moved. What was seen is no measure: it has what the remote made up.
 ///
-/// Only content that one delete and one create share says anything: hundreds of records point to one address.
-pub(super) fn possible_moves(survey: &Survey) -> Vec<Warning> {
+/// Only what one delete and one create share says anything: hundreds of records point to one address.
+pub(super) fn possible_moves(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
     // None: more than one of them.
     let mut gone: HashMap<(&str, Hash), Option<&Step>> = HashMap::new();
-    for (scope, step) in committed(survey, Change::Delete).filter(|(_, s)| s.work.was.is_some()) {
-        let Some(hash) = step.before else { continue };
+    for (scope, step) in committed(survey, Change::Delete).filter(|(scope, _)| assigns(&scope.provider)) {
+        let Some(hash) = step.work.was.as_ref().map(|row| row.template) else { continue };
         gone.entry((&*scope.provider, hash)).and_modify(|one| *one = None).or_insert(Some(step));
     }
     if gone.is_empty() {
@@ -26,7 +28,7 @@ pub(super) fn possible_moves(survey: &Survey) -> Vec<Warning> {
     }
     let mut made: HashMap<(&str, Hash), Option<&Step>> = HashMap::new();
     for (scope, step) in committed(survey, Change::Create) {
-        let Some(hash) = step.work.desired.as_ref().and_then(|d| d.spec.hash()) else { continue };
+        let Some(hash) = step.after else { continue };
         let key = (&*scope.provider, hash);
         if gone.contains_key(&key) {
             made.entry(key).and_modify(|one| *one = None).or_insert(Some(step));

@@ -6,7 +6,7 @@
 use super::{Engine, bookkeeping::event};
 use crate::{
     desired::Desired,
-    store::{Hold, Write},
+    store::{Event, Hold, Write},
     survey::{Domain, Survey},
 };
 use reconciled_provider::{Error, Scope};
@@ -58,6 +58,10 @@ impl Engine {
                     // Used before the first write: an approval lost in a crash is asked for again, one used
                     // twice could delete twice.
                     writes.push(Write::UseApproval(approval.digest, now));
+                    let said = format!("{} goes on with plan {}", domain.name, approval.digest);
+                    let used = event(now, "consented", &label, &said);
+                    let (actor, reason) = (approval.actor.clone(), approval.reason.clone());
+                    writes.push(Write::Event(Event { actor, reason, ..used }));
                 }
             }
         }

@@ -7,8 +7,14 @@ use super::{
     Engine, RoundReport, ScopeReport,
     ending::{conditions_write, state_without_actions},
 };
-use crate::{Desired, drift, plan::EntryPolicy, survey::Survey};
-use reconciled_provider::Error;
+use crate::{
+    Desired, drift,
+    plan::{Blocked, EntryPolicy},
+    store::{Condition, ConditionKind},
+    survey::{Survey, View},
+};
+use reconciled_provider::{Error, ResourceId};
+use std::collections::BTreeSet;
 
 impl Engine {
     /// The same engine with every entry's policy at `observe`: its plans say that nothing may be written.
@@ -28,7 +34,7 @@ impl Engine {
             let result = match view {
                 Err(error) => self.unseen(&scope, &error).await?,
                 Ok(view) => {
-                    let conditions = view.plan.conditions.clone();
+                    let conditions = only_looking(&view);
                     let mut writes = Vec::new();
                     drift::noted(&scope, &view, self.surveyor.cx.clock.now(), &mut writes);
                     self.fared(&scope, &view, &generations, &mut writes);
@@ -46,3 +52,29 @@ impl Engine {
         Ok(report)
     }
 }
+
+/// The conditions of a look: what nobody forbids but the looking says so, and waits for no person's word.
+fn only_looking(view: &View) -> Vec<Condition> {
+    let forbidden = |blocked: &Option<Blocked>| matches!(blocked, Some(Blocked::EntryPolicy(_)));
+    let steps = view.plan.steps.iter().filter(|step| forbidden(&step.blocked));
+    let left: BTreeSet<&ResourceId> = steps.map(|step| &step.id).collect();
+    let told = view.plan.conditions.iter().map(|condition| {
+        let is_left = condition.id.as_ref().is_some_and(|id| left.contains(id));
+        if !is_left || &*condition.reason != "PolicyForbids" {
+            return condition.clone();
+        }
+        Condition {
+            kind: ConditionKind::Suspended,
+            reason: OBSERVING.into(),
+            message: "it differs, and the daemon only looks (`run --observe`)".into(),
+            hint: Some(
+                "to see what would be done: reconciled plan; to have it done, run without --observe".into(),
+            ),
+            ..condition.clone()
+        }
+    });
+    told.collect()
+}
+
+/// Why nothing is done about a difference that a daemon sees which only looks.
+const OBSERVING: &str = "Observing";

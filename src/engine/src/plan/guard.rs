@@ -5,7 +5,7 @@ use crate::desired::Desired;
 use reconciled_provider::{GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Limits of one domain. Manifests may tighten them, never loosen.
+/// Limits of one domain: the host's alone. A manifest adds to them by what it says of itself, such as `deletion: protect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardLimits {
     /// Most deletes.

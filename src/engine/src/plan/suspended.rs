@@ -56,15 +56,17 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     suspension.means(planner.input.scope, &step.address, manifest, labels)
 }
 
-/// True for what is made again as it was, where a closed window lets that through.
+/// True for what is made again as it was, and for what a person takes back, where a closed window lets that through.
 fn lets(suspension: &Suspension, step: &Step) -> bool {
     let is_heal = matches!(step.reason, Reason::Drift | Reason::Restore);
     let is_protected = || step.work.was.as_ref().is_some_and(|row| row.deletion == Deletion::Protect);
-    match suspension.stopped_by {
-        StoppedBy::Person | StoppedBy::Window(Heals::Nothing) => false,
-        StoppedBy::Window(Heals::Protected) => is_heal && is_protected(),
-        StoppedBy::Window(Heals::Everything) => is_heal,
-    }
+    let StoppedBy::Window(passes) = suspension.stopped_by else { return false };
+    let heals = match passes.heals {
+        Heals::Nothing => false,
+        Heals::Protected => is_heal && is_protected(),
+        Heals::Everything => is_heal,
+    };
+    heals || passes.rollback && matches!(step.reason, Reason::Rollback(_))
 }
 
 /// True when what is there is not what we left there.

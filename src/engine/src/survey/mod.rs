@@ -223,7 +223,7 @@ impl Surveyor {
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
         let suspensions = self.suspensions(store).await?;
         let views = stream::iter(jobs).map(|(scope, memory, seen)| {
-            let (versions, moves, suspensions) = (&versions, &moves, &*suspensions);
+            let (versions, moves, suspensions) = (&versions, &moves.moved, &*suspensions);
             async move {
                 let version = versions.get(&scope);
                 let look =
@@ -238,7 +238,7 @@ impl Surveyor {
             .boxed()
         });
         survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
-        self.judge(store, desired, &mut survey).await?;
+        self.judge(store, desired, &moves, &mut survey).await?;
         Ok(survey)
     }
 
@@ -250,7 +250,14 @@ impl Surveyor {
     }
 
     /// Groups the plans into guard domains and judges each.
-    async fn judge(&self, store: &dyn Store, desired: &Desired, survey: &mut Survey) -> Result<(), Error> {
+    async fn judge(
+        &self,
+        store: &dyn Store,
+        desired: &Desired,
+        moves: &moves::Moves,
+        survey: &mut Survey,
+    ) -> Result<(), Error> {
+        let lost = moves.made_anew(survey);
         let mut groups: BTreeMap<Arc<str>, Vec<&Scope>> = BTreeMap::new();
         for scope in survey.scopes.keys() {
             let info = self.entries[&scope.provider].observer.info();
@@ -272,6 +279,12 @@ impl Surveyor {
             let mut verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot);
             if recovering {
                 verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+            }
+            // What it was may go in any domain of its entry.
+            if verdict.digest.is_some()
+                && let Some(lost) = lost.get(&scopes[0].provider)
+            {
+                verdict.reasons.extend(lost.iter().cloned());
             }
             let approval = match verdict.digest {
                 Some(digest) if verdict.is_held() => store.approval(digest).await?,

@@ -3,7 +3,7 @@
 //! ```text
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
-//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed drift=MODE
+//! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed needs-consent drift=MODE
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
@@ -18,6 +18,7 @@
 //! exclusive      rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
+//! recovering                                            (after `state init --recover`)
 //! word ID WORD                                          (a guard word of the provider)
 //! ```
 
@@ -66,6 +67,7 @@ pub(crate) struct Case {
     needed: BTreeSet<ManifestKey>,
     limits: GuardLimits,
     now: Duration,
+    recovering: bool,
 }
 
 /// What came of a case.
@@ -179,6 +181,7 @@ impl Case {
             needed: BTreeSet::new(),
             limits: GuardLimits::default(),
             now: Duration::from_secs(1000),
+            recovering: false,
         };
         if !lines.iter().any(|l| l.at(0) == "source") {
             case.source(&Line { words: vec!["source", "infra"] });
@@ -332,6 +335,7 @@ impl Case {
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
             "guard" => self.guard(line),
+            "recovering" => self.recovering = true,
             "suspended" => self.suspend(scope, line),
             "word" => {
                 let word = match line.at(2) {
@@ -389,7 +393,7 @@ impl Case {
             broken: line.list("broken").map(Arc::from).collect(),
             unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
-            needs_consent: false,
+            needs_consent: line.has("needs-consent"),
             path_changed: line.has("path-changed"),
             drift: line.get("drift").map(drift),
             reach: Reach::default(),
@@ -521,7 +525,10 @@ impl Case {
         for (name, plans) in domains {
             let slot = |step: &reconciled_engine::plan::Step| self.observer.slot(&step.id);
             let atomic = self.observer.info.atomic_batch;
-            let verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot);
+            let mut verdict = guard::judge(&self.limits, &self.desired, &plans, atomic, slot);
+            if self.recovering {
+                verdict.reasons.extend(guard::recovering(&verdict.counts, &self.observer.info));
+            }
             answer.verdicts.push((name, verdict));
         }
         answer

@@ -192,6 +192,11 @@ scenarios! {
         apex_ns_does_not_hold_a_create_or_a_repair,
         a_word_taken_from_always_holds_nothing,
         abandoning_is_not_counted,
+        a_source_that_needs_consent_is_held_and_its_drift_is_not,
+        drift_alone_of_a_source_that_needs_consent_is_free,
+        after_a_recovery_creates_with_assigned_ids_are_held,
+        after_a_recovery_what_a_name_identifies_is_created,
+        after_a_recovery_deletes_are_held,
     }
 }
 

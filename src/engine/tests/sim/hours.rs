@@ -402,7 +402,7 @@ fn who_only_observes_writes_nothing_and_says_what_differs() {
     house.pass(3 * HOUR);
     assert_eq!(house.world.calls().1, 0);
     let disk = house.disk.lock().unwrap();
-    assert!(zones.iter().all(|zone| &*disk.scopes[zone].conditions[0].reason == "PolicyForbids"));
+    assert!(zones.iter().all(|zone| &*disk.scopes[zone].conditions[0].reason == "Observing"));
     assert!(zones.iter().all(|zone| disk.scopes[zone].rows.is_empty()));
 }
 

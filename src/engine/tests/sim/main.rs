@@ -3,7 +3,12 @@
 //! Property: *eventually stable reconciliation*. Whatever single fault or pair of faults happens at any
 //! external call or store commit, once faults end the world becomes as declared (ESR-1), stays so with zero
 //! writes (ESR-2), and is repaired after one outside change (ESR-3), within a bounded number of calls (ESR-B).
-//! Safety (S1–S9) is checked at every write, also during faults.
+//!
+//! Safety, also during faults: at every write that it has an intent (S8), that nothing is deleted while it is desired (S3),
+//! that no older generation comes after a newer one where the remote can fence (S4) and that nothing foreign is deleted (S2);
+//! at the end that nothing exists twice (S1) and that the memory is that of the world; of looking alone that it writes
+//! nothing (S9). Rates (S5) and thresholds (S7) are tested where they are decided: `src/layer/rate.rs`, the planner's
+//! table; and no secret is in any of these worlds (S6).
 //!
 //! `SIM_FULL=1` runs more seeds. A failing run prints `SIM_REPLAY=…`, which runs it alone, with a trace.
 

@@ -25,6 +25,10 @@ pub(crate) struct Disk {
     /// Entries of the drift ledger that are over.
     pub(crate) ledger: Vec<(Drifted, DriftEnd)>,
     pub(crate) commits: u64,
+    /// A claim was seen to be carried out.
+    pub(crate) claim_synced: bool,
+    /// A pass found that something waits for another resource.
+    pub(crate) waited: bool,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
     /// Everything an intent was ever recorded for.
     pub(crate) announced: BTreeSet<(Scope, ResourceId)>,
@@ -116,7 +120,11 @@ impl Disk {
                     }
                 }
             }
-            Write::Conditions(scope, conditions) => self.memory(&scope).conditions = conditions,
+            Write::Conditions(scope, conditions) => {
+                let waits = ["WaitingForDependency", "WaitingForOutput"];
+                self.waited |= conditions.iter().any(|condition| waits.contains(&&*condition.reason));
+                self.memory(&scope).conditions = conditions;
+            }
             Write::InForce { revision, manifests, .. } => {
                 let source = revision.source.clone();
                 self.in_force.insert(source.clone(), revision);
@@ -153,6 +161,7 @@ impl Disk {
                 }
             }
             Write::ClaimSynced(owner_scope, owner, key, synced) => {
+                self.claim_synced |= synced;
                 for memory in self.scopes.values_mut() {
                     let all = memory.claims_made.iter_mut().chain(memory.claims_here.iter_mut());
                     let mine = all

@@ -8,6 +8,7 @@ fn the_document_is_terraforms_shape_with_digest_state_reason_file_and_line() {
     plan_of(&mut survey).in_sync = 7;
     assert_snapshot!(document(&survey, &Options::default()).json(), @r#"
     {
+      "formatVersion": "1.0",
       "format_version": "1.0",
       "state": "ready",
       "summary": {

@@ -1,0 +1,65 @@
+//! Whether what an entry manages can be reached: the cheapest question that a remote has to answer.
+//!
+//! Guarantees: nothing is said to answer that was not asked; nothing is written.
+
+use crate::{config::ProviderEntry, session::Session};
+use reconciled_provider::{Error, ErrorKind, Observer};
+use std::{fs, os::unix::net::UnixStream, path::Path};
+
+/// Fits no zone, so that a list of zones is all that is asked for (RFC 6761 6.4 keeps the name free).
+const NO_ZONE: &str = "reconciled-check.invalid*";
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It answered.
+    Answered,
+    /// There is nothing that could be asked without naming something; why.
+    NotAsked(&'static str),
+}
+
+/// Asks what is behind an entry.
+///
+/// Errors: it cannot be reached, or does not take the credentials.
+pub(super) async fn ask(
+    session: &Session,
+    entry: &ProviderEntry,
+    observer: &dyn Observer,
+) -> Result<Answer, Error> {
+    let cx = &session.surveyor.cx;
+    match &*entry.type_name {
+        // Versions of nothing: one list of zones, or a signed question to the server.
+        "powerdns" | "rfc2136" => observer.versions(cx, &[]).await.map(drop)?,
+        "cloudflare" | "route53" | "zonefile" => observer.discover(cx, NO_ZONE).await.map(drop)?,
+        // The protocol knows no zones: that none fits is said by what answered.
+        "webhook" => match observer.discover(cx, NO_ZONE).await {
+            Err(error) if error.kind == ErrorKind::Invalid && error.message.contains(NO_ZONE) => {}
+            other => drop(other?),
+        },
+        "host" => host(entry)?,
+        "terraform" => {
+            return Ok(Answer::NotAsked(
+                "its program was started and told its kinds; what it manages was not asked",
+            ));
+        }
+        _ => return Ok(Answer::NotAsked("it has no remote of its own")),
+    }
+    Ok(Answer::Answered)
+}
+
+/// The root and the bus of a host.
+fn host(entry: &ProviderEntry) -> Result<(), Error> {
+    let text = |key: &str| entry.rest.get(key).and_then(|node| node.as_str());
+    let root = text("root").unwrap_or("/");
+    fs::read_dir(root).map_err(|error| {
+        Error::unavailable(format!("list {root}")).caused_by(error).hint("check `root` of the entry")
+    })?;
+    if let Some(bus) = text("bus").and_then(|bus| bus.strip_prefix("unix:path=")) {
+        UnixStream::connect(Path::new(bus)).map_err(|error| {
+            Error::unavailable(format!("connect to the bus at {bus}"))
+                .caused_by(error)
+                .hint("check `bus` of the entry, and that systemd runs there")
+        })?;
+    }
+    Ok(())
+}
