@@ -76,8 +76,8 @@ metrics! {
     BUILD_INFO Gauge "reconciled_build_info" ["version"], "1, with the version of the program";
     CERTIFICATE_EXPIRY Gauge "reconciled_certificate_expiry_timestamp_seconds" ["provider", "certificate"], "When a certificate in use ends";
     CERTIFICATE_RENEWAL Gauge "reconciled_certificate_renewal_timestamp_seconds" ["provider", "certificate"], "When a certificate in use is to be renewed";
-    CERTIFICATE_SERVED Gauge "reconciled_certificate_served" ["provider", "certificate", "address"], "1 while an address shows the certificate in use, 0 while it shows another one; none while it does not answer";
-    CERTIFICATE_SERVED_EXPIRY Gauge "reconciled_certificate_served_expiry_timestamp_seconds" ["provider", "certificate", "address"], "When the certificate ends that an address shows";
+    CERTIFICATE_SERVED Gauge "reconciled_certificate_served" ["provider", "certificate", "endpoint"], "1 while an address shows the certificate in use, 0 while it shows another one; none while it does not answer";
+    CERTIFICATE_SERVED_EXPIRY Gauge "reconciled_certificate_served_expiry_timestamp_seconds" ["provider", "certificate", "endpoint"], "When the certificate ends that an address shows";
     COMMIT_STATUSES Counter "reconciled_commit_statuses_total" ["source", "outcome"], "Commit statuses: sent, failed";
     COMMIT_TO_CONVERGED Histogram "reconciled_commit_to_converged_seconds" ["source"], "From the time of a commit until all of it was found in sync";
     CONDITIONS Gauge "reconciled_conditions" ["kind"], "What is not in sync: waiting, stalled, held, suspended";
