@@ -78,7 +78,7 @@ fn a_certificate_is_well_once_it_is_served() {
     let daemon = Daemon::ready(&env);
     let sync = || env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
     let metric = |name: &str| {
-        let series = format!("{name}{{address=\"{address}\",certificate=\"web\",provider=\"cert\"}} ");
+        let series = format!("{name}{{certificate=\"web\",endpoint=\"{address}\",provider=\"cert\"}} ");
         let text = scrape(&env);
         let found = text.lines().find_map(|line| line.strip_prefix(series.as_str()));
         found.map(|value| value.parse::<f64>().unwrap())
