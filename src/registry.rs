@@ -8,6 +8,7 @@ mod terraform;
 mod verify;
 
 pub use host::serve_host;
+pub use terraform::serve_plugin;
 
 use crate::config::{Config, ProviderEntry, SecretPlace};
 use bytes::Bytes;
@@ -536,7 +537,7 @@ mod tests {
         refuse("type: host, paths: [/etc], rot: /", "did you mean `root`");
         refuse(
             "type: host, paths: [/etc], bus: 'tcp:host=x'",
-            "neither `system` nor the address of a socket",
+            "neither `system` nor `user` nor the address of a socket",
         );
     }
 }

@@ -12,9 +12,9 @@ use crate::{
     daemon::{self, Daemon, Following},
     operation::{
         self, AdoptAsk, Adoptable, Adoption, ApproveAsk, Approved, DriftAsk, EventsAsk, ExplainAsk,
-        Explanation, ForgetAsk, Forgotten, HistoryAsk, NotifyTestAsk, PlanAnswer, PlanAsk, PushAnswer,
-        PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed, ResumeAsk, Resumed, RollbackAsk,
-        RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
+        Explanation, ForgetAsk, Forgotten, HistoryAsk, ImportAsk, Imported, NotifyTestAsk, PlanAnswer,
+        PlanAsk, PushAnswer, PushAsk, PushFollow, PushTarget, PushTargetAsk, RenewAsk, Renewed, ResumeAsk,
+        Resumed, RollbackAsk, RolledBack, StatusAnswer, StatusAsk, SuspendAsk, Suspended, SyncAsk, SyncLine,
     },
     session::{Failure, Folder, outside},
     source::Limits,
@@ -57,6 +57,7 @@ pub(super) fn all() -> Vec<Route> {
         said("/v1/resume", "write again to what was suspended", resume).acts(),
         said("/v1/renew", "make certificates anew although they are as declared", renew).acts(),
         said("/v1/rollback", "keep resources at an earlier revision", rollback).acts(),
+        said("/v1/import", "manifests of what a provider holds", import).acts(),
         said("/v1/plan", "what would change", plan).reads().large(),
         told("/v1/sync", "look and act now, and tell how it goes", sync, failed).acts(),
         said("/v1/push/target", "which sources follow a repository of this host", push_target),
@@ -149,6 +150,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     );
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
+        answer.requests = instance.requests.entries(&instance.scheduler);
     }
     if instance.observes {
         answer.messages.push("note: the daemon only looks (`run --observe`) and writes nothing".into());
@@ -222,7 +224,8 @@ async fn forget(Asking { instance, actor, .. }: Asking, shown: Vec<TrackedEntry>
 }
 
 async fn renew(Asking { instance, actor, .. }: Asking, ask: RenewAsk) -> Answer<Renewed> {
-    let renewed = operation::renew(&instance.session, &instance.writing.db, &ask, &actor).await?;
+    let desired = instance.follower.desired();
+    let renewed = operation::renew(&instance.session, &instance.writing.db, &desired, &ask, &actor).await?;
     daemon::asked_for(&instance, renewed.scopes.iter().filter_map(|scope| scope.parse().ok()));
     Ok(renewed)
 }
@@ -265,6 +268,10 @@ async fn rollback(Asking { instance, actor, .. }: Asking, ask: RollbackAsk) -> A
 async fn repinned(instance: &daemon::Instance) -> Result<(), Failure> {
     let news = instance.follower.repin().await;
     news.map(drop).map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
+}
+
+async fn import(Asking { instance, .. }: Asking, ask: ImportAsk) -> Answer<Imported> {
+    Ok(operation::import(&instance.session, instance.writing.db.reader(), &ask).await?)
 }
 
 async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswer> {

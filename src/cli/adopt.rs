@@ -1,6 +1,6 @@
 //! `adopt`: a person's consent to take over what exists and differs, bound to what was shown.
 
-use super::{Args, Exit, Host, Out, apply::actor, backup::consent, plan::tell_warnings};
+use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent, plan::tell_warnings};
 use crate::{
     config::Environment,
     operation::{self, AdoptAsk, Adoption},
@@ -17,9 +17,11 @@ pub struct AdoptArgs {
     /// Take it from this instance or tool, whose mark it carries
     #[arg(long, value_name = "NAME")]
     pub from_instance: Option<String>,
-    /// Do not ask
+    /// Do not ask, which only happens at a terminal
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 /// Runs the verb.
@@ -36,6 +38,7 @@ pub(super) async fn run(
             return Ok(Exit::Error);
         }
         let () = client.post("/v1/adopt", &adoption.found).await?;
+        adopt.answer.tell(&adoption, out, |_, _| {})?;
         out.talk("the daemon takes them over now");
         return Ok(Exit::Good);
     }
@@ -49,6 +52,7 @@ pub(super) async fn run(
             return Ok(Exit::Error);
         }
         operation::adopt(&*writing.db, &adoption.found, &actor, session.clock.now()).await?;
+        adopt.answer.tell(&adoption, out, |_, _| {})?;
         out.talk("now: reconciled apply");
         Ok(Exit::Good)
     }
@@ -60,10 +64,12 @@ pub(super) async fn run(
 /// Shows what would be taken over and asks.
 fn agreed(adoption: &Adoption, args: &AdoptArgs, out: &mut Out) -> Result<bool, Failure> {
     adoption.messages.iter().for_each(|message| out.talk(message));
+    // Programs have data on standard output; who is asked has to see it all the same.
+    let say = if args.answer.is_json() { Out::talk } else { Out::data };
     for one in &adoption.found {
-        out.data(&format!("{} ({}, observed → declared)", one.address, one.scope));
-        one.lines.iter().for_each(|line| out.data(&format!("  {line}")));
+        say(out, &format!("{} ({}, observed → declared)", one.address, one.scope));
+        one.lines.iter().for_each(|line| say(out, &format!("  {line}")));
     }
     let question = format!("Take over these {} and make them as declared?", adoption.found.len());
-    consent(args.yes, &question, "reconciled adopt ADDRESS --yes", out)
+    consent(args.yes, &question, out)
 }

@@ -1,6 +1,6 @@
 //! `approve`: a person's consent to one held plan, bound to its digest.
 
-use super::{Args, Exit, Host, Out, apply::actor};
+use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
 use crate::{
     config::Environment,
     operation::{self, ApproveAsk, Approved},
@@ -17,6 +17,8 @@ pub struct ApproveArgs {
     /// Why; kept in the audit trail
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 /// Runs the verb.
@@ -37,6 +39,7 @@ pub(super) async fn run(
             result?
         }
     };
+    approve.answer.tell(&approved, out, |_, _| {})?;
     out.talk(&format!("{} is approved for 24 hours, to be used once", approved.domain));
     match host {
         Host::Daemon(_) => out.talk("the daemon goes on with it now"),

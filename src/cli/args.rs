@@ -84,6 +84,9 @@ pub enum Command {
     /// Become a provider's process that ends with its parent
     #[command(hide = true)]
     PluginExec(super::plugin_exec::PluginExecArgs),
+    /// Start the provider that the daemon asks for, with fewer rights; systemd starts it
+    #[command(hide = true)]
+    PluginServe,
     /// Bring back a state from a backup
     Restore(RestoreArgs),
     /// Write again to what was suspended, and let go on what was rolled back
@@ -111,7 +114,10 @@ impl Args {
     pub(super) fn only_here(&self) -> Result<(), Failure> {
         let why = match &self.command {
             Command::Check(_) => "it looks at the configuration, credentials and state of this host",
-            Command::Import(_) => "it asks the providers of this host's configuration",
+            Command::Import(import) if super::take_over::is_meant(import) => {
+                "what a state file does not say is kept in the state of this host"
+            }
+            Command::Import(import) if import.from.is_some() => "it asks no daemon",
             Command::Run(_) => "it is the daemon",
             Command::Restore(_) | Command::State(_) => "it works where no daemon has the state",
             Command::Hostd => "it is the helper of this host's daemon",
@@ -121,6 +127,7 @@ impl Args {
             | Command::Demo(_)
             | Command::Man(_)
             | Command::PluginExec(_)
+            | Command::PluginServe
             | Command::Validate(_) => "it asks no daemon",
             _ if self.standalone => "--standalone asks no daemon",
             _ => return Ok(()),
@@ -159,8 +166,8 @@ pub struct SelectionArgs {
     /// Only what these addresses mean, deletions included; `*` and `?` are wild
     #[arg(long, value_name = "ADDRESS")]
     pub target: Vec<String>,
-    /// Only manifests with this label
-    #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE")]
+    /// Only manifests with such labels: team=web,env!=staging
+    #[arg(short = 'l', long = "selector", value_name = "SELECTOR")]
     pub selector: Vec<String>,
     /// List every scope, also those whose version says that nothing changed
     #[arg(long)]

@@ -26,7 +26,7 @@ pub struct RestoreArgs {
     /// A file written by `backup`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Do not ask
+    /// Do not ask, which only happens at a terminal
     #[arg(short, long)]
     pub yes: bool,
 }
@@ -107,7 +107,7 @@ pub(super) async fn restore(
     let state = HostState::open(args.config.as_deref(), &environment)?;
     let dir = &state.config.state_dir;
     let question = format!("Replace {} by {}?", dir.join(DATABASE).display(), restore.file.display());
-    if !consent(restore.yes, &question, "reconciled restore FILE --yes", out)? {
+    if !consent(restore.yes, &question, out)? {
         return Ok(Exit::Error);
     }
     let restored = store::restore(dir, &restore.file, &*state.clock).await?;
@@ -141,16 +141,16 @@ pub(super) async fn state(
     Ok(Exit::Good)
 }
 
-/// Asks unless told not to; false when the answer is no.
-pub(super) fn consent(yes: bool, question: &str, without: &str, out: &mut Out) -> Result<bool, Failure> {
-    if yes {
+/// Asks who sits at a terminal, unless told not to; false when the answer is no. A script has said what it means.
+///
+/// Errors: somebody types and sees no question.
+pub(super) fn consent(yes: bool, question: &str, out: &mut Out) -> Result<bool, Failure> {
+    if yes || out.unattended {
         return Ok(true);
     }
     if !out.interactive {
-        return Err(Failure::hinted(
-            "there is nobody to ask: no terminal",
-            format!("to do it without asking: {without}"),
-        ));
+        let hint = "add --yes, or let standard error be the terminal";
+        return Err(Failure::hinted("what is to be agreed to cannot be asked", hint));
     }
     let agreed = out.ask(question);
     if !agreed {

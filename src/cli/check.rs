@@ -3,6 +3,7 @@
 
 use super::{
     Args, Exit, Out,
+    answer::AnswerArgs,
     probe::{self, Answer},
 };
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
 };
 use clap::Args as ClapArgs;
 use reconciled_provider::{Clock, Node, Problem, SecretRef, Secrets};
+use serde::Serialize;
 use std::{
     collections::BTreeMap,
     fs,
@@ -32,21 +34,41 @@ pub struct CheckArgs {
     /// How long each source and provider may take
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     timeout: config::Period,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// How one check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 enum Verdict {
     Ok,
     Warn,
     Fail,
 }
 
-/// The lines printed so far.
+/// What was found so far, each told at once to people.
 struct Report<'a> {
     out: &'a mut Out,
+    answer: AnswerArgs,
+    found: Found,
+}
+
+/// All that was looked at, for programs.
+#[derive(Default, Serialize)]
+struct Found {
     failures: usize,
     warnings: usize,
+    checks: Vec<Check>,
+}
+
+/// One thing that was looked at.
+#[derive(Serialize)]
+struct Check {
+    verdict: Verdict,
+    what: String,
+    text: String,
+    hint: Option<String>,
 }
 
 impl Report<'_> {
@@ -56,12 +78,17 @@ impl Report<'_> {
             Verdict::Warn => "warn",
             Verdict::Fail => "FAIL",
         };
-        self.warnings += usize::from(verdict == Verdict::Warn);
-        self.failures += usize::from(verdict == Verdict::Fail);
+        self.found.warnings += usize::from(verdict == Verdict::Warn);
+        self.found.failures += usize::from(verdict == Verdict::Fail);
+        let hint = hint.filter(|hint| !hint.is_empty());
+        if self.answer.is_json() {
+            let (what, text, hint) = (what.to_owned(), text.to_owned(), hint.map(str::to_owned));
+            return self.found.checks.push(Check { verdict, what, text, hint });
+        }
         // An error from a remote may have several lines.
         let text = text.replace('\n', "\n        ");
         self.out.data(&format!("{word:<4}  {what}: {text}"));
-        if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
+        if let Some(hint) = hint {
             self.out.data(&format!("      hint: {hint}"));
         }
     }
@@ -85,11 +112,11 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let mut report = Report { out, failures: 0, warnings: 0 };
+    let mut report = Report { out, answer: check.answer, found: Found::default() };
     let path = config::locate(args.config.as_deref(), &environment)?;
     let (config, problems) = config::read(&path, &environment);
     problems.iter().for_each(|problem| report.problem(problem));
-    let Some(config) = config else { return Ok(end(&mut report)) };
+    let Some(config) = config else { return end(report) };
     let counts = format!(
         "{}: {}, {}, instance {}",
         path.display(),
@@ -115,16 +142,18 @@ pub(super) async fn run(
         Err(Failure::Store(_)) => {}
         Err(failure) => report.failure("config", &failure),
     }
-    Ok(end(&mut report))
+    end(report)
 }
 
-fn end(report: &mut Report<'_>) -> Exit {
-    let (failures, warnings) = (report.failures, report.warnings);
-    report.out.talk(&match (failures, warnings) {
+fn end(report: Report<'_>) -> Result<Exit, Failure> {
+    let Report { out, answer, found } = report;
+    let (failures, warnings) = (found.failures, found.warnings);
+    answer.tell(&found, out, |_, _| {})?;
+    out.talk(&match (failures, warnings) {
         (0, 0) => "all is well".to_string(),
         (failures, warnings) => format!("{failures} failed, {warnings} to look at"),
     });
-    if failures > 0 { Exit::Error } else { Exit::Good }
+    Ok(if failures > 0 { Exit::Error } else { Exit::Good })
 }
 
 /// Whoever can write the configuration decides which commands run and where credentials go.

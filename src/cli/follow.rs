@@ -68,7 +68,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
             let short = digest.get(..8).unwrap_or(digest);
             out.talk(&format!("hint: to consent: reconciled approve {short} --reason \"…\""));
         }
-        SyncLine::End { outcome, outcomes, left, milliseconds } => {
+        SyncLine::End { outcome, outcomes, left, milliseconds, .. } => {
             for (scope, stance) in left {
                 out.talk(&format!("{scope} is {stance}"));
             }

@@ -1,10 +1,8 @@
 //! `import --from`: manifests of what other programs declare. Reads files and needs no configuration.
 
-use super::{
-    Out,
-    import::{self, ImportArgs},
-};
+use super::{Out, import::ImportArgs};
 use crate::{
+    operation::{free_name, split},
     registry::{self, Foreign},
     session::Failure,
 };
@@ -21,7 +19,7 @@ pub(super) fn files(
     from: Foreign,
     out: &mut Out,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let path = Path::new(&import.provider);
+    let (path, ask) = (Path::new(&import.provider), import.ask());
     let zones = zones(path, from, import.scope.as_deref())?;
     let samples = registry::samples();
     let observer = samples.first().map(|(_, observer)| observer.as_ref());
@@ -44,14 +42,14 @@ pub(super) fn files(
             found.resources.extend(new);
             left_out.extend(problems);
         }
-        found.resources.retain(|resource| {
-            observer.part(&found.scope, &resource.id).is_none_or(|part| import::is_meant(import, &part))
-        });
+        found
+            .resources
+            .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
         for problem in &left_out {
             out.talk(&problem.to_string());
         }
         let comments = comments(&left_out);
-        for (index, (name, part)) in import::split(&found, import.split, observer).into_iter().enumerate() {
+        for (index, (name, part)) in split(&found, ask.by_name, observer).into_iter().enumerate() {
             let documents = registry::foreign_manifests(&part);
             let texts: Vec<String> =
                 documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
@@ -59,7 +57,7 @@ pub(super) fn files(
             if index == 0 {
                 text += &comments;
             }
-            files.insert(import::free_name(&files, name), text);
+            files.insert(free_name(&files, name), text);
         }
     }
     Ok(files)

@@ -1,6 +1,6 @@
 //! `forget`: lets go of what is tracked, which stays as it is.
 
-use super::{Args, Exit, Host, Out, apply::actor, backup::consent};
+use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, backup::consent};
 use crate::{
     config::Environment,
     operation::{self, ForgetAsk, Forgotten},
@@ -9,6 +9,7 @@ use crate::{
     store::{StoreError, TrackedEntry},
 };
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 /// Arguments of `forget`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -19,9 +20,18 @@ pub struct ForgetArgs {
     /// Everything this source declared
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Do not ask
+    /// Do not ask, which only happens at a terminal
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+}
+
+/// What was let go of.
+#[derive(Serialize)]
+struct LetGo {
+    count: usize,
+    resources: Vec<TrackedEntry>,
 }
 
 /// Runs the verb.
@@ -41,20 +51,22 @@ pub(super) async fn run(
             operation::forgettable(&reader, &ask).await?
         }
     };
-    out.data(&render::status::rows(&rows));
+    let say = if forget.answer.is_json() { Out::talk } else { Out::data };
+    say(out, &render::status::rows(&rows));
     let question = format!("Let go of these {}? They stay as they are.", rows.len());
-    if !consent(forget.yes, &question, "reconciled forget … --yes", out)? {
+    if !consent(forget.yes, &question, out)? {
         return Ok(Exit::Error);
     }
     let forgotten: Forgotten = match &host {
         Host::Daemon(client) => client.post("/v1/forget", &rows).await?,
         Host::Alone(state) => {
             let db = state.writer().await?;
-            let result = operation::forget(&db, rows, &actor(&environment), state.clock.now()).await;
+            let result = operation::forget(&db, rows.clone(), &actor(&environment), state.clock.now()).await;
             db.close().await;
             result?
         }
     };
+    forget.answer.tell(&LetGo { count: forgotten.count, resources: rows }, out, |_, _| {})?;
     let count = forgotten.count;
     out.talk(&format!("{count} forgotten; while a manifest declares them they are not adopted again"));
     out.talk("hint: to take one back: reconciled adopt ADDRESS");

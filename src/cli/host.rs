@@ -24,6 +24,15 @@ impl Host {
     /// Errors: no configuration; `--standalone` while a daemon has the state; a daemon that lets us not in, or is
     /// not there although it was named.
     pub(super) async fn find(args: &Args, environment: &Environment, out: &mut Out) -> Result<Host, Failure> {
+        let host = Host::look(args, environment, out).await?;
+        if let Host::Alone(state) = &host {
+            out.talk(&format!("standalone · state {}", state.config.state_dir.display()));
+        }
+        Ok(host)
+    }
+
+    /// As [`Host::find`], for who says more of what it finds alone.
+    pub(super) async fn look(args: &Args, environment: &Environment, out: &mut Out) -> Result<Host, Failure> {
         if let Some(server) = &args.server {
             let file = environment.var("RECONCILED_TOKEN_FILE").map(Path::new);
             let client = Client::remote(server, file)?;

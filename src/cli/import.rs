@@ -1,19 +1,14 @@
 //! `import`: manifests of what a provider holds already. Reads the remote; writes files only.
 
-use super::{
-    Args, Exit, Out,
-    plan::{tell_problems, tell_warnings},
-};
+use super::{Args, Exit, Host, Out, plan::tell_warnings};
 use crate::{
     config::Environment,
+    operation::{self, ImportAsk, Imported, free_name},
     registry::Foreign,
     render::counted,
-    session::{Ask, Failure, Session},
+    session::{Failure, Session},
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use reconciled_provider::{
-    Address, Found, Observed, Observer, Owner, Resource, ResourceId, address::glob, problem::did_you_mean,
-};
 use std::{
     collections::BTreeMap,
     fs,
@@ -84,11 +79,7 @@ pub(super) async fn run(
     }
     let files = match import.from {
         Some(from) => super::foreign::files(import, from, out)?,
-        None => {
-            let session = Session::open(args.config.as_deref(), environment).await?;
-            tell_warnings(&session, out);
-            files(&session, import, out).await?
-        }
+        None => files(args, &[import.ask()], environment, out).await?,
     };
     if import.drifted && files.is_empty() {
         return Ok(Exit::Good);
@@ -117,172 +108,48 @@ pub(super) async fn run(
     Ok(Exit::Good)
 }
 
-/// The manifests of what is meant, one file for each scope.
+impl ImportArgs {
+    /// What is meant of a provider.
+    pub(super) fn ask(&self) -> ImportAsk {
+        ImportAsk {
+            provider: self.provider.clone(),
+            scope: self.scope.clone().unwrap_or_else(|| "*".into()),
+            id: self.id.clone(),
+            only: self.only.clone(),
+            ignore: self.ignore.clone(),
+            by_name: self.split == Split::ByName,
+            drifted: self.drifted,
+        }
+    }
+}
+
+/// The manifests of what each of `asks` means, as the daemon sees it where one has the state.
 pub(super) async fn files(
-    session: &Session,
-    import: &ImportArgs,
+    args: &Args,
+    asks: &[ImportAsk],
+    environment: Environment,
     out: &mut Out,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let observer = entry(session, &import.provider)?;
-    // As it is written in addresses and plans: PROVIDER/NAME.
-    let prefix = format!("{}/", import.provider);
-    let scope = import.scope.as_deref().unwrap_or("*");
-    let query = scope.strip_prefix(&prefix).unwrap_or(scope);
-    let query = match &import.id {
-        Some(id) => format!("{query} {id}"),
-        None => query.to_string(),
-    };
-    let mut found = observer.discover(&session.surveyor.cx, &query).await?;
-    if found.is_empty() {
-        return Err(Failure::hinted(
-            format!("`{}` has nothing that `{query}` means", import.provider),
-            format!("to see everything: reconciled import {} '*'", import.provider),
-        ));
-    }
-    for found in &mut found {
-        found.resources.retain(|resource| {
-            observer.part(&found.scope, &resource.id).is_none_or(|part| is_meant(import, &part))
-        });
-    }
-    if import.drifted {
-        let missing = keep_drifted(session, import, observer, &mut found, out).await?;
-        if found.is_empty() && missing == 0 {
-            out.talk("nothing that is declared differs there");
-        }
-    }
     let mut files = BTreeMap::new();
-    for found in &found {
-        tell_owners(found, out);
-        for (name, part) in split(found, import.split, observer) {
-            let documents = observer.export(&part)?;
-            let texts: Vec<String> =
-                documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
-            files.insert(free_name(&files, name), texts.join("---\n"));
+    let mut take = |imported: Imported, out: &mut Out| {
+        imported.messages.iter().for_each(|message| out.talk(message));
+        for (name, text) in imported.files {
+            files.insert(free_name(&files, name), text);
         }
+    };
+    if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
+        for ask in asks {
+            take(client.post("/v1/import", ask).await?, out);
+        }
+        return Ok(files);
+    }
+    let session = Session::open(args.config.as_deref(), environment).await?;
+    tell_warnings(&session, out);
+    let reader = session.reader().await?;
+    for ask in asks {
+        take(operation::import(&session, &reader, ask).await?, out);
     }
     Ok(files)
-}
-
-fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {
-    session.observer(name).ok_or_else(|| {
-        let known: Vec<&str> = session.surveyor.entries.keys().map(|known| &**known).collect();
-        let hint = match did_you_mean(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("configured providers: {}", known.join(", ")),
-        };
-        Failure::hinted(format!("no provider is called `{name}`"), hint)
-    })
-}
-
-/// Keeps what is declared and differs, and says where each is declared. Returns how much is declared and not there.
-async fn keep_drifted(
-    session: &Session,
-    import: &ImportArgs,
-    observer: &dyn Observer,
-    found: &mut Vec<Found>,
-    out: &mut Out,
-) -> Result<usize, Failure> {
-    let reader = session.reader().await?;
-    let outlook = session.outlook(&Ask::default(), &reader).await?;
-    tell_problems(&outlook, out);
-    let desired = &outlook.desired;
-    let (mut differ, mut missing) = (0, 0);
-    for found in found.iter_mut() {
-        let (scope, declared) = (&found.scope, desired.in_scope(&found.scope));
-        let place = |resource: &Resource| {
-            let manifest = desired.manifest(resource.origin);
-            let address = Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() };
-            format!("{address}, declared in {},", desired.place(resource))
-        };
-        let is_known = |id: &ResourceId| found.resources.iter().any(|observed| observed.id == *id);
-        let is_asked = |id: &ResourceId| observer.part(scope, id).is_some_and(|part| is_meant(import, &part));
-        for gone in declared.iter().filter(|resource| is_asked(&resource.id) && !is_known(&resource.id)) {
-            missing += 1;
-            out.talk(&format!("{} is not there: to accept that, remove its declaration", place(gone)));
-        }
-        let before = differ;
-        found.resources.retain(|observed| {
-            if observer.part(scope, &observed.id).is_none() {
-                return true;
-            }
-            let at = declared.binary_search_by(|resource| resource.id.cmp(&observed.id));
-            let Some(resource) = at.ok().map(|at| &declared[at]) else { return false };
-            // Of shared values, those of others are no difference.
-            let is_shared = desired.policies.get(resource.policy).merge;
-            let Some(delta) = observer.compare(resource, observed).filter(|_| !is_shared) else {
-                return false;
-            };
-            let fields: Vec<&str> = delta.fields.iter().map(|field| &*field.path).collect();
-            out.talk(&format!("{} differs in {}", place(resource), fields.join(", ")));
-            differ += 1;
-            true
-        });
-        if before == differ {
-            found.resources.clear();
-        }
-    }
-    found.retain(|found| !found.resources.is_empty());
-    if differ > 0 {
-        out.talk("next: put these records in place of the declared ones and commit, instead of `reconciled apply`;");
-        out.talk("      one without a ttl has that of its manifest");
-    }
-    Ok(missing)
-}
-
-/// What goes into each file.
-pub(super) fn split(found: &Found, split: Split, observer: &dyn Observer) -> Vec<(String, Found)> {
-    let whole = file_name(&found.scope.name);
-    if split == Split::ByScope {
-        return vec![(format!("{whole}.yaml"), found.clone())];
-    }
-    // What belongs to the scope itself comes first: the others contribute to it.
-    let mut names: BTreeMap<Option<String>, Vec<Observed>> = BTreeMap::new();
-    for resource in &found.resources {
-        let part = observer.part(&found.scope, &resource.id);
-        let name = part.map(|part| part.rsplit_once('/').map_or(&*part, |(name, _)| name).to_string());
-        names.entry(name.filter(|name| name != "@")).or_default().push(resource.clone());
-    }
-    let file = |(name, resources): (Option<String>, _)| {
-        let file = name.as_deref().map_or_else(|| whole.clone(), file_name);
-        (format!("{whole}/{file}.yaml"), Found { scope: found.scope.clone(), resources })
-    };
-    names.into_iter().map(file).collect()
-}
-
-/// `name`, or the next that no file has: what a file name cannot hold may make two names one.
-pub(super) fn free_name(files: &BTreeMap<String, String>, name: String) -> String {
-    let stem = name.trim_end_matches(".yaml");
-    let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{stem}-{number}.yaml")));
-    names.find(|name| !files.contains_key(name)).unwrap_or(name)
-}
-
-/// True when `part` (`www/A`) is to be imported.
-pub(super) fn is_meant(import: &ImportArgs, part: &str) -> bool {
-    let name = part.rsplit_once('/').map_or(part, |(name, _)| name);
-    let hits = |globs: &[String]| globs.iter().any(|pattern| glob(pattern, part) || glob(pattern, name));
-    (import.only.is_empty() || hits(&import.only)) && !hits(&import.ignore)
-}
-
-/// What carries somebody else's mark is declared too, but is not adopted without a word.
-fn tell_owners(found: &Found, out: &mut Out) {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for resource in &found.resources {
-        if let Owner::Other(owner) = &resource.owner {
-            *counts.entry(owner).or_default() += 1;
-        }
-    }
-    for (owner, count) in counts {
-        out.talk(&format!("warning: {}: {count} marked as {owner}'s", found.scope));
-        out.talk(&format!("hint: to take them over, annotate the manifest: reconciled/adopt: {owner}"));
-    }
-}
-
-/// Names may hold what a file name cannot.
-pub(super) fn file_name(name: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
-    let name: String = name.chars().map(safe).collect();
-    // A leading dot would hide the file from the loader.
-    name.trim_start_matches('.').to_string()
 }
 
 /// Writes all files, or none when one of them is there already.
@@ -311,40 +178,6 @@ pub(super) fn write(dir: &Path, files: &BTreeMap<String, String>) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn import(only: &[&str], ignore: &[&str]) -> ImportArgs {
-        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-        ImportArgs {
-            provider: "pdns".into(),
-            scope: Some("*".into()),
-            id: None,
-            secrets: None,
-            from: None,
-            out: None,
-            only: texts(only),
-            ignore: texts(ignore),
-            split: Split::ByScope,
-            drifted: false,
-        }
-    }
-
-    #[test]
-    fn globs_mean_names_or_names_with_types() {
-        assert!(is_meant(&import(&[], &[]), "www/A"));
-        assert!(is_meant(&import(&["www"], &[]), "www/A"));
-        assert!(!is_meant(&import(&["www"], &[]), "mail/A"));
-        assert!(!is_meant(&import(&[], &["*/TXT"]), "www/TXT"));
-        assert!(!is_meant(&import(&["*"], &["*.dev"]), "a.dev/A"));
-    }
-
-    #[test]
-    fn a_scope_gives_a_file_name_that_the_loader_reads() {
-        assert_eq!(file_name("0/25.2.0.192.in-addr.arpa"), "0_25.2.0.192.in-addr.arpa");
-        assert_eq!(file_name("../../etc/passwd"), "_.._etc_passwd");
-        let taken = ["a/_.yaml", "a/_-2.yaml"].map(|name| (name.to_string(), String::new())).into();
-        assert_eq!(free_name(&taken, "a/_.yaml".into()), "a/_-3.yaml");
-        assert_eq!(free_name(&taken, "a/b.yaml".into()), "a/b.yaml");
-    }
 
     #[test]
     fn a_file_that_is_there_is_never_overwritten_and_then_nothing_is_written() {

@@ -2,16 +2,12 @@
 //!
 //! Guarantees: what is there and not ours is left alone; said again it repairs, and says what it changed.
 
-use super::{
-    Args, Exit, Out,
-    hook::KEPT,
-    import::{self, ImportArgs},
-};
+use super::{Args, Exit, Out, hook::KEPT, import};
 use crate::{
     api,
     config::{self, Config, Environment, LocateError, SYSTEM_SOCKET},
-    operation::PushTarget,
-    session::{Failure, Session},
+    operation::{ImportAsk, PushTarget},
+    session::Failure,
     source::{Found, Target, Work},
 };
 use clap::Args as ClapArgs;
@@ -194,25 +190,12 @@ async fn imported(
     if init.import.is_empty() {
         return Ok(Vec::new());
     }
-    let session = Session::open(args.config.as_deref(), environment).await?;
-    let mut all = Vec::new();
-    for pair in init.import.chunks(2) {
-        let [provider, scope] = pair else { continue };
-        let import = ImportArgs {
-            provider: provider.clone(),
-            scope: Some(scope.clone()),
-            id: None,
-            secrets: None,
-            from: None,
-            out: None,
-            only: Vec::new(),
-            ignore: Vec::new(),
-            split: import::Split::default(),
-            drifted: false,
-        };
-        all.extend(import::files(&session, &import, out).await?);
-    }
-    Ok(all)
+    let ask = |pair: &[String]| {
+        let [provider, scope] = pair else { return None };
+        Some(ImportAsk { provider: provider.clone(), scope: scope.clone(), ..ImportAsk::default() })
+    };
+    let asks: Vec<ImportAsk> = init.import.chunks(2).filter_map(ask).collect();
+    Ok(import::files(args, &asks, environment, out).await?.into_iter().collect())
 }
 
 /// Makes the work tree.

@@ -3,6 +3,7 @@
 //! Data goes to standard output, talk to standard error. Every verb ends in an [`Exit`].
 
 mod adopt;
+mod answer;
 mod apply;
 mod approve;
 mod args;
@@ -27,6 +28,7 @@ mod notify;
 mod out;
 mod plan;
 mod plugin_exec;
+mod plugin_serve;
 mod probe;
 mod progress;
 mod renew;
@@ -105,6 +107,7 @@ async fn dispatch(
         Command::Plan(plan) => plan::run(args, plan, environment, out).await,
         Command::Renew(renew) => renew::run(args, renew, environment, out).await,
         Command::PluginExec(exec) => plugin_exec::run(exec),
+        Command::PluginServe => plugin_serve::run().await,
         Command::Restore(restore) => backup::restore(args, restore, environment, out).await,
         Command::Resume(resume) => suspend::resume(args, resume, environment, out).await,
         Command::Rollback(rollback) => rollback::run(args, rollback, environment, out).await,

@@ -65,6 +65,8 @@ pub struct Out {
     pub progress: bool,
     /// A person can be asked.
     pub interactive: bool,
+    /// Nobody types: a script, a timer or a pipe.
+    pub unattended: bool,
     /// What was said since recording began; while recording, talk goes to standard output too, in order.
     recorded: Option<String>,
 }
@@ -74,8 +76,10 @@ impl Out {
     pub fn new(environment: &Environment) -> Out {
         let terminal = std::io::stdout().is_terminal();
         let plain = environment.var("NO_COLOR").is_some() || environment.var("TERM") == Some("dumb");
-        let interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        Out { colour: terminal && !plain, terminal, progress: !plain, interactive, recorded: None }
+        let attended = std::io::stdin().is_terminal();
+        let interactive = attended && std::io::stderr().is_terminal();
+        let (colour, progress, unattended) = (terminal && !plain, !plain, !attended);
+        Out { colour, terminal, progress, interactive, unattended, recorded: None }
     }
     /// Does `work` of a session while a terminal shows what goes on.
     pub(super) async fn during<T>(&self, phase: &str, session: &Session, work: impl Future<Output = T>) -> T {

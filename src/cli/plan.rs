@@ -27,7 +27,7 @@ pub(super) async fn run(
         problems: plan.output != Format::Text || plan.out.is_some(),
         whole: plan.out.is_some(),
     };
-    let answer = match Host::find(args, &environment, out).await? {
+    let answer = match Host::look(args, &environment, out).await? {
         Host::Daemon(client) => {
             let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
             let ask = PlanAsk { selected: selected(&plan.selection), upload, form };

@@ -1,10 +1,10 @@
 //! `renew`: has certificates made anew although they are as declared.
 
-use super::{Args, Exit, Host, Out, apply::actor, plan::tell_warnings};
+use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, plan::tell_warnings};
 use crate::{
     config::Environment,
     operation::{self, RenewAsk, Renewed},
-    session::{Failure, Session},
+    session::{Ask, Failure, Session},
 };
 use clap::Args as ClapArgs;
 
@@ -14,12 +14,14 @@ pub struct RenewArgs {
     /// What to make anew; `*` and `?` are wild
     #[arg(value_name = "ADDRESS")]
     pub address: String,
-    /// Prove its names in this way this once: dns01, http01 or tlsAlpn01
+    /// Prove its names in this way this once: dns01, http01, tlsAlpn01 or dnsPersist01
     #[arg(long, value_name = "SOLVER")]
     pub solver: Option<String>,
     /// Have it from this one of its issuers this once
     #[arg(long, value_name = "ISSUER")]
     pub issuer: Option<String>,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 /// Runs the verb.
@@ -36,7 +38,7 @@ pub(super) async fn run(
     };
     if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
         let renewed: Renewed = client.post("/v1/renew", &ask).await?;
-        renewed.addresses.iter().for_each(|address| out.data(address));
+        renew.answer.tell(&renewed, out, tell)?;
         out.talk("the daemon makes them anew now");
         return Ok(Exit::Good);
     }
@@ -44,9 +46,17 @@ pub(super) async fn run(
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
     let writing = session.writer().await?;
-    let renewed = operation::renew(&session, &writing.db, &ask, &actor).await;
+    let renewed = async {
+        let outlook = session.outlook(&Ask::default(), &*writing.db).await?;
+        operation::renew(&session, &writing.db, &outlook.desired, &ask, &actor).await
+    };
+    let renewed = renewed.await;
     writing.db.close().await;
-    renewed?.addresses.iter().for_each(|address| out.data(address));
+    renew.answer.tell(&renewed?, out, tell)?;
     out.talk("now: reconciled apply");
     Ok(Exit::Good)
+}
+
+fn tell(renewed: &Renewed, out: &mut Out) {
+    renewed.addresses.iter().for_each(|address| out.data(address));
 }

@@ -1,6 +1,9 @@
 //! `rollback`: resources are kept as an earlier revision declares them.
 
-use super::{Args, Exit, Host, Out, apply::actor, follow::follow, plan::tell_warnings, suspend::period};
+use super::{
+    Args, Exit, Host, Out, answer::AnswerArgs, apply::actor, follow::follow, plan::tell_warnings,
+    suspend::period,
+};
 use crate::{
     config::Environment,
     operation::{self, RollbackAsk, RolledBack, SyncAsk},
@@ -32,6 +35,8 @@ pub struct RollbackArgs {
     /// For how long; without, until a commit changes it or `resume`
     #[arg(long = "for", value_name = "DURATION")]
     pub period: Option<String>,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 /// Runs the verb.
@@ -54,11 +59,11 @@ pub(super) async fn run(
             if state.reader().await?.is_none() {
                 return Err(operation::nothing_in_force());
             }
-            return alone(args, &ask, environment, out).await;
+            return alone(args, &ask, rollback.answer, environment, out).await;
         }
     };
     let done: RolledBack = client.post("/v1/rollback", &ask).await?;
-    tell(&done, out);
+    rollback.answer.tell(&done, out, tell)?;
     let scopes: BTreeSet<String> =
         done.pins.iter().chain(&done.released).map(|pin| pin.scope.clone()).collect();
     let ask = SyncAsk {
@@ -67,12 +72,13 @@ pub(super) async fn run(
         wait: Some(FOLLOWED),
         ..SyncAsk::default()
     };
-    follow(&client, &ask, false, out).await
+    follow(&client, &ask, rollback.answer.is_json(), out).await
 }
 
 async fn alone(
     args: &Args,
     ask: &RollbackAsk,
+    answer: AnswerArgs,
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
@@ -82,7 +88,7 @@ async fn alone(
     let writing = session.writer().await?;
     let result = operation::rollback(&session, &writing.db, ask, &actor, session.clock.now()).await;
     writing.db.close().await;
-    tell(&result?, out);
+    answer.tell(&result?, out, tell)?;
     out.talk("now: reconciled plan, then reconciled apply");
     Ok(Exit::Good)
 }

@@ -8,7 +8,9 @@ use super::{
 use crate::{
     clock::SystemClock,
     config::Environment,
-    operation::{self, FactEntry, ManifestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk},
+    operation::{
+        self, FactEntry, ManifestEntry, RequestEntry, ResourceEntry, SourceHealth, StatusAnswer, StatusAsk,
+    },
     render,
     session::{Failure, Session, outside},
     store::{ConditionEntry, DriftEntry, Status},
@@ -45,6 +47,7 @@ struct Whole<'a> {
     #[serde(flatten)]
     status: &'a Status,
     health: &'a BTreeMap<String, SourceHealth>,
+    requests: &'a [RequestEntry],
 }
 
 #[derive(Serialize)]
@@ -117,11 +120,11 @@ async fn once(
             }
         },
     };
-    let StatusAnswer { instance, status, health, resources, manifests, facts, messages } = &answer;
+    let StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests } = &answer;
     messages.iter().for_each(|message| out.talk(message));
     let now = SystemClock.now();
     if args.address.is_none() {
-        let whole = Whole { instance, status, health };
+        let whole = Whole { instance, status, health, requests };
         list::show(out, args.output, &whole, || render::status::status(instance, status, health, now))?;
         return Ok(exit(args, status));
     }

@@ -1,6 +1,6 @@
 //! `suspend` and `resume`: nothing is written to what is meant, until a time or a word; looking goes on.
 
-use super::{Args, Exit, Host, Out, apply::actor};
+use super::{Args, Exit, Host, Out, answer::AnswerArgs, apply::actor};
 use crate::{
     config::{Environment, Period},
     operation::{self, Meant, ResumeAsk, Resumed, SuspendAsk, Suspended},
@@ -11,8 +11,8 @@ use clap::Args as ClapArgs;
 /// What is meant.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct MeantArgs {
-    /// Only manifests with this label; what is declared no longer counts as meant
-    #[arg(short = 'l', long = "selector", value_name = "KEY=VALUE")]
+    /// Only manifests with such labels (team=web,env!=staging); what is declared no longer counts as meant
+    #[arg(short = 'l', long = "selector", value_name = "SELECTOR")]
     pub selector: Vec<String>,
     /// Only what lies behind this entry
     #[arg(long, value_name = "NAME")]
@@ -42,6 +42,8 @@ pub struct SuspendArgs {
     /// For how long; without, until `resume`
     #[arg(long = "for", value_name = "DURATION")]
     pub period: Option<String>,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 /// Arguments of `resume`.
@@ -55,6 +57,8 @@ pub struct ResumeArgs {
     /// Why; kept in the audit trail
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
 }
 
 impl MeantArgs {
@@ -92,13 +96,14 @@ pub(super) async fn run(
             result?
         }
     };
-    let Suspended { suspension, tracked, is_writing } = suspended;
-    let until = suspension.until.map(|until| format!(" until {until}")).unwrap_or_default();
-    out.data(&format!("{} {} suspended{until}, {tracked} tracked", suspension.id, suspension.what));
-    if is_writing {
+    suspend.answer.tell(&suspended, out, |Suspended { suspension, tracked, .. }, out| {
+        let until = suspension.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
+        out.data(&format!("{} {} suspended{until}, {tracked} tracked", suspension.id, suspension.what));
+    })?;
+    if suspended.is_writing {
         out.talk("what was sent before is still being answered; nothing new is sent");
     }
-    out.talk(&format!("hint: {}", suspension.hint));
+    out.talk(&format!("hint: {}", suspended.suspension.hint));
     Ok(Exit::Good)
 }
 
@@ -120,12 +125,14 @@ pub(super) async fn resume(
             result?
         }
     };
-    if let Some(ended) = &resumed.ended {
-        out.data(&format!("{} {} goes on", ended.id, ended.what));
-    }
-    for pin in &resumed.released {
-        out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
-    }
+    resume.answer.tell(&resumed, out, |resumed, out| {
+        if let Some(ended) = &resumed.ended {
+            out.data(&format!("{} {} goes on", ended.id, ended.what));
+        }
+        for pin in &resumed.released {
+            out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
+        }
+    })?;
     for left in &resumed.left {
         out.talk(&format!("still suspended: {} {}: {}", left.id, left.what, left.reason));
     }

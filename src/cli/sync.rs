@@ -38,6 +38,9 @@ pub struct SyncArgs {
     /// Accept that the source now is at this commit, which does not descend from the one in force
     #[arg(long, value_name = "SHA", requires = "source")]
     pub accept_rewind: Option<String>,
+    /// How the request is called in `status -o json`, for those who look later
+    #[arg(long, value_name = "NAME")]
+    pub request: Option<String>,
     /// Print each line of the answer as JSON
     #[arg(long)]
     pub json: bool,
@@ -63,6 +66,7 @@ pub(super) async fn run(
             scopes: Vec::new(),
             wait: sync.wait.then_some(timeout),
             rev: sync.rev.as_ref().map(|commit| commit.to_lowercase()),
+            request: sync.request.clone(),
         };
         return follow(&client, &ask, sync.json, out).await;
     }

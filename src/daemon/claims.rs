@@ -15,6 +15,7 @@ use reconciled_provider::{
 use reconciled_testkit::{Calm, Reference, Role, World};
 use serde_json::json;
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -36,6 +37,10 @@ struct Issuer {
 impl Issuer {
     async fn around<T>(&self, _: &str, _: Option<&Scope>, work: impl Future<Output = T>) -> T {
         work.await
+    }
+
+    fn within<'a>(&self, cx: &'a Cx) -> Cow<'a, Cx> {
+        Cow::Borrowed(cx)
     }
 }
 

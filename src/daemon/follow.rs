@@ -5,7 +5,9 @@
 //! that began after the hint; any number of hints makes at most one poll in [`HINTS`]. Beginning
 //! needs no remote: what is in force is taken from the mirrors.
 
-use super::follower::{Follower, Following, Hints, News, Question, Shown, Told};
+mod recorded;
+
+use super::follower::{Follower, Following, Hints, News, NotInForce, Question, Shown, Told};
 use crate::{
     config::SourceConfig,
     operation::{Pushed, changed},
@@ -13,9 +15,8 @@ use crate::{
 };
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use reconciled_engine::{
-    Desired, Store, Write,
+    Desired, Store,
     scheduler::{self, Progress, Scheduler, Stance},
-    store::Event,
 };
 use reconciled_provider::{Hash, Scope};
 use std::{
@@ -302,56 +303,20 @@ impl Loop {
         }
     }
 
-    /// Puts down who consented to the rewind that came into force.
-    async fn record_rewind(&mut self, name: &Arc<str>) {
-        let Some(source) = self.sources.get_mut(name) else { return };
-        let Some((commit, actor)) = source.rewinding.take() else { return };
-        let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
-        let in_force = in_force.unwrap_or_default();
-        if in_force.commit != *commit {
-            return;
-        }
-        let event = Event {
-            at: self.session.surveyor.cx.clock.now(),
-            kind: "rewind".into(),
-            scope: None,
-            address: None,
-            revision: in_force.label.into(),
-            actor,
-            reason: "accept-rewind".into(),
-            message: format!("source {name} rewound to {commit}").into(),
-        };
-        if let Err(error) = self.writing.db.commit(vec![Write::Event(event)]).await {
-            tracing::warn!(source = &**name, %error, "who consented to the rewind cannot be put down");
-        }
-    }
-
-    /// Puts down who pushed what.
-    async fn record_pushes(&mut self, name: &Arc<str>) {
-        let Some(source) = self.sources.get_mut(name) else { return };
-        let pushes = std::mem::take(&mut source.pushes);
-        let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
-        let in_force = in_force.unwrap_or_default().commit;
-        let now = self.session.surveyor.cx.clock.now();
-        let events = pushes.into_iter().map(|pushed| Write::Event(event(name, &pushed, &in_force, now)));
-        let writes: Vec<Write> = events.collect();
-        if !writes.is_empty()
-            && let Err(error) = self.writing.db.commit(writes).await
-        {
-            tracing::warn!(source = &**name, %error, "who pushed cannot be put down");
-        }
-    }
-
     /// Loads what the sources hold, brings it into force and says so to the scheduler.
     async fn load(&mut self) -> Result<BTreeSet<Scope>, Arc<Failure>> {
         let loaded = self.try_load().await;
         if let Err(failure) = &loaded {
             tracing::error!(error = %failure, "revision cannot come into force");
-            let hint = failure.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-            let text = format!("error: no revision can come into force: {failure}{hint}");
-            self.shown.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(text);
+            let now = self.session.surveyor.cx.clock.now();
+            {
+                let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let since = shown.failure.as_ref().map_or(now, |known| known.since);
+                let (error, hint) = (failure.to_string(), failure.hint());
+                shown.failure = Some(NotInForce { error, hint, since });
+            }
             // The next poll is as good as a first one.
-            let soon = self.session.surveyor.cx.clock.now() + AGAIN;
+            let soon = now + AGAIN;
             self.pins_due = self.pins_due.map(|due| due.max(soon));
             for source in self.sources.values_mut() {
                 (source.snapshot, source.loaded, source.due) = (None, None, soon);
@@ -579,28 +544,6 @@ fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> 
         };
         (config.name.clone(), polled.await)
     })
-}
-
-/// A push, for the audit trail. Only `actor` is known; who the pusher's side says it is, is said so.
-fn event(source: &str, pushed: &Pushed, in_force: &str, at: Duration) -> Event {
-    let claimed = pushed.claimed.as_ref().map(|name| format!(", by their own account {name}"));
-    let state = if pushed.commit == in_force { "in force" } else { "not in force" };
-    let branch = pushed.reference.trim_start_matches("refs/heads/").trim_start_matches("refs/");
-    let label = pushed.commit.get(..7).unwrap_or(&pushed.commit);
-    Event {
-        at,
-        kind: "push".into(),
-        scope: None,
-        address: None,
-        revision: label.into(),
-        actor: pushed.actor.as_str().into(),
-        reason: "push".into(),
-        message: format!(
-            "{label} pushed to {branch}{}; source {source}: {state}",
-            claimed.unwrap_or_default()
-        )
-        .into(),
-    }
 }
 
 /// When a source that was hinted at is polled. A clock that went back is no reason to wait.

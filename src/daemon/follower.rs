@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -101,7 +102,25 @@ pub(super) struct Shown {
     pub(super) desired: Arc<Desired>,
     pub(super) messages: Vec<String>,
     /// Why nothing newer comes into force, of no source in particular.
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<NotInForce>,
+}
+
+/// Why no revision can come into force, such as a disk that is full.
+#[derive(Clone, Debug)]
+pub struct NotInForce {
+    /// What went wrong.
+    pub error: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Since when, since the epoch.
+    pub since: Duration,
+}
+
+impl fmt::Display for NotInForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: no revision can come into force: {}", self.error)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
 }
 
 impl Follower {
@@ -114,12 +133,15 @@ impl Follower {
         self.look(|shown| shown.desired.clone())
     }
     /// Why nothing newer comes into force, of no source in particular.
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<NotInForce> {
         self.look(|shown| shown.failure.clone())
     }
     /// What is wrong with manifests, for people.
     pub fn messages(&self) -> Vec<String> {
-        self.look(|shown| shown.failure.iter().chain(&shown.messages).cloned().collect())
+        self.look(|shown| {
+            let failure = shown.failure.iter().map(NotInForce::to_string);
+            failure.chain(shown.messages.iter().cloned()).collect()
+        })
     }
     fn look<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
         look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))

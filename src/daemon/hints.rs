@@ -102,7 +102,9 @@ impl Pace {
 
     /// A look begins that is likely to take so long.
     fn looked(&mut self, took: Duration, now: Duration) {
-        self.paid_at = self.paid_at.max(now.saturating_sub(CREDIT)) + took * SHARE;
+        // A pass that wrote took longer than its look; nobody pays for that with more than the longest wait.
+        let paid_at = self.paid_at.max(now.saturating_sub(CREDIT)) + took * SHARE;
+        self.paid_at = paid_at.min(now + LONGEST);
     }
 
     /// When something is to be looked at.
@@ -115,8 +117,7 @@ impl Pace {
     fn take(&mut self, now: Duration) -> BTreeMap<Scope, Focus> {
         let mut ready: BTreeMap<Scope, Focus> = BTreeMap::new();
         // So far ahead no look is paid for: the clock was set back.
-        let is_set_back = self.paid_at > now + LONGEST * SHARE;
-        if self.paid_at > now && !is_set_back {
+        if self.paid_at > now && self.paid_at <= now + LONGEST {
             return ready;
         }
         self.paid_at = self.paid_at.min(now);

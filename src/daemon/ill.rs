@@ -1,7 +1,7 @@
 //! What keeps sources from bringing what they have into force, as `status` shows it: in the same groups as what keeps
 //! resources from being in sync, so that whoever watches one watches both.
 
-use super::{Following, Instance};
+use super::{Following, Instance, follower::NotInForce};
 use crate::store::{ConditionEntry, Stamp, Status};
 use std::time::Duration;
 
@@ -25,11 +25,9 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
         found.extend(behind.into_iter().chain(broken));
         status.sources.iter_mut().filter(|source| *source.source == **name).for_each(|s| s.converged = false);
     }
-    if let Some(text) = instance.follower.failure() {
-        let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-        let message = message.trim_start_matches("error: ").to_owned();
-        let since = Stamp(instance.session.clock.now());
-        found.push(trouble("sources", "stalled", "NotInForce", (message, hint), since));
+    if let Some(NotInForce { error, hint, since }) = instance.follower.failure() {
+        let said = (format!("no revision can come into force: {error}"), hint.as_deref().unwrap_or(""));
+        found.push(trouble("sources", "stalled", "NotInForce", said, Stamp(since)));
         status.sources.iter_mut().for_each(|source| source.converged = false);
     }
     found.append(&mut status.conditions);

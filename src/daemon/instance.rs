@@ -5,7 +5,9 @@ use super::{
     fate::{self, Fates},
     follow,
     follower::Follower,
-    hints, tracked, upkeep,
+    hints,
+    requests::Requests,
+    tracked, upkeep,
 };
 use crate::{
     api::{Hooks, Tokens},
@@ -58,6 +60,8 @@ pub struct Instance {
     pub fates: watch::Receiver<Fates>,
     /// It looks and writes nothing.
     pub observes: bool,
+    /// What was asked for with `sync`.
+    pub(crate) requests: Requests,
     /// Why a forge cannot be told how commits fare, by source.
     unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
@@ -117,6 +121,7 @@ impl Instance {
             hooks,
             fates,
             observes: options.observe,
+            requests: Requests::default(),
             unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),

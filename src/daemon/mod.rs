@@ -20,6 +20,7 @@ mod hints;
 mod hour;
 mod ill;
 mod instance;
+mod requests;
 mod service;
 mod sync;
 mod upkeep;

@@ -84,6 +84,7 @@ async fn follow(
     let began = clock.now();
     let until = ask.wait.map(|milliseconds| began + Duration::from_millis(milliseconds));
     let mut progress = instance.scheduler.watch();
+    let request = instance.requests.name(ask.request.as_deref(), began)?;
     let source = match &ask.source {
         Some(name) => Some(named(instance, name)?),
         None if ask.rev.is_some() => Some(sole(instance)?),
@@ -126,6 +127,9 @@ async fn follow(
     };
     // What changed is under way since it came into force.
     let ticket = (!scopes.is_empty()).then(|| instance.scheduler.sync(&scopes));
+    if !is_push {
+        instance.requests.asked(request.clone(), actor, began, ticket.clone());
+    }
     let mut scopes: BTreeSet<Scope> = scopes.into_iter().chain(news.changed).collect();
     if is_push {
         // Race: a poll may have found the commit before the question came; then its passes are under way.
@@ -135,12 +139,13 @@ async fn follow(
         instance.scheduler.wake(released.clone(), Priority::Operator, Focus::All);
         scopes.extend(released);
     }
-    tell(lines, SyncLine::Begun { scopes: scopes.len() }).await;
+    tell(lines, SyncLine::Begun { scopes: scopes.len(), request: request.clone() }).await;
     let end = |outcome, outcomes, left| SyncLine::End {
         outcome,
         outcomes,
         left,
         milliseconds: milliseconds(clock.now().saturating_sub(began)),
+        request: request.clone(),
     };
     let Some(until) = until else {
         tell(lines, end(SyncOutcome::Accepted, BTreeMap::new(), BTreeMap::new())).await;

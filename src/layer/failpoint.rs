@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use reconciled_provider::{
     ActionId, Batch, Cx, Error, Journal, Outcome, Provider, Renewal, ResourceId, Scope, Tracked,
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Passes through failpoints around an inner provider's `apply` and its journal.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ impl Failpoints {
     /// Failpoints around `inner`.
     pub fn new(inner: Arc<dyn Provider>) -> Failpoints {
         Failpoints { inner }
+    }
+
+    fn within<'a>(&self, cx: &'a Cx) -> Cow<'a, Cx> {
+        Cow::Borrowed(cx)
     }
 
     async fn around<T>(

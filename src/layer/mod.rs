@@ -9,7 +9,7 @@ use reconciled_provider::{Clock, Provider};
 use std::sync::Arc;
 
 /// Writes the whole `Observer` of a layer: what is pure is forwarded, and each call that reaches the remote is
-/// wrapped by the layer's own `around(name, scope, call)`.
+/// wrapped by the layer's own `around(name, scope, call)`, and has the context that its `within(context)` makes.
 macro_rules! forward_observer {
     ($layer:ty) => {
         #[async_trait::async_trait]
@@ -88,6 +88,7 @@ macro_rules! forward_observer {
                 &self,
                 cx: &reconciled_provider::Cx,
             ) -> Result<std::sync::Arc<reconciled_provider::Kinds>, reconciled_provider::Error> {
+                let cx = &*self.within(cx);
                 self.around("kinds", None, self.inner.kinds(cx)).await
             }
             async fn versions(
@@ -98,6 +99,7 @@ macro_rules! forward_observer {
                 std::collections::BTreeMap<reconciled_provider::Scope, reconciled_provider::Version>,
                 reconciled_provider::Error,
             > {
+                let cx = &*self.within(cx);
                 self.around("versions", None, self.inner.versions(cx, scopes)).await
             }
             async fn observe(
@@ -105,6 +107,7 @@ macro_rules! forward_observer {
                 cx: &reconciled_provider::Cx,
                 want: &reconciled_provider::Want<'_>,
             ) -> Result<reconciled_provider::Observation, reconciled_provider::Error> {
+                let cx = &*self.within(cx);
                 self.around("observe", Some(want.scope), self.inner.observe(cx, want)).await
             }
             async fn diff(
@@ -113,6 +116,7 @@ macro_rules! forward_observer {
                 want: &reconciled_provider::Want<'_>,
                 seen: &reconciled_provider::Observation,
             ) -> Result<reconciled_provider::Deltas, reconciled_provider::Error> {
+                let cx = &*self.within(cx);
                 self.inner.diff(cx, want, seen).await
             }
             fn lint(
@@ -141,6 +145,7 @@ macro_rules! forward_observer {
                 Vec<(reconciled_provider::ResourceId, reconciled_provider::Health)>,
                 reconciled_provider::Error,
             > {
+                let cx = &*self.within(cx);
                 self.around("health", Some(want.scope), self.inner.health(cx, want)).await
             }
             async fn facts(
@@ -148,6 +153,7 @@ macro_rules! forward_observer {
                 cx: &reconciled_provider::Cx,
                 scope: &reconciled_provider::Scope,
             ) -> Result<Vec<reconciled_provider::Fact>, reconciled_provider::Error> {
+                let cx = &*self.within(cx);
                 self.around("facts", Some(scope), self.inner.facts(cx, scope)).await
             }
             async fn endings(
@@ -162,6 +168,7 @@ macro_rules! forward_observer {
                 cx: &reconciled_provider::Cx,
                 query: &str,
             ) -> Result<Vec<reconciled_provider::Found>, reconciled_provider::Error> {
+                let cx = &*self.within(cx);
                 self.around("discover", None, self.inner.discover(cx, query)).await
             }
         }

@@ -1,11 +1,19 @@
-//! A token bucket for each entry: calls wait their turn instead of being refused by the remote.
+//! A token bucket for each entry: requests wait their turn instead of being refused by the remote.
+//!
+//! Each request of a call takes a token where the provider asks for its turn; a call of one that never asks takes one.
 
 use crate::config::Rate;
 use async_trait::async_trait;
-use reconciled_provider::{Batch, Clock, Cx, Error, Journal, Provider, Renewal, ResourceId, Scope};
+use reconciled_provider::{
+    Batch, Clock, Cx, Error, Journal, Pace, Provider, Renewal, ResourceId, Scope, Turns,
+};
 use std::{
+    borrow::Cow,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -45,6 +53,28 @@ impl Bucket {
         *full_at = start + each;
         (start + each).saturating_sub(now + self.rate.per)
     }
+
+    async fn turn(&self) {
+        let wait = self.take();
+        if !wait.is_zero() {
+            self.clock.sleep(wait).await;
+        }
+    }
+}
+
+/// The requests of one call: the first has the token that the call took.
+struct Requests {
+    bucket: Arc<Bucket>,
+    has_begun: AtomicBool,
+}
+
+#[async_trait]
+impl Turns for Requests {
+    async fn turn(&self) {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            self.bucket.turn().await;
+        }
+    }
 }
 
 /// Limits the calls of an inner provider.
@@ -74,11 +104,13 @@ impl RateLimit {
         _: Option<&Scope>,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let wait = self.bucket.take();
-        if !wait.is_zero() {
-            self.bucket.clock.sleep(wait).await;
-        }
+        self.bucket.turn().await;
         work.await
+    }
+
+    fn within<'a>(&self, cx: &'a Cx) -> Cow<'a, Cx> {
+        let requests = Requests { bucket: self.bucket.clone(), has_begun: AtomicBool::new(false) };
+        Cow::Owned(Cx { pace: Pace::of(requests), ..cx.clone() })
     }
 }
 
@@ -87,12 +119,14 @@ forward_observer!(RateLimit);
 #[async_trait]
 impl Provider for RateLimit {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        let cx = &*self.within(cx);
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, journal)).await
     }
     async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
         self.inner.can_renew(cx, scope, id, way).await
     }
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        let cx = &*self.within(cx);
         self.around("renew", Some(scope), self.inner.renew(cx, scope, id, way)).await
     }
 }
@@ -101,6 +135,22 @@ impl Provider for RateLimit {
 mod tests {
     use super::*;
     use reconciled_testkit::context::HandClock;
+
+    #[tokio::test]
+    async fn each_request_of_a_call_takes_a_token_and_one_without_requests_takes_one() {
+        let bucket = Arc::new(Bucket::new(
+            Rate { count: 9, per: Duration::from_secs(1) },
+            Arc::new(HandClock::default()),
+        ));
+        for (requests, left) in [(0, 8), (1, 7), (3, 4)] {
+            bucket.turn().await;
+            let pace = Pace::of(Requests { bucket: bucket.clone(), has_begun: AtomicBool::new(false) });
+            for _ in 0..requests {
+                pace.turn().await;
+            }
+            assert_eq!(bucket.left(), left, "{requests}");
+        }
+    }
 
     #[test]
     fn a_burst_goes_through_and_the_next_call_waits_its_turn() {

@@ -4,7 +4,7 @@ use super::tally::{Counting, Tally};
 use crate::telemetry::{Metrics, names};
 use async_trait::async_trait;
 use reconciled_provider::{Batch, Cx, Error, Journal, Provider, Renewal, ResourceId, Scope};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 use tracing::Instrument;
 
 /// Traces an inner provider.
@@ -21,6 +21,10 @@ impl Trace {
     /// Traces `inner`, the provider of `entry`.
     pub fn new(inner: Arc<dyn Provider>, entry: Arc<str>, tally: Arc<Tally>, metrics: Arc<Metrics>) -> Trace {
         Trace { inner, entry, tally, metrics }
+    }
+
+    fn within<'a>(&self, cx: &'a Cx) -> Cow<'a, Cx> {
+        Cow::Borrowed(cx)
     }
 
     async fn around<T>(

@@ -1,6 +1,6 @@
 //! Annotations `reconciled/…`: how a manifest's resources may be treated and what comes before them.
 
-use super::selector::Selector;
+use reconciled_engine::Selector;
 use reconciled_provider::{
     Address, Adopt, Deletion, Drift, EntryPolicy, Node, Policy, Problem, SourceFile, Span,
     problem::did_you_mean, yaml::NodeValue,

@@ -282,14 +282,17 @@ fn check_duplicates(
 
 /// Reports manifests that give one thing of a remote two names: both would write it.
 fn check_remotes(loading: &mut Loading<'_>, taken: &[Taken]) {
-    let mut first: BTreeMap<(&str, &str), (usize, &ResourceId)> = BTreeMap::new();
+    // By entry and name there: the manifest that was first, and its resource.
+    type First<'a> = (usize, (&'a Scope, &'a ResourceId));
+    let mut first: BTreeMap<(&str, &str), First<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for taken in taken {
         for (scope, id, remote) in &taken.product.remotes {
             let key = (&*scope.provider, &**remote);
-            let (other, first) = *first.entry(key).or_insert((taken.unit, id));
+            let this = (&**scope, id);
+            let (other, first) = *first.entry(key).or_insert((taken.unit, this));
             // What is one resource already is declared twice, and told as that.
-            if other == taken.unit || first == id || may_be_on_other_hosts(loading, other, taken.unit) {
+            if other == taken.unit || first == this || may_be_on_other_hosts(loading, other, taken.unit) {
                 continue;
             }
             let (unit, owner) = (&loading.units[taken.unit], &loading.units[other]);

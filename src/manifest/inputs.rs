@@ -9,7 +9,8 @@ use super::{
 use crate::config::HostSecrets;
 use bytes::Bytes;
 use reconciled_provider::{
-    Error, Hash, Inputs, Manifest, Policies, Policy, PolicyId, Reference, Scope, SecretMark, SecretRef, Value,
+    Error, Hash, Inputs, Manifest, ManifestKey, Policies, Policy, PolicyId, Reference, Scope, SecretMark,
+    SecretRef, Value,
 };
 use std::{
     cell::RefCell,
@@ -21,7 +22,8 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Uses {
     blobs: BTreeMap<Arc<str>, Option<[u8; 20]>>,
-    secrets: BTreeMap<SecretRef, Option<SecretMark>>,
+    /// By who names it.
+    secrets: BTreeMap<(ManifestKey, SecretRef), Option<SecretMark>>,
     outputs: BTreeMap<Reference, Option<Arc<str>>>,
     siblings: BTreeMap<Arc<str>, Hash>,
     /// Hash of the scopes, if they were asked for.
@@ -37,7 +39,10 @@ impl Uses {
     pub(super) fn still_hold(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
         let side = &loading.sides[unit.source];
         self.blobs.iter().all(|(path, oid)| side.oids.get(path) == oid.as_ref())
-            && self.secrets.iter().all(|(secret, mark)| mark_of(loading, unit, secret).ok() == *mark)
+            && self.secrets.iter().all(|((owner, secret), mark)| {
+                let owner = if *owner == unit.key { Some(unit) } else { loading.unit(owner) };
+                owner.and_then(|owner| mark_of(loading, owner, secret).ok()) == *mark
+            })
             && self.outputs.iter().all(|(reference, value)| loading.output(reference) == *value)
             && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
     }
@@ -49,6 +54,7 @@ pub(super) fn scopes_hash(scopes: &BTreeSet<Scope>) -> Hash {
     Hash::of(text.join("\n").as_bytes())
 }
 
+/// The mark of a secret that `unit` names, if it may.
 fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<SecretMark, Error> {
     if let SecretRef::Named(name) = reference
         && HostSecrets::is_name_of_mark(name)
@@ -97,6 +103,15 @@ pub(super) struct Recorder<'a, 'b> {
     pub(super) uses: RefCell<Uses>,
 }
 
+impl Recorder<'_, '_> {
+    fn mark(&self, owner: &Unit, reference: &SecretRef) -> Result<SecretMark, Error> {
+        let mark = mark_of(self.loading, owner, reference);
+        let what = (owner.key.clone(), reference.clone());
+        self.uses.borrow_mut().secrets.insert(what, mark.as_ref().ok().copied());
+        mark
+    }
+}
+
 impl Inputs for Recorder<'_, '_> {
     fn entry(&self) -> &str {
         &self.entry.name
@@ -113,9 +128,14 @@ impl Inputs for Recorder<'_, '_> {
     }
 
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
-        let mark = mark_of(self.loading, self.unit, reference);
-        self.uses.borrow_mut().secrets.insert(reference.clone(), mark.as_ref().ok().copied());
-        mark
+        self.mark(self.unit, reference)
+    }
+
+    fn secret_of(&self, other: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        let owner = self.loading.unit(&other.key).filter(|owner| owner.source == self.unit.source);
+        let owner =
+            owner.ok_or_else(|| Error::unexpected(format!("{} is no manifest of this source", other.key)))?;
+        self.mark(owner, reference)
     }
 
     fn output(&self, reference: &Reference) -> Value {

@@ -25,7 +25,6 @@ mod read;
 mod refer;
 mod resolve;
 mod select;
-mod selector;
 mod standing;
 mod substitute;
 mod template;

@@ -124,6 +124,11 @@ pub(super) fn read_text(files: &dyn Files, path: &Arc<str>) -> Result<SourceFile
 }
 
 impl<'a> Loading<'a> {
+    /// The manifest of this key.
+    pub(super) fn unit(&self, key: &ManifestKey) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.key == *key)
+    }
+
     /// Reads the files of all sources, from the cache where their content stands.
     pub(super) fn read(request: &'a Request<'a>, cache: &mut Cache, mode: Mode) -> Loading<'a> {
         let verbatim = verbatim_fields(request);

@@ -5,6 +5,7 @@ use super::{
     envelope::Document,
     read::{Loading, Unit},
 };
+use crate::config::Host;
 use reconciled_provider::{Kind, Problem, SourceFile, problem::did_you_mean};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -81,7 +82,8 @@ type Verdict = (Standing, Option<(Problem, reconciled_provider::Span)>);
 
 fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     let request = loading.request;
-    let is_here = document.settings.hosts.as_ref().is_none_or(|hosts| hosts.matches(request.host));
+    let is_here =
+        document.settings.hosts.as_ref().is_none_or(|hosts| hosts.matches(|key| label(request.host, key)));
     if !is_here && loading.mode == Mode::Host {
         return (Standing::Unselected, None);
     }
@@ -239,4 +241,9 @@ pub(super) fn is_sole(loading: &Loading<'_>, unit: &Unit, entry: &EntryView) -> 
         (Standing::Offered { is_sole, .. }, Mode::Host) => *is_sole,
         _ => false,
     }
+}
+
+/// What a selector of hosts sees of this one: its labels, and its name as `name`.
+fn label<'h>(host: &'h Host, key: &str) -> Option<&'h Arc<str>> {
+    if key == "name" { Some(&host.name) } else { host.labels.get(key) }
 }

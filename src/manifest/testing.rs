@@ -87,6 +87,8 @@ pub(crate) struct Record {
     ttl: u32,
     /// Text.
     value: Option<String>,
+    /// What the remote calls it.
+    remote: Option<String>,
     #[serde(default)]
     merge: bool,
 }
@@ -111,6 +113,7 @@ fn info() -> ProviderInfo {
         identity: Identity::Deterministic,
         marking: Marking::InventoryOnly,
         lists: true,
+        reads_ahead: true,
         atomic_batch: false,
         concurrency: 1,
         consistency_window: Default::default(),
@@ -177,6 +180,11 @@ impl Observer for Fake {
             };
             push(record.name.clone(), *span, content, policy);
         }
+        let remotes = spec.records.iter().filter_map(|At { value: record, .. }| {
+            let remote = record.remote.as_deref()?;
+            Some((scope.clone(), record.name.as_str().into(), remote.into()))
+        });
+        out.remotes.extend(remotes);
         let mut whole =
             |id: &str, bytes: Vec<u8>| push(id.to_string(), manifest.span, Spec::known(bytes), policy);
         if let Some(content) = spec.content {

@@ -55,7 +55,7 @@ fn documents_lists_and_json_are_manifests_and_the_rest_is_skipped_and_counted() 
 fn all_problems_of_an_envelope_are_found() {
     assert_snapshot!(problems(
         "kind: Thing\n---\napiVersion: test/v1\nkind: Thnig\nmetadata: {name: a}\n---\napiVersion: test/v2\nkind: Thing\nmetadata: {name: b}\n---\n\
-         apiVersion: test/v1\nkind: Thing\nmetadata:\n  name: \"a#b\"\n  lables: {}\n  annotations:\n    reconciled/delletion: x\n    reconciled/drift: maybe\n    reconciled/hosts: \"a=\"\n    other/x: y\nspce: {}\n"
+         apiVersion: test/v1\nkind: Thing\nmetadata:\n  name: \"a#b\"\n  lables: {}\n  annotations:\n    reconciled/delletion: x\n    reconciled/drift: maybe\n    reconciled/hosts: \"a=b=c\"\n    other/x: y\nspce: {}\n"
     ), @r#"
     error: a manifest needs `apiVersion`
       --> a.yaml:1:7
@@ -92,9 +92,9 @@ fn all_problems_of_an_envelope_are_found() {
     18 |     reconciled/drift: maybe
        |                       ^
     hint: write one of: heal, warn, ignore
-    error: reconciled/hosts: `a=` is not a term of a host selector
+    error: reconciled/hosts: `a=b=c` is not a term of a selector
       --> a.yaml:19:23
-    19 |     reconciled/hosts: "a="
+    19 |     reconciled/hosts: "a=b=c"
        |                       ^
     hint: write terms as in role=web,env!=staging,!gpu,name in (a,b)
     error: unknown field `spce`
@@ -263,6 +263,7 @@ fn a_kind_is_explained_from_the_type_that_parses_it() {
         name <text, required>  Name within the zone.
         ttl <integer, default 3600>  Seconds.
         value <text>  Text.
+        remote <text>  What the remote calls it.
         merge <boolean, default false>
       content <text>  Text that is never substituted.
       secret <text>

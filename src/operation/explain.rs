@@ -170,6 +170,22 @@ pub(super) fn declaring(session: &Session, desired: &Desired, meant: &Pattern) -
     desired.scopes.keys().filter(declares).cloned().collect()
 }
 
+/// What is declared at an address: where, and how each is called.
+pub(super) fn declared(
+    session: &Session,
+    desired: &Desired,
+    meant: &Pattern,
+) -> Vec<(Scope, ResourceId, Address)> {
+    let mut found = Vec::new();
+    for scope in declaring(session, desired, meant) {
+        let Some(observer) = session.observer(&scope.provider) else { continue };
+        let here = desired.in_scope(&scope).iter();
+        let here = here.filter(|resource| is_meant(&scope, resource, desired, observer, meant));
+        found.extend(here.map(|r| (scope.clone(), r.id.clone(), address(&scope, r, desired, observer))));
+    }
+    found
+}
+
 fn address(scope: &Scope, resource: &Resource, desired: &Desired, observer: &dyn Observer) -> Address {
     let manifest = desired.manifest(resource.origin);
     Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() }

@@ -11,6 +11,7 @@ mod explain;
 mod facts;
 mod forget;
 mod health;
+mod import;
 mod notify;
 mod plan;
 mod push;
@@ -28,6 +29,8 @@ pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
 pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNTRACKED, said};
+pub use import::{ImportAsk, Imported, import};
+pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{
@@ -44,7 +47,7 @@ pub(crate) use rollback::nothing_in_force;
 pub use rollback::{RollbackAsk, RolledBack, rollback};
 pub use select::{Selected, Upload, UploadFile, upload};
 pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
-pub use sync::{SyncAsk, SyncLine, SyncOutcome};
+pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
 
 use crate::session::Failure;
 use reconciled_provider::{Pattern, address::AddressError};

@@ -1,7 +1,7 @@
 //! What is known, from the state alone: reaches neither remote nor source.
 
 use super::{
-    FactEntry,
+    FactEntry, RequestEntry,
     health::{self, Known, ManifestEntry, ResourceEntry, SourceHealth},
     pattern,
 };
@@ -53,6 +53,9 @@ pub struct StatusAnswer {
     /// knows.
     #[serde(default)]
     pub messages: Vec<String>,
+    /// What was asked for with `sync`, the newest first; only a daemon knows.
+    #[serde(default)]
+    pub requests: Vec<RequestEntry>,
 }
 
 /// Answers [`StatusAsk`].
@@ -88,8 +91,8 @@ pub async fn status(
         health = stands.by_source(&reader.tracked_by_source().await?);
     }
     let instance = instance.into();
-    let (facts, messages) = (Vec::new(), Vec::new());
-    Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages })
+    let (facts, messages, requests) = (Vec::new(), Vec::new(), Vec::new());
+    Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests })
 }
 
 /// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.

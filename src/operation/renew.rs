@@ -1,14 +1,15 @@
 //! Having something made anew although it is as declared: a certificate whose key somebody may have seen.
 
-use super::pattern;
+use super::{explain::declared, pattern};
 use crate::{
     session::{Failure, Session},
     store::Db,
 };
-use reconciled_engine::{Store, Write, store::Event};
-use reconciled_provider::{Renewal, ResourceId, Scope};
+use reconciled_engine::{Desired, Store, Write, store::Event};
+use reconciled_provider::{Provider, Renewal, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What shall be made anew?
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +20,7 @@ pub struct RenewAsk {
     /// The issuer to have it from this once; one of those that are declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// How its names are proven this once: `dns01`, `http01` or `tlsAlpn01`.
+    /// How its names are proven this once: `dns01`, `http01`, `tlsAlpn01` or `dnsPersist01`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solver: Option<String>,
 }
@@ -33,20 +34,21 @@ pub struct Renewed {
     pub scopes: Vec<String>,
 }
 
-/// Has what is tracked at an address made anew by the next pass.
+/// Has what is tracked at an address made anew by the next pass, and what is declared there and was begun and never made.
 ///
-/// Errors: nothing is tracked there, or it is nothing that can be made anew; then nothing is.
-pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> Result<Renewed, Failure> {
-    let rows = db.reader().rows(Some(&pattern(&ask.address)?)).await?;
-    if rows.is_empty() {
-        return Err(Failure::hinted(
-            format!("nothing is tracked at {}", ask.address),
-            "to see what is tracked: reconciled status '*/*'",
-        ));
-    }
-    // All are asked before the first one is changed.
+/// Errors: nothing is there, or it is nothing that can be made anew; then nothing is.
+pub async fn renew(
+    session: &Session,
+    db: &Db,
+    desired: &Desired,
+    ask: &RenewAsk,
+    actor: &str,
+) -> Result<Renewed, Failure> {
+    let meant = pattern(&ask.address)?;
+    let rows = db.reader().rows(Some(&meant)).await?;
     let cx = &session.surveyor.cx;
     let way = Renewal { issuer: ask.issuer.clone(), solver: ask.solver.clone() };
+    // All are asked before the first one is changed.
     let mut all = Vec::new();
     for row in rows {
         let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
@@ -54,30 +56,60 @@ pub async fn renew(session: &Session, db: &Db, ask: &RenewAsk, actor: &str) -> R
             return Err(Failure::plain(format!("no provider is called `{}`", scope.provider)));
         };
         let id = ResourceId::from(row.id.as_str());
-        let failed = |error: reconciled_provider::Error| {
-            Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
-        };
-        provider.can_renew(cx, &scope, &id, &way).await.map_err(failed)?;
-        all.push((row, scope, id, provider));
+        provider.can_renew(cx, &scope, &id, &way).await.map_err(|error| failed(&row.address, error))?;
+        all.push(Renewing { address: row.address, revision: row.revision, scope, id, provider });
+    }
+    // What was refused at its first try is not tracked.
+    let mut refused = None;
+    for (scope, id, address) in declared(session, desired, &meant) {
+        let is_known = all.iter().any(|known| known.scope == scope && known.id == id);
+        let Some(provider) = session.writers.get(&scope.provider).filter(|_| !is_known) else { continue };
+        match provider.can_renew(cx, &scope, &id, &way).await {
+            Ok(()) => {
+                let (address, revision) = (address.to_string(), String::new());
+                all.push(Renewing { address, revision, scope, id, provider });
+            }
+            Err(error) => refused = refused.or(Some(failed(&address.to_string(), error))),
+        }
+    }
+    if let (true, Some(refused)) = (all.is_empty(), refused) {
+        return Err(refused);
+    }
+    if all.is_empty() {
+        return Err(Failure::hinted(
+            format!("nothing is tracked at {}", ask.address),
+            "to see what is tracked: reconciled status '*/*'",
+        ));
     }
     let mut renewed = Renewed { addresses: Vec::new(), scopes: Vec::new() };
-    for (row, scope, id, provider) in all {
-        provider.renew(cx, &scope, &id, &way).await.map_err(|error| {
-            Failure::Other(format!("renew {}: {}", row.address, error.chain()), error.hint)
-        })?;
+    for Renewing { address, revision, scope, id, provider } in all {
+        provider.renew(cx, &scope, &id, &way).await.map_err(|error| failed(&address, error))?;
+        renewed.scopes.push(scope.to_string());
         let event = Event {
             at: session.clock.now(),
             kind: "renew".into(),
             scope: Some(scope),
-            address: row.address.parse().ok(),
-            revision: row.revision.as_str().into(),
+            address: address.parse().ok(),
+            revision: revision.as_str().into(),
             actor: actor.into(),
             reason: "renew".into(),
             message: "made anew by the next pass".into(),
         };
         db.commit(vec![Write::Event(event)]).await?;
-        renewed.addresses.push(row.address);
-        renewed.scopes.push(row.scope);
+        renewed.addresses.push(address);
     }
     Ok(renewed)
+}
+
+/// One resource that is about to be made anew.
+struct Renewing<'a> {
+    address: String,
+    revision: String,
+    scope: Scope,
+    id: ResourceId,
+    provider: &'a Arc<dyn Provider>,
+}
+
+fn failed(address: &str, error: reconciled_provider::Error) -> Failure {
+    Failure::Other(format!("renew {address}: {}", error.chain()), error.hint)
 }

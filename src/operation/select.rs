@@ -7,7 +7,7 @@ use crate::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use reconciled_engine::plan::Selection;
+use reconciled_engine::{Selector, SelectorError, plan::Selection};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
@@ -22,7 +22,7 @@ pub struct Selected {
     /// Only these addresses.
     #[serde(default)]
     pub target: Vec<String>,
-    /// Only manifests with these labels, `KEY=VALUE,…`.
+    /// Only manifests with such labels, as selectors of Kubernetes: `team=web,env!=staging`.
     #[serde(default)]
     pub selector: Vec<String>,
     /// Lists every scope, also those whose version stands.
@@ -34,17 +34,7 @@ impl Selected {
     /// What the words mean.
     pub fn ask(&self, folder: Option<Folder>) -> Result<Ask, Failure> {
         let targets = self.target.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
-        let label = |text: &String| {
-            let pairs = text.split(',').map(|pair| {
-                let (key, value) = pair
-                    .split_once('=')
-                    .ok_or_else(|| Failure::hinted(format!("`{pair}` is no label"), "write -l KEY=VALUE"))?;
-                Ok((Arc::from(key.trim()), Arc::from(value.trim())))
-            });
-            pairs.collect::<Result<Vec<_>, Failure>>()
-        };
-        let labels = self.selector.iter().map(label).collect::<Result<Vec<_>, _>>()?;
-        let labels = labels.into_iter().flatten().collect();
+        let labels = self.selector.iter().map(|text| selector(text)).collect::<Result<Vec<_>, _>>()?;
         Ok(Ask {
             source: self.source.clone(),
             folder,
@@ -103,4 +93,10 @@ impl Upload {
 /// Reads the folder, or standard input for `-`, that somebody named on this side.
 pub fn upload(dir: &Path) -> Result<Upload, Failure> {
     Upload::of(&*Folder::At(dir.to_path_buf()).open(Limits::default())?)
+}
+
+/// A selector of labels.
+pub(super) fn selector(text: &str) -> Result<Selector, Failure> {
+    let hint = "write it like -l team=web, -l 'env!=staging', -l 'tier in (a,b)' or -l '!draft'";
+    text.parse().map_err(|error: SelectorError| Failure::hinted(error.to_string(), hint))
 }

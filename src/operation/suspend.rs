@@ -1,6 +1,6 @@
 //! Stopping all writes to what is meant, and letting them go on. Needs the state alone, no source and no remote.
 
-use super::{Selected, pattern, read::means, rollback};
+use super::{pattern, read::means, rollback, select::selector};
 use crate::{
     config::Config,
     session::Failure,
@@ -21,7 +21,7 @@ const DIGITS: usize = 8;
 pub struct Meant {
     /// What has such an address; for `resume` also what the suspension is called.
     pub address: Option<String>,
-    /// Manifests with these labels, `KEY=VALUE,…`.
+    /// Manifests with such labels, as selectors of Kubernetes: `team=web,env!=staging`.
     #[serde(default)]
     pub selector: Vec<String>,
     /// What lies behind this entry.
@@ -107,8 +107,10 @@ pub async fn suspend(
         }
         _ => {}
     }
+    // Whatever the provider or source was called when it was suspended.
+    let known = db.suspensions().await?.into_iter().find(|known| known.extent == extent);
     let mut suspension = Suspension {
-        id: id(&extent).into(),
+        id: known.map_or_else(|| id(&extent).into(), |known| known.id),
         extent,
         except: ask.except.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?,
         reason: ask.reason.as_str().into(),
@@ -142,11 +144,13 @@ pub async fn suspend(
 pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Result<Resumed, Failure> {
     let all = db.suspensions().await?;
     let name = ask.meant.address.as_deref().filter(|text| !text.contains('/'));
-    let wanted = match name {
-        Some(name) => name.to_lowercase(),
-        None => id(&ask.meant.extent()?),
+    let found = match name.map(str::to_lowercase) {
+        Some(name) => all.iter().find(|suspension| *suspension.id == *name),
+        None => {
+            let extent = ask.meant.extent()?;
+            all.iter().find(|suspension| suspension.extent == extent)
+        }
     };
-    let found = all.iter().find(|suspension| *suspension.id == *wanted);
     let reason = ask.reason.as_deref().unwrap_or("");
     let released = rollback::release(db, &ask.meant, reason, actor, now).await?;
     let Some(found) = found else {
@@ -182,7 +186,7 @@ impl Meant {
         if named.into_iter().filter(|is_named| *is_named).count() != 1 {
             return Err(Failure::hinted(
                 "it must be said what is meant, in one way",
-                "name an ADDRESS, -l KEY=VALUE, --provider NAME, --source NAME or --all",
+                "name an ADDRESS, -l SELECTOR, --provider NAME, --source NAME or --all",
             ));
         }
         Ok(if let Some(pattern) = address {
@@ -192,10 +196,7 @@ impl Meant {
         } else if let Some(name) = &self.source {
             Extent::Source(name.as_str().into())
         } else if labels {
-            let selected = Selected { selector: self.selector.clone(), ..Selected::default() };
-            let mut labels = selected.ask(None)?.selection.labels;
-            labels.sort();
-            Extent::Labels(labels)
+            Extent::Labels(selector(&self.selector.join(","))?.sorted())
         } else {
             Extent::All
         })

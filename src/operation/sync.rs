@@ -1,5 +1,6 @@
 //! Having it done now, and following it: what `sync`, `apply` and a push ask a daemon, and what they are told.
 
+use crate::store::Stamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +28,22 @@ pub struct SyncAsk {
     pub wait: Option<u64>,
     /// Wait for this commit.
     pub rev: Option<String>,
+    /// How the request is called in the answer, and in `status` for those who do not wait; by default one is made up.
+    pub request: Option<String>,
+}
+
+/// What was asked for with `sync`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestEntry {
+    /// How it is called.
+    pub request: String,
+    /// Who asked.
+    pub actor: String,
+    /// When.
+    pub asked_at: Stamp,
+    /// Every scope that it means ended a pass which began after it.
+    pub handled: bool,
 }
 
 /// One line of the answer.
@@ -51,6 +68,9 @@ pub enum SyncLine {
     Begun {
         /// How many.
         scopes: usize,
+        /// How the request is called.
+        #[serde(default)]
+        request: String,
     },
     /// A pass over a scope ended.
     Scope {
@@ -84,6 +104,9 @@ pub enum SyncLine {
         left: BTreeMap<String, String>,
         /// How long it took.
         milliseconds: u64,
+        /// The request that this is the end of.
+        #[serde(default)]
+        request: String,
     },
 }
 

@@ -1,14 +1,17 @@
 //! `type: terraform`: a provider of Terraform or OpenTofu, by the path of its program, or by its version.
 
 use super::handover::Folder;
-use crate::config::{Config, Period, ProviderEntry, SecretPlace};
+use crate::{
+    config::{Config, Period, ProviderEntry, SecretPlace},
+    session::Failure,
+};
 use reconciled_cloud::{
     Given,
     find::{Program, Written},
 };
 use reconciled_provider::{Problem, Provider, yaml::NodeValue};
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, os::unix::net::UnixStream, path::PathBuf, sync::Arc};
 
 /// What the entry says besides `config` and `env`, which have forms of their own.
 #[derive(Deserialize)]
@@ -26,6 +29,7 @@ struct Raw {
     max_calls: Option<u64>,
     #[serde(default)]
     allow_tcp: bool,
+    sandbox: Option<PathBuf>,
 }
 
 /// Folder below the state directory in which schemas are kept.
@@ -101,12 +105,18 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         max_calls: raw.max_calls.unwrap_or(reconciled_cloud::Config::MAX_CALLS).max(1),
         cache: Some(config.state_dir.join(CACHE)),
         keeper: keeper(),
+        sandbox: raw.sandbox,
         handover: Some(Arc::new(Folder {
             state_dir: config.state_dir.clone(),
             entry: entry.name.clone(),
             was: entry.was.clone(),
         })),
     })
+}
+
+/// Starts the provider that a daemon asks for over `connection`, and passes on what the two say.
+pub async fn serve_plugin(connection: UnixStream) -> Result<(), Failure> {
+    Ok(reconciled_cloud::wire::serve(connection).await?)
 }
 
 /// `aws` of `source: hashicorp/aws`.

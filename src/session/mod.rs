@@ -44,7 +44,7 @@ use reconciled_engine::{
     plan::guard::GuardLimits,
     survey::{Recall, Surveyor, Watched},
 };
-use reconciled_provider::{Clock, Cx, Observer, Problem, Provider, Stop};
+use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -155,6 +155,7 @@ impl Session {
             secrets: secrets.clone(),
             deadline: READ_LIMIT,
             stop: Stop::default(),
+            pace: Pace::default(),
         };
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();

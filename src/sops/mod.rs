@@ -48,6 +48,16 @@ fn unreadable(message: String, hint: impl Into<String>) -> Refused {
     Refused::Unreadable(Error::invalid(message).hint(hint))
 }
 
+fn tampered(path: &str, what: &str) -> Refused {
+    let text = format!("`{path}` was changed after sops wrote it: {what}");
+    Refused::Tampered(Error::invalid(text).hint(format!(
+        "edit it with `sops edit {path}`, and not by hand; after a merge by git, restore one side and edit again"
+    )))
+}
+
+/// How each value begins that sops has encrypted.
+const SEALED: &[u8] = b"ENC[AES256_GCM,";
+
 /// Private keys of age. They cannot be printed.
 #[derive(Default)]
 pub struct Identities(Vec<Identity>);
@@ -102,13 +112,17 @@ impl File {
     ///
     /// Errors: it is no YAML or JSON, or sops did not write it.
     pub fn read(path: &str, content: &[u8]) -> Result<File, Refused> {
-        let text = std::str::from_utf8(content).map_err(|_| {
-            unreadable(format!("`{path}` is not UTF-8 text"), "sops has to write YAML or JSON")
-        })?;
+        // Of what sops once wrote, a merge of git may leave something that cannot be read at all.
+        let was_sealed = content.windows(SEALED.len()).any(|window| window == SEALED);
+        let broken = |what: &str, hint: &str| match was_sealed {
+            true => tampered(path, what),
+            false => unreadable(format!("`{path}`: {what}"), hint),
+        };
+        let text = std::str::from_utf8(content)
+            .map_err(|_| broken("it is not UTF-8 text", "sops has to write YAML or JSON"))?;
         let file = SourceFile::new(path.to_owned(), text.to_owned());
-        let documents = parse(&file, Limits::default()).map_err(|problem| {
-            unreadable(format!("`{path}`: {}", problem.message), "sops has to write it")
-        })?;
+        let documents = parse(&file, Limits::default())
+            .map_err(|problem| broken(&problem.message, "sops has to write it"))?;
         if !documents
             .iter()
             .any(|document| document.get("sops").is_some_and(|sops| sops.get("mac").is_some()))
@@ -201,11 +215,7 @@ impl File {
     }
 
     fn tampered(&self, what: &str) -> Refused {
-        let text = format!("`{}` was changed after sops wrote it: {what}", self.path);
-        Refused::Tampered(Error::invalid(text).hint(format!(
-            "edit it with `sops edit {}`, and not by hand; after a merge by git, restore one side and edit again",
-            self.path
-        )))
+        tampered(&self.path, what)
     }
 
     /// The key of the file, opened by one of ours.
@@ -226,6 +236,9 @@ impl File {
         let of: Vec<&str> =
             recipients.iter().filter_map(|recipient| recipient.get("recipient")?.as_str()).collect();
         let have = identities.recipients();
+        if let Some(ours) = of.iter().find(|recipient| have.iter().any(|have| have == *recipient)) {
+            return Err(self.tampered(&format!("what it has for {ours} is not opened by that key")));
+        }
         Err(match (&of[..], &have[..]) {
             ([], _) => unreadable(
                 format!("`{path}` is encrypted for no key of age"),

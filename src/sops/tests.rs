@@ -140,6 +140,19 @@ fn whatever_was_changed_after_sops_is_noticed() {
     is_tampered(File::read("a.yaml", whole.as_bytes()).map(|_| unreachable!()), "its section `sops` is gone");
     let date = line("lastmodified:");
     is_tampered(desk.open(&text.replace(&date, "    lastmodified: \"2020-01-01T00:00:00Z\"")), "MAC");
+    // What a merge of git leaves, and what an editor for another encoding does.
+    let merged = text.replacen("database:", "<<<<<<< ours\ndatabase:", 1);
+    is_tampered(File::read("a.yaml", merged.as_bytes()).map(|_| unreachable!()), "was changed after");
+    let mut octets = text.clone().into_bytes();
+    octets.insert(0, 0xff);
+    is_tampered(File::read("a.yaml", &octets).map(|_| unreachable!()), "is not UTF-8 text");
+    // The key of the file, as it is kept for the recipient that this host is.
+    let at = text.find("-----BEGIN AGE").unwrap();
+    let (begin, rest) = text.split_at(at);
+    let body = rest.find('\n').unwrap() + 30;
+    let other = if rest.as_bytes()[body] == b'A' { "B" } else { "A" };
+    let wrapped = format!("{begin}{}{other}{}", &rest[..body], &rest[body + 1..]);
+    is_tampered(desk.open(&wrapped), "is not opened by that key");
 }
 
 #[test]

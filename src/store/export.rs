@@ -93,7 +93,7 @@ impl Reader {
 }
 
 impl Db {
-    /// Takes events from before `cutoff` out of the trail, and what the drift ledger has of that time; what is left still
+    /// Takes events from before `cutoff` out of the trail, and what the journal and the drift ledger have of that time; what is left still
     /// holds together. Returns how many events went.
     pub async fn trim_events(&self, cutoff: Duration) -> std::result::Result<u64, Error> {
         let (reply, answer) = oneshot::channel();
@@ -115,6 +115,11 @@ pub(super) async fn trim(conn: &mut SqliteConnection, cutoff: Duration) -> Resul
     .fetch_optional(&mut *conn)
     .await?;
     drift::trim(conn, cutoff).await?;
+    // What was done, with its intents; what has no answer is a question still.
+    sqlx::query("DELETE FROM journal WHERE ended = total AND started_at < ?1")
+        .bind(ms(cutoff))
+        .execute(&mut *conn)
+        .await?;
     let Some((number, hash)) = last else { return Ok(0) };
     sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
         .bind(events::BEGIN)

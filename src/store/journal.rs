@@ -2,7 +2,7 @@
 //!
 //! Guarantees: intents are there before the call and stay open until an outcome other than `unknown` is
 //! written. What the rows of the inventory shall become is kept only as long as one action of the group is
-//! open; what was done, to what and why stays for the history.
+//! open; what was done, to what and why stays for the history, in a table of its own that no answer writes again.
 
 use super::{
     error::{Result, StoreError},
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, SqliteConnection};
 use std::{borrow::Cow, collections::HashMap, time::Duration};
 
-/// One action in `journal.actions`.
+/// One action in `intent.actions`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredAction<'a> {
     pub(super) action: u64,
@@ -41,13 +41,7 @@ pub(super) struct StoredAction<'a> {
     pub(super) revision: Cow<'a, str>,
 }
 
-/// Only the name of an action in `journal.actions`.
-#[derive(Deserialize)]
-struct Named {
-    action: u64,
-}
-
-/// One answer in `journal.outcomes`, at the position its action has in `journal.actions`.
+/// One answer in `journal.outcomes`, at the position its action has in `intent.actions`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StoredOutcome {
     pub(super) outcome: String,
@@ -83,18 +77,35 @@ pub(super) async fn start(
 async fn start_part(tx: &mut Tx<'_>, scope: &Scope, intents: &[Intent], when: Duration) -> Result<()> {
     let actions = json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?;
     let rows = json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, tx.seal)))?;
-    sqlx::query(
-        "INSERT INTO journal (scope, epoch, started_at, total, actions, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    let begun = sqlx::query(
+        "INSERT INTO journal (scope, epoch, started_at, total, numbers, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )
     .bind(scope.to_string())
     .bind(tx.epoch as i64)
     .bind(ms(when))
     .bind(intents.len() as i64)
-    .bind(actions)
+    .bind(json(&runs(intents)))
     .bind(rows)
     .execute(&mut *tx.conn)
     .await?;
+    sqlx::query("INSERT INTO intent (number, actions) VALUES (?1, ?2)")
+        .bind(begun.last_insert_rowid())
+        .bind(actions)
+        .execute(&mut *tx.conn)
+        .await?;
     Ok(())
+}
+
+/// The numbers of actions in their order: runs of the first and how many follow it.
+fn runs(intents: &[Intent]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in intents.iter().map(|intent| intent.action.0) {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    runs
 }
 
 fn stored_action(intent: &Intent) -> StoredAction<'_> {
@@ -145,17 +156,18 @@ pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
         if missing.is_empty() {
             break;
         }
-        let (actions, outcomes): (String, String) =
-            sqlx::query_as("SELECT actions, outcomes FROM journal WHERE number = ?1")
+        let (numbers, outcomes): (String, String) =
+            sqlx::query_as("SELECT numbers, outcomes FROM journal WHERE number = ?1")
                 .bind(number)
                 .fetch_one(&mut *tx.conn)
                 .await?;
-        let actions: Vec<Named> = parse_json(&actions)?;
+        let runs: Vec<(u64, u64)> = parse_json(&numbers)?;
+        let actions = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
         let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(&outcomes)?;
-        outcomes.resize(actions.len(), None);
+        outcomes.resize(runs.iter().map(|(_, count)| *count as usize).sum(), None);
         let mut is_changed = false;
-        for (action, outcome) in actions.iter().zip(&mut outcomes) {
-            let Some(ending) = missing.remove(&action.action) else { continue };
+        for (action, outcome) in actions.zip(&mut outcomes) {
+            let Some(ending) = missing.remove(&action) else { continue };
             if !outcome.as_ref().is_some_and(StoredOutcome::is_final) {
                 let error = ending.error.as_deref().map(str::to_string);
                 *outcome = Some(StoredOutcome { outcome: ending.outcome.to_string(), error });
@@ -165,7 +177,8 @@ pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
         if is_changed {
             let ended = outcomes.iter().flatten().filter(|outcome| outcome.is_final()).count();
             sqlx::query(
-                "UPDATE journal SET ended = ?2, outcomes = ?3, rows = iif(?2 = total, NULL, rows) WHERE number = ?1",
+                "UPDATE journal SET ended = ?2, outcomes = ?3, rows = iif(?2 = total, NULL, rows),
+                     numbers = iif(?2 = total, '[]', numbers) WHERE number = ?1",
             )
             .bind(number)
             .bind(ended as i64)
@@ -191,7 +204,8 @@ pub(super) struct Unanswered {
 /// Every creation and replacement without an answer, in the order of scopes.
 pub(super) async fn unanswered(conn: &mut SqliteConnection) -> Result<Vec<Unanswered>> {
     let mut found = sqlx::query(
-        "SELECT scope, started_at, actions, outcomes FROM journal WHERE ended < total ORDER BY scope, number",
+        "SELECT scope, started_at, actions, outcomes FROM journal JOIN intent USING (number)
+         WHERE ended < total ORDER BY scope, number",
     )
     .fetch(conn);
     let mut all = Vec::new();
@@ -225,7 +239,7 @@ pub(super) async fn open(
     mut each: impl FnMut(Scope, OpenIntent),
 ) -> Result<()> {
     let mut found = sqlx::query(
-        "SELECT scope, started_at, actions, rows, outcomes FROM journal
+        "SELECT scope, started_at, actions, rows, outcomes FROM journal JOIN intent USING (number)
          WHERE ended < total AND scope BETWEEN ?1 AND ?2 ORDER BY scope, number",
     )
     .bind(first)

@@ -376,7 +376,8 @@ async fn actions(
 ) -> Result<Vec<HistoryEntry>> {
     let blame = Blame::read(conn).await?;
     let mut found = sqlx::query(
-        "SELECT started_at, scope, actions, outcomes FROM journal WHERE started_at >= ?1 ORDER BY number DESC",
+        "SELECT started_at, scope, actions, outcomes FROM journal JOIN intent USING (number)
+         WHERE started_at >= ?1 ORDER BY number DESC",
     )
     .bind(since)
     .fetch(conn);

@@ -98,6 +98,12 @@ impl Rename {
                 return Ok(true);
             }
         }
+        let kind = if self.what == Named::Provider { "provider" } else { "source" };
+        let suspended =
+            format!("SELECT EXISTS (SELECT 1 FROM suspension WHERE extent = '{kind}' AND name = ?1)");
+        if self.ask(conn, &suspended).await? {
+            return Ok(true);
+        }
         match self.what {
             Named::Provider => Ok(false),
             Named::Source => self.ask(conn, "SELECT EXISTS (SELECT 1 FROM revision WHERE source = ?1)").await,
@@ -117,7 +123,7 @@ impl Rename {
         let open = match self.what {
             Named::Provider => is_of("scope"),
             Named::Source => format!(
-                "EXISTS (SELECT 1 FROM json_each(journal.actions) a WHERE {})",
+                "EXISTS (SELECT 1 FROM intent i, json_each(i.actions) a WHERE i.number = journal.number AND {})",
                 is_of("a.value ->> 'manifest'")
             ),
         };

@@ -118,10 +118,7 @@ fn words(extent: &Extent) -> (&'static str, String) {
         Extent::Source(name) => ("source", name.to_string()),
         Extent::Provider(name) => ("provider", name.to_string()),
         Extent::Address(pattern) => ("address", pattern.0.to_string()),
-        Extent::Labels(labels) => {
-            let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            ("labels", labels.join(","))
-        }
+        Extent::Labels(selector) => ("labels", selector.to_string()),
     }
 }
 
@@ -131,10 +128,8 @@ fn extent(word: &str, name: &str) -> Result<Extent> {
         "source" => Extent::Source(name.into()),
         "provider" => Extent::Provider(name.into()),
         "address" => Extent::Address(pattern(name)?),
-        _ => {
-            let labels = name.split(',').filter_map(|label| label.split_once('='));
-            Extent::Labels(labels.map(|(key, value)| (key.into(), value.into())).collect())
-        }
+        // What cannot be understood suspends everything, until its id is resumed.
+        _ => name.parse().map_or(Extent::All, Extent::Labels),
     })
 }
 

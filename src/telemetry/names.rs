@@ -91,7 +91,7 @@ metrics! {
     PASS_SECONDS Histogram "reconciled_pass_seconds" ["provider"], "How long a pass over a scope took, with the scopes it ran together with";
     PASSES Counter "reconciled_passes_total" ["provider", "state"], "Passes over a scope, by how it stood afterwards";
     PROVIDER_CALLS Counter "reconciled_provider_calls_total" ["provider", "operation", "outcome"], "Calls to a provider: ok, or how it failed";
-    RATE_TOKENS Gauge "reconciled_rate_tokens" ["provider"], "Calls that the rate limit of an entry lets through at once";
+    RATE_TOKENS Gauge "reconciled_rate_tokens" ["provider"], "Requests that the rate limit of an entry lets through at once";
     RESOURCES Gauge "reconciled_resources" ["state"], "Tracked resources: applied, settled, pending";
     SCOPES Gauge "reconciled_scopes" ["stance"], "Scopes by how they stand";
     SEEN_TO_CONVERGED Histogram "reconciled_seen_to_converged_seconds" ["source"], "From when a commit came to be known until all of it was found in sync";

@@ -140,7 +140,7 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
     check(backend, &env, &point, [(&made, first()), (&given, with_foreign(first()))]);
     let newest = env.sql("PRAGMA user_version");
     if name.starts_with("store.migrate") {
-        env.sql(TO_SCHEMA_5);
+        env.sql(TO_SCHEMA_6);
     }
     env.push("zones.yaml", &both(SECOND));
     was_reached |= kill_and_recover(&env, &point);
@@ -149,10 +149,12 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
     was_reached
 }
 
-/// Takes back what migration 6 made, so that there is something to migrate.
-const TO_SCHEMA_5: &str = "DROP VIEW drifts; DROP VIEW ailing; DROP TABLE drift; DROP TABLE health; DROP TABLE looked_at;
-    ALTER TABLE inventory DROP COLUMN synced_at; ALTER TABLE inventory DROP COLUMN healthy_at;
-    ALTER TABLE manifest DROP COLUMN previous; DELETE FROM _sqlx_migrations WHERE version = 6; PRAGMA user_version = 5";
+/// Takes back what migration 7 made, so that there is something to migrate.
+const TO_SCHEMA_6: &str =
+    "DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
+    UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
+    ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent;
+    DELETE FROM _sqlx_migrations WHERE version = 7; PRAGMA user_version = 6";
 
 fn every_failpoint(backend: &Backend<'_>) {
     let mut reached = BTreeSet::new();

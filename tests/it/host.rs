@@ -152,6 +152,9 @@ fn content_from_the_host_s_secrets_reaches_the_file_and_nothing_else() {
     env.write("machine/etc/db.key", "canary-by-hand");
     said += &env.run(&["plan"]).exits(0).says(&["drift"]).all();
     said += &env.run(&["explain", "File/key"]).all();
+    // The file is readable by everybody, and its manifest does not hold what is in it.
+    env.write("machine/etc/motd", "hello\n");
+    said += &env.run(&["import", "host", "/etc"]).exits(0).says(&["/etc/motd", "hello"]).all();
     env.push_without("key.yaml");
     said += &env.run(&["plan", "-o", "json"]).exits(3).all();
     assert!(!said.contains("canary"), "{said}");
@@ -197,6 +200,33 @@ fn a_daemon_puts_back_what_changes_when_it_changes_and_its_own_writes_wake_it_in
     env.write("machine/etc/foreign", "nobody's");
     env.run(&["sync", "--wait"]).exits(0);
     assert_eq!(writes(), healed + 1, "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn of_two_that_keep_writing_one_file_this_one_stops_says_so_and_keeps_the_others() {
+    let env = Env::host("");
+    let spec = |name: &str| file(name, &format!("path: /etc/{name}, content: ours"));
+    env.push("all.yaml", &(spec("a") + &spec("b")));
+    let daemon = Daemon::ready(&env);
+    // The other manager puts its own back whenever it sees ours.
+    for _ in 0..3 {
+        env.write("machine/etc/a", "theirs");
+        wait_for("it is put back", || read(&env, "etc/a") == "ours");
+    }
+    env.write("machine/etc/a", "theirs");
+    let status = || env.run(&["status", "--exit-code"]).stdout;
+    wait_for("it gives up", || status().contains("somebody else keeps changing it"));
+    let said = status();
+    assert!(said.contains("`theirs`") && said.contains("`ours`"), "both are shown: {said}");
+    assert!(said.contains("reconciled sync File/a"), "{said}");
+    assert_eq!(read(&env, "etc/a"), "theirs");
+    env.write("machine/etc/b", "theirs");
+    wait_for("the other is put back", || read(&env, "etc/b") == "ours");
+    assert_eq!(read(&env, "etc/a"), "theirs");
+    // A person, or another revision, begins anew.
+    env.run(&["sync", "File/a", "--wait"]).exits(0);
+    assert_eq!(read(&env, "etc/a"), "ours");
     daemon.stop();
 }
 

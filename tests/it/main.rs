@@ -7,7 +7,9 @@
 
 mod acme;
 mod acme2certifier;
+mod acme_late;
 mod acme_web;
+mod answers;
 #[path = "../../providers/dns/tests/it/asker.rs"]
 mod asker;
 mod certificates;
@@ -34,6 +36,8 @@ mod pdns;
 mod pebble;
 mod proxy;
 mod push;
+mod push_consent;
+mod push_faults;
 mod reach;
 mod references;
 mod remote;
@@ -49,6 +53,8 @@ mod ssh;
 mod telemetry;
 mod template;
 mod terraform;
+mod terraform_aws;
+mod terraform_crash;
 mod terraform_data;
 mod terraform_import;
 mod terraform_lifecycle;

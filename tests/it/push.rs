@@ -5,22 +5,20 @@ use crate::{
     pdns::Pdns,
     running::{Daemon, is_ready, wait_for},
 };
-use reconciled::failpoint::{NAMES, VARIABLE};
 use std::{
     fs,
-    os::unix::{fs::PermissionsExt, net::UnixListener, process::CommandExt},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
-const ZONE: &str = "example.com";
-const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
-const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
-const API: &str = "{name: api, type: A, values: [192.0.2.3]}";
-const FTP: &str = "{name: ftp, type: A, values: [192.0.2.4]}";
+pub(crate) const ZONE: &str = "example.com";
+pub(crate) const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
+pub(crate) const MAIL: &str = "{name: mail, type: A, values: [192.0.2.2]}";
+pub(crate) const API: &str = "{name: api, type: A, values: [192.0.2.3]}";
+pub(crate) const FTP: &str = "{name: ftp, type: A, values: [192.0.2.4]}";
 
 /// A desk whose repository is a push target, with further keys of the pdns entry and of the source.
-fn desk(server: &Pdns, entry: &str, source: &str) -> Env {
+pub(crate) fn desk(server: &Pdns, entry: &str, source: &str) -> Env {
     let env = Env::new();
     env.write("key", &server.key);
     env.config_with("it", &env.pdns_entry(&server.url, entry), source);
@@ -30,7 +28,7 @@ fn desk(server: &Pdns, entry: &str, source: &str) -> Env {
 }
 
 /// Git in the working copy, with nothing of this machine's configuration.
-fn git(env: &Env, args: &[&str]) -> Command {
+pub(crate) fn git(env: &Env, args: &[&str]) -> Command {
     let mut command = Command::new("git");
     #[expect(clippy::disallowed_methods, reason = "a test starts other programs by their names")]
     let path = std::env::var("PATH").unwrap();
@@ -45,12 +43,12 @@ fn git(env: &Env, args: &[&str]) -> Command {
     command
 }
 
-fn push(env: &Env, options: &[&str]) -> Output {
+pub(crate) fn push(env: &Env, options: &[&str]) -> Output {
     env.finish(git(env, &[&["push"], options, &["origin", "HEAD:main"]].concat()))
 }
 
 /// Commits these records of the zone.
-fn commit(env: &Env, records: &[&str]) -> String {
+pub(crate) fn commit(env: &Env, records: &[&str]) -> String {
     env.write("work/zone.yaml", &zone(ZONE, "pdns", records));
     env.git(&["add", "-A"]);
     env.git(&["commit", "-q", "-m", "change"]);
@@ -58,11 +56,11 @@ fn commit(env: &Env, records: &[&str]) -> String {
 }
 
 /// The tip of a branch of the repository; empty where there is none.
-fn tip(env: &Env, branch: &str) -> String {
+pub(crate) fn tip(env: &Env, branch: &str) -> String {
     env.git_in("repo.git", &["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{branch}")])
 }
 
-fn addresses(names: &[(&str, &str)]) -> crate::pdns::Rrsets {
+pub(crate) fn addresses(names: &[(&str, &str)]) -> crate::pdns::Rrsets {
     let pairs: Vec<(String, String)> =
         names.iter().map(|(name, value)| (format!("{name} A"), format!("300 {value}"))).collect();
     let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -168,127 +166,6 @@ fn a_source_is_known_by_its_place_however_its_url_is_written() {
     env.run(&["init", "repo.git"]).exits(0).hides(&["follows it"]);
 }
 
-/// What the hint of a refused push says to type, after `git push`.
-fn line_to_type(output: &Output) -> Vec<String> {
-    let line = output.stderr.lines().find_map(|line| line.split_once("hint: if it is meant: git push "));
-    line.unwrap().1.split_whitespace().map(str::to_owned).collect()
-}
-
-#[test]
-fn a_held_push_is_refused_with_the_line_to_type_and_that_line_works() {
-    let server = Pdns::start();
-    let env = desk(&server, "", "");
-    let _daemon = Daemon::ready(&env);
-    let first = commit(&env, &[WWW, MAIL, API, FTP]);
-    push(&env, &[]).exits(0);
-    let before = server.rrsets(ZONE);
-
-    let second = commit(&env, &[WWW]);
-    let refused = push(&env, &[]).exits(1).says(&["HELD  pdns/example.com", "error: refused", "maxDelete"]);
-    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (first.clone(), before.clone()));
-
-    // Consent to something else is none.
-    push(&env, &["-o", "reconciled.approve=00000000"])
-        .exits(1)
-        .says(&["is not the digest of anything this push has held"]);
-    push(&env, &["-o", "reconciled.approve=12"]).exits(1).says(&["too short"]);
-    push(&env, &["-o", "reconciled.aprove=12"]).exits(1).says(&["did you mean `reconciled.approve`?"]);
-    // Nor is it consent to a plan that has changed since.
-    let line = line_to_type(&refused);
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
-    commit(&env, &[MAIL]);
-    push(&env, &line).exits(1).says(&["is not the digest of anything this push has held"]);
-    env.git(&["reset", "-q", "--hard", &second]);
-    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (first, before));
-
-    push(&env, &line).exits(0).says(&["APPROVED  pdns/example.com", "push option", "3 deleted"]);
-    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (second, addresses(&[("www", "192.0.2.1")])));
-    env.run(&["history"]).exits(0).says(&["approve", "push option"]);
-}
-
-#[test]
-fn where_push_options_may_not_consent_the_host_does() {
-    let server = Pdns::start();
-    let env = desk(&server, "", ", approve: [socket]");
-    let _daemon = Daemon::ready(&env);
-    commit(&env, &[WWW, MAIL, API, FTP]);
-    push(&env, &[]).exits(0);
-    commit(&env, &[WWW]);
-    let refused = push(&env, &[]).exits(1).says(&["not the pusher's"]);
-    let digest = refused.stderr.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
-    push(&env, &["-o", &format!("reconciled.approve={digest}")])
-        .exits(1)
-        .says(&["source infra does not let a push approve"]);
-    env.run(&["approve", digest, "--reason", "meant"]).exits(0);
-    push(&env, &[]).exits(0).says(&["APPROVED", "3 deleted"]);
-}
-
-#[test]
-fn where_held_pushes_are_taken_what_is_held_waits() {
-    let server = Pdns::start();
-    let env = desk(&server, "", "");
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
-    let _daemon = Daemon::ready(&env);
-    commit(&env, &[WWW, MAIL, API, FTP]);
-    push(&env, &[]).exits(0);
-    let before = server.rrsets(ZONE);
-    let sha = commit(&env, &[WWW]);
-    push(&env, &[]).exits(0).says(&["waits for consent", "infra is held at", "reconciled approve"]);
-    assert_eq!((tip(&env, "main"), server.rrsets(ZONE)), (sha, before));
-    // The next push is not about that.
-    env.write("work/other.yaml", &zone("example.net", "pdns", &[WWW]));
-    env.git(&["add", "-A"]);
-    env.git(&["commit", "-q", "-m", "other"]);
-    push(&env, &[]).exits(0);
-    assert_eq!(server.rrsets("example.net"), addresses(&[("www", "192.0.2.1")]));
-    // A push that changes something else may consent to what still waits.
-    let status = env.run(&["status"]).exits(0);
-    let digest = status.stdout.split("reconciled approve ").nth(1).unwrap().split(' ').next().unwrap();
-    env.write("work/other.yaml", &zone("example.net", "pdns", &[WWW, MAIL]));
-    env.git(&["commit", "-q", "-a", "-m", "more"]);
-    let consents = push(&env, &["-o", &format!("reconciled.approve={digest}")]).exits(0);
-    consents.says(&["APPROVED"]).hides(&["is not the digest of anything"]);
-    wait_for("what was held is done", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
-}
-
-#[test]
-fn a_trailer_consents_to_what_an_earlier_commit_had_held() {
-    let server = Pdns::start();
-    let env = desk(&server, "", ", approve: [socket, trailer]");
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
-    let _daemon = Daemon::ready(&env);
-    commit(&env, &[WWW, MAIL, API, FTP]);
-    push(&env, &[]).exits(0);
-    commit(&env, &[WWW]);
-    push(&env, &[]).exits(0).says(&["waits for consent"]);
-    let status = env.run(&["status", "-o", "json"]).exits(0);
-    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
-    let digest = status["holds"][0]["digest"].as_str().unwrap().to_owned();
-    env.write("work/README.md", "words\n");
-    env.git(&["add", "-A"]);
-    env.git(&["commit", "-q", "-m", &format!("words\n\nReconciled-Approve: {digest}")]);
-    push(&env, &[]).exits(0);
-    wait_for("what was held is done", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
-}
-
-#[test]
-fn what_somebody_made_past_the_api_is_not_overwritten_by_a_push() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::ready(&env);
-    commit(&env, &[WWW]);
-    push(&env, &[]).exits(0);
-    // The daemon has seen the zone whole; a change in the database leaves its serial as it was.
-    env.run(&["sync", "--wait"]).exits(0);
-    server.sneak(ZONE, "mail", "A", "198.51.100.1");
-    commit(&env, &[WWW, MAIL]);
-    push(&env, &[]).says(&["mail/A", "exists"]);
-    let expected = addresses(&[("www", "192.0.2.1"), ("mail", "198.51.100.1")]);
-    assert_eq!(server.rrsets(ZONE), expected);
-}
-
 #[test]
 fn a_plan_takes_nothing_and_leaves_no_object_behind() {
     let server = Pdns::start();
@@ -379,72 +256,6 @@ fn the_followed_branch_is_neither_deleted_nor_rewound_by_accident() {
     env.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
     push(&env, &["--force"]).exits(1).says(&["this rewinds main", "git update-ref"]);
     assert_eq!(tip(&env, "main"), first);
-}
-
-#[test]
-fn a_dead_daemon_takes_the_push_and_deploys_it_when_it_is_back() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    let sha = commit(&env, &[WWW]);
-    push(&env, &[]).exits(0).says(&["note: no plan: the daemon at", "is taken, and applied once"]);
-    assert_eq!(tip(&env, "main"), sha);
-    let _daemon = Daemon::ready(&env);
-    wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
-}
-
-#[test]
-fn a_daemon_that_hangs_keeps_no_push_back() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    env.write("config.yaml", &format!("{config}hook: {{planTimeout: 1s}}\n"));
-    env.run(&["init", "repo.git"]).exits(0).says(&["reconciled.json written"]);
-    fs::create_dir_all(env.path("state")).unwrap();
-    // It accepts connections, and that is all.
-    let _socket = UnixListener::bind(env.path("state/api.sock")).unwrap();
-    let sha = commit(&env, &[WWW]);
-    let start = Instant::now();
-    push(&env, &[]).exits(0).says(&["did not answer within 1s", "is taken"]);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    assert_eq!(tip(&env, "main"), sha);
-}
-
-#[test]
-fn a_hundred_pushes_in_a_row_end_in_the_last_state() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    let _daemon = Daemon::ready(&env);
-    for n in 1..=100 {
-        commit(&env, &[&format!("{{name: www, type: A, values: [192.0.2.{n}]}}")]);
-        push(&env, &["-o", "reconciled.wait=0"]).exits(0);
-    }
-    commit(&env, &["{name: www, type: A, values: [192.0.2.200]}"]);
-    push(&env, &[]).exits(0).says(&["infra is in sync at"]);
-    assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.200")]));
-    assert_eq!(env.sql("SELECT count(*) FROM event WHERE kind = 'push'"), "101");
-}
-
-#[test]
-fn a_daemon_killed_during_a_push_loses_nothing() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    for n in 1..=5_u64 {
-        let daemon = Daemon::ready(&env);
-        let value = format!("192.0.2.{n}");
-        let sha = commit(&env, &[&format!("{{name: www, type: A, values: [{value}]}}")]);
-        let pushing = std::thread::scope(|scope| {
-            let pushing = scope.spawn(|| push(&env, &[]));
-            std::thread::park_timeout(Duration::from_millis(20 * n));
-            drop(daemon);
-            pushing.join().unwrap()
-        });
-        // Whatever it found of the daemon, the push is taken and ends with a word about that.
-        let output = pushing.exits(0);
-        assert!(output.all().contains("is taken") || output.all().contains("in sync at"), "{}", output.all());
-        assert_eq!(tip(&env, "main"), sha);
-        let _daemon = Daemon::ready(&env);
-        wait_for("the record", || server.rrsets(ZONE) == addresses(&[("www", &value)]));
-    }
 }
 
 #[test]
@@ -560,58 +371,6 @@ fn init_makes_a_work_tree_whose_first_push_deploys_what_was_imported() {
 }
 
 #[test]
-fn a_daemon_killed_at_every_place_of_a_push_loses_nothing() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    let socket = env.path("state/api.sock");
-    let mut reached = std::collections::BTreeSet::new();
-    let mut value = 0;
-    for name in NAMES {
-        for hit in 1..=6 {
-            value += 1;
-            let place = format!("{name}:{hit}");
-            let mut daemon = Daemon::start_with(&env, &[(VARIABLE, &place)]);
-            // Some places are met before there is a push: then a later hit is the one.
-            wait_for("a daemon", || is_ready(&socket) || daemon.ended().is_some());
-            let was_alive = daemon.ended().is_none();
-            let address = format!("192.0.2.{value}");
-            let sha = commit(&env, &[&format!("{{name: www, type: A, values: [{address}]}}")]);
-            push(&env, &[]).exits(0);
-            assert_eq!(tip(&env, "main"), sha, "{place}");
-            let is_alive = is_ready(&socket);
-            drop(daemon);
-            let _daemon = Daemon::ready(&env);
-            wait_for(&place, || server.rrsets(ZONE) == addresses(&[("www", &address)]));
-            assert_eq!(env.sql("PRAGMA integrity_check"), "ok", "{place}");
-            if was_alive && !is_alive {
-                reached.insert(*name);
-            }
-            if was_alive {
-                break;
-            }
-        }
-    }
-    let missed: Vec<_> = NAMES.iter().filter(|name| !reached.contains(*name)).collect();
-    assert_eq!(missed, [&"store.migrate.after-backup"], "no push came there");
-}
-
-#[test]
-fn a_push_while_the_server_is_down_is_taken_and_says_that_it_failed() {
-    let server = Pdns::start();
-    let env = desk(&server, WIDE_GUARD, "");
-    env.write("key", "canary-of-the-key");
-    // Nothing listens on the port of discard.
-    env.config(&env.pdns_entry("http://127.0.0.1:9", WIDE_GUARD));
-    let _daemon = Daemon::ready(&env);
-    let sha = commit(&env, &[WWW]);
-    push(&env, &["-o", "reconciled.wait=10s"])
-        .exits(0)
-        .says(&["COULD NOT BE READ", &format!("infra failed at {}", &sha[..7])])
-        .hides(&["canary-of-the-key"]);
-    assert_eq!(tip(&env, "main"), sha);
-}
-
-#[test]
 fn a_tag_of_a_range_is_checked_and_applied_where_it_is_the_highest() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, ", ref: {semver: \"^1\"}");
@@ -646,41 +405,6 @@ fn two_sources_of_one_repository_are_planned_together_and_followed_each() {
     env.git(&["commit", "-q", "-m", "change"]);
     push(&env, &[]).exits(0).says(&["for source one and two", "one is in sync at", "two is in sync at"]);
     assert_eq!(server.rrsets("example.net"), addresses(&[("mail", "192.0.2.2")]));
-}
-
-#[test]
-fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
-    let server = Pdns::start();
-    let env = desk(&server, "", "");
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    let repo = env.path("repo.git");
-    let source = |name: &str| {
-        format!("  - {{name: {name}, url: {}, branch: {name}, path: {name}, allow: all}}\n", repo.display())
-    };
-    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
-    let sources = source("main") + &source("prod");
-    env.write("config.yaml", &format!("{head}sources:\n{sources}providers:{tail}"));
-    let _daemon = Daemon::ready(&env);
-    let write = |records: &[&str]| {
-        env.write("work/main/zone.yaml", &zone(ZONE, "pdns", records));
-        env.write("work/prod/zone.yaml", &zone("example.net", "pdns", records));
-        env.git(&["add", "-A"]);
-        env.git(&["commit", "-q", "-m", "change"]);
-    };
-    let push = |options: &[&str]| {
-        let both = ["origin", "HEAD:refs/heads/main", "HEAD:refs/heads/prod"];
-        env.finish(git(&env, &[&["push"], options, &both].concat()))
-    };
-    write(&[WWW, MAIL, API, FTP]);
-    push(&[]).exits(0).says(&["main is in sync at", "prod is in sync at"]);
-    write(&[WWW]);
-    let line = line_to_type(&push(&[]).exits(1));
-    let line: Vec<&str> = line.iter().map(String::as_str).collect();
-    assert_eq!(line.len(), 4, "{line:?}");
-    push(&line).exits(0).says(&["main is in sync at", "prod is in sync at"]);
-    for zone in [ZONE, "example.net"] {
-        assert_eq!(server.rrsets(zone), addresses(&[("www", "192.0.2.1")]));
-    }
 }
 
 #[test]

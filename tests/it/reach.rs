@@ -212,7 +212,7 @@ fn what_no_daemon_elsewhere_can_do_says_so_and_touches_nothing() {
     let place = Place::Address("127.0.0.1:9".into());
     let all: [&[&str]; 12] = [
         &["check"],
-        &["import", "zones", ZONE],
+        &["import", "terraform.tfstate"],
         &["run"],
         &["restore", "b", "--yes"],
         &["state", "init"],

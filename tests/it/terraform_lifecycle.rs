@@ -185,6 +185,31 @@ fn two_manifests_of_one_resource_are_a_mistake() {
 }
 
 #[test]
+fn two_manifests_of_one_thing_are_told_by_its_identity() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    env.apply();
+    let other = thing(
+        "b",
+        "reconciled/import: '{\"name\": \"a\"}', reconciled/adopt: \"true\"",
+        "name: a, content: y",
+    );
+    env.push("b.yaml", &other);
+    env.run(&["plan"]).says(&["toy/Thing/b is one thing with toy/Thing/a", "take its manifest out"]);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(state(&env, "thing-1.json")["content"], "x", "it is written by one of them alone");
+    // The other one goes, and must not take the thing with it.
+    env.push_without("a.yaml");
+    env.run(&["plan"]).says(&["toy/Thing/a is one thing with toy/Thing/b", "reconciled forget"]);
+    env.run(&["apply", "--yes"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "y");
+    env.in_sync();
+}
+
+#[test]
 fn a_manifest_may_forbid_what_its_entry_allows() {
     let env = desk("");
     let only = |policy: &str, spec: &str| thing("a", &format!("reconciled/policy: {policy}"), spec);

@@ -84,6 +84,8 @@ impl Machine {
             ("reconciled-host.service", "/usr/lib/systemd/system/reconciled-host.service"),
             ("reconciled-hostd.service", "/usr/lib/systemd/system/reconciled-hostd.service"),
             ("reconciled-hostd.socket", "/usr/lib/systemd/system/reconciled-hostd.socket"),
+            ("reconciled-plugin@.service", "/usr/lib/systemd/system/reconciled-plugin@.service"),
+            ("reconciled-plugin.socket", "/usr/lib/systemd/system/reconciled-plugin.socket"),
             ("sysusers.conf", "/usr/lib/sysusers.d/reconciled.conf"),
         ] {
             machine.write(to, &fs::read_to_string(root().join("systemd").join(from)).unwrap());
@@ -521,8 +523,12 @@ fn scripts_are_as_shellcheck_wants_them() {
 
 #[test]
 fn units_are_well_formed_and_as_closed_as_they_claim() {
-    let limits =
-        [("reconciled.service", 2.0), ("reconciled-host.service", 3.0), ("reconciled-hostd.service", 2.0)];
+    let limits = [
+        ("reconciled.service", 2.0),
+        ("reconciled-host.service", 3.0),
+        ("reconciled-hostd.service", 2.0),
+        ("reconciled-plugin@.service", 1.5),
+    ];
     for (unit, limit) in limits {
         let file = root().join("systemd").join(unit);
         let output = Command::new("systemd-analyze")
@@ -531,14 +537,49 @@ fn units_are_well_formed_and_as_closed_as_they_claim() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // A template is looked at as one of its instances.
+        let shown = unit.replace("@.", "@i.");
         let (_, score) =
-            text.split_once(&format!("exposure level for {unit}: ")).unwrap_or_else(|| panic!("{text}"));
+            text.split_once(&format!("exposure level for {shown}: ")).unwrap_or_else(|| panic!("{text}"));
         let score: f64 = score.split(' ').next().unwrap().parse().unwrap();
         assert!(score > 0.0 && score <= limit, "{unit}: {score}\n{text}");
     }
     let Some(machine) = Machine::with_unit() else { return };
     let units = limits.map(|(unit, _)| format!("/usr/lib/systemd/system/{unit}"));
-    let output = machine.command(&["systemd-analyze", "verify", "--man=no", &units[0], &units[1], &units[2]]);
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let output = machine.command(&[&["systemd-analyze", "verify", "--man=no"][..], &units].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && !said.contains("reconciled"), "{said}");
+}
+
+#[test]
+fn a_terraform_provider_has_a_user_of_its_own_and_ends_with_the_daemon() {
+    let Some(machine) = Machine::with_unit() else { return };
+    // Where everybody may write, and a provider that the daemon may read.
+    machine.run(&["install", "-d", "-m", "777", "/srv/things", "/srv/things/world"]);
+    let toy = crate::terraform::toy();
+    machine.run(&["install", "-D", toy.to_str().unwrap(), "/usr/lib/reconciled/terraform-provider-toy"]);
+    machine.write(
+        "/etc/systemd/system/reconciled-plugin@.service.d/local.conf",
+        "[Service]\nReadWritePaths=/srv/things\n",
+    );
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "reconciled-plugin.socket"]);
+    machine.config(
+        "  - {name: toy, type: terraform, source: example/toy, settle: 0s, path: /usr/lib/reconciled/terraform-provider-toy, config: {directory: /srv/things/world}, sandbox: /run/reconciled-plugin.sock}"
+    );
+    machine.env.push("a.yaml", &crate::terraform::thing("a", "", "name: a"));
+    machine.systemctl("start");
+    wait_for("the thing", || machine.path("/srv/things/world/thing-1.json").exists());
+    // By a user who is neither the daemon's nor root, and exists no longer than that.
+    let owner = machine.run(&["stat", "-c", "%u", "/srv/things/world/thing-1.json"]).trim().to_string();
+    let daemon = machine.run(&["id", "-u", "reconciled"]).trim().to_string();
+    assert!(owner != "0" && owner != daemon, "{owner}");
+    let units = || machine.run(&["systemctl", "list-units", "--plain", "--no-legend", "reconciled-plugin@*"]);
+    assert_eq!(units().lines().count(), 1, "{}", units());
+    // Nobody else can have programs run there.
+    assert_eq!(machine.run(&["stat", "-c", "%U %a", "/run/reconciled-plugin.sock"]), "reconciled 600\n");
+    machine.kill("SIGKILL");
+    machine.run(&["systemctl", "stop", UNIT]);
+    wait_for("the end of the provider", || units().is_empty());
 }

@@ -79,7 +79,7 @@ impl Bind {
     }
 
     /// What the server answers, one record a line.
-    fn ask(&self, name: &str, kind: &str) -> String {
+    pub(crate) fn ask(&self, name: &str, kind: &str) -> String {
         let output = Command::new("dig")
             .env("PATH", PATH)
             .args(["@127.0.0.1", "-p", &self.port.to_string(), "+short", "+tries=1", "+time=5", name, kind])
@@ -89,7 +89,7 @@ impl Bind {
     }
 
     /// Somebody else's change.
-    fn change(&self, lines: &str) {
+    pub(crate) fn change(&self, lines: &str) {
         let script = self.directory.path().join("script");
         fs::write(&script, format!("server 127.0.0.1 {}\nzone example.com.\n{lines}\nsend\n", self.port))
             .unwrap();
@@ -106,14 +106,19 @@ fn desk(server: &Bind) -> Env {
 /// A desk that manages `server` under the entry `bind`, with these further `keys`, such as its guard.
 pub(crate) fn desk_with(server: &Bind, keys: &str) -> Env {
     let env = Env::new();
+    env.config(&entry(&env, server, keys));
+    env
+}
+
+/// The entry `bind` for `server`.
+pub(crate) fn entry(env: &Env, server: &Bind, keys: &str) -> String {
     env.write("tsig", &format!("{SECRET}\n"));
     let key = env.path("tsig");
-    env.config(&format!(
+    format!(
         "  - {{name: bind, type: rfc2136, server: \"127.0.0.1:{}\", tsig: {{name: reconciled., secret: {{file: {}}}}}, {keys}}}",
         server.port,
         key.display()
-    ));
-    env
+    )
 }
 
 #[test]

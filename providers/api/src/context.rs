@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Poll, Waker},
     time::Duration,
@@ -126,6 +126,58 @@ impl Stop {
     }
 }
 
+/// When the next request may be sent, as the limits of an entry have it.
+#[async_trait]
+pub trait Turns: Send + Sync {
+    /// Returns when it may.
+    async fn turn(&self);
+}
+
+/// The pace of requests to a remote. A provider waits for its turn before each request it sends; one that never does
+/// is held to the pace call by call.
+#[derive(Clone, Default)]
+pub struct Pace(Option<Arc<dyn Turns>>);
+
+impl Pace {
+    /// The pace that `turns` gives.
+    pub fn of(turns: impl Turns + 'static) -> Pace {
+        Pace(Some(Arc::new(turns)))
+    }
+    /// Returns when the next request may be sent; at once where nothing is limited.
+    pub async fn turn(&self) {
+        if let Some(turns) = &self.0 {
+            turns.turn().await;
+        }
+    }
+    /// Waits for so many turns at once: for requests between which nobody else should come, such as a look at what is there
+    /// and the write that it is for. Whatever comes after these waits for turns as ever.
+    pub async fn ahead(&self, count: u32) -> Pace {
+        if self.0.is_none() {
+            return self.clone();
+        }
+        for _ in 0..count {
+            self.turn().await;
+        }
+        Pace::of(Ahead { left: AtomicU32::new(count), rest: self.clone() })
+    }
+}
+
+/// Turns that were waited for already.
+struct Ahead {
+    left: AtomicU32,
+    rest: Pace,
+}
+
+#[async_trait]
+impl Turns for Ahead {
+    async fn turn(&self) {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if taken.is_err() {
+            self.rest.turn().await;
+        }
+    }
+}
+
 /// The context of a call.
 #[derive(Clone)]
 pub struct Cx {
@@ -137,6 +189,8 @@ pub struct Cx {
     pub deadline: Duration,
     /// Set when the call should come to an end at the next action boundary.
     pub stop: Stop,
+    /// When each request may be sent.
+    pub pace: Pace,
 }
 
 impl fmt::Debug for Cx {
@@ -151,6 +205,33 @@ impl fmt::Debug for Cx {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::Context;
+
+    struct Counted(Arc<AtomicU32>);
+
+    #[async_trait]
+    impl Turns for Counted {
+        async fn turn(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn turns_that_were_waited_for_ahead_are_not_waited_for_again() {
+        let taken = Arc::<AtomicU32>::default();
+        let pace = Pace::of(Counted(taken.clone()));
+        let mut work = std::pin::pin!(async {
+            let ahead = pace.ahead(2).await;
+            assert_eq!(taken.load(Ordering::Relaxed), 2);
+            for after in [2, 2, 3, 4] {
+                ahead.turn().await;
+                assert_eq!(taken.load(Ordering::Relaxed), after);
+            }
+            Pace::default().ahead(2).await.turn().await;
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(work.as_mut().poll(&mut cx).is_ready());
+    }
 
     #[test]
     fn a_child_of_a_set_parent_is_set_and_so_is_a_grandchild() {

@@ -92,6 +92,9 @@ pub trait Inputs {
     fn blob(&self, path: &str) -> Result<Bytes, Error>;
     /// The mark of a secret that the manifest may name.
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error>;
+    /// The mark of a secret that `other`, a sibling, names and may name: what this manifest refers to may have secrets that it
+    /// must not name itself.
+    fn secret_of(&self, other: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error>;
     /// An output of another resource.
     fn output(&self, reference: &Reference) -> Value;
     /// The scopes that manifests of any source declare, at any entry: what belongs to the longest of them must not go to

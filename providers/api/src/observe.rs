@@ -176,6 +176,9 @@ pub struct Observed {
     pub outputs: Sealed,
     /// Identifier the remote assigned.
     pub remote: Option<Arc<str>>,
+    /// What tells it from everything else that its entry can reach, where the remote says so and the key does not. Two resources
+    /// of one entry with one identity are one thing: neither is written before a person says whose it is.
+    pub identity: Option<Arc<str>>,
     /// What the provider wants back in `apply`.
     pub private: Sealed,
 }
@@ -192,6 +195,7 @@ impl Observed {
             health: None,
             outputs: Sealed::default(),
             remote: None,
+            identity: None,
             private: Sealed::default(),
         }
     }

@@ -88,6 +88,9 @@ pub struct ProviderInfo {
     pub marking: Marking,
     /// It can list what nobody asked for, so foreign resources are seen.
     pub lists: bool,
+    /// An observation of a whole scope does not depend on what is desired: it may be made before that is known, and used
+    /// again while the version stands.
+    pub reads_ahead: bool,
     /// A batch takes effect wholly or not at all.
     pub atomic_batch: bool,
     /// Scopes worked on at once.
@@ -163,8 +166,7 @@ impl Slot {
 /// - `normalize(export(normalize(x))) == normalize(x)`, and `export(observe())` plans nothing;
 /// - a desired id that exists remotely is in the observation, tracked or not, where
 ///   [`ProviderInfo::finds_untracked`] says so;
-/// - where [`ProviderInfo::lists`] says so, an observation of a whole scope does not depend on what is desired: it is
-///   used again while the version stands;
+/// - where [`ProviderInfo::reads_ahead`] says so, an observation of a whole scope does not depend on what is desired;
 /// - an error is never an empty list: what could not be read is an `Err` or `complete: false`.
 ///
 /// `docs/writing-a-provider.md` builds one from nothing.

@@ -4,6 +4,7 @@
 //! not remembered. The key is kept before anybody hears of it; the certificate is kept before it is put in place; services
 //! are told last, and that they were is kept, so that a reload that failed is done again.
 
+pub(crate) mod begin;
 mod place;
 
 use crate::{
@@ -13,15 +14,14 @@ use crate::{
     compare::{self, Difference, moment},
     deliver::{self, There},
     heirs::Heirs,
-    kept::{Attempt, Issued, Keep, Private, Refusals},
-    key,
+    kept::{Issued, Keep, Private, Refusals},
     observe::{self, Eye, Standing},
+    served::Sights,
     sign,
     watch::Watches,
     wish::{Issue, Solver, Wish},
-    x509,
 };
-use reconciled_provider::{Batch, Claim, Cx, Error, Journal, Op, Outcome, Resource, Secret, Tracked};
+use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
@@ -71,6 +71,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) acme: &'a acme::Acme,
     pub(crate) watches: &'a Watches,
     pub(crate) heirs: &'a Heirs,
+    pub(crate) sights: &'a Sights,
 }
 
 /// Carries out a batch.
@@ -108,6 +109,7 @@ impl Desk<'_> {
         match aside(|| self.remove(name)) {
             Ok(()) => {
                 self.heirs.gone(name);
+                self.sights.forget(name);
                 Outcome::Gone
             }
             Err(error) => Outcome::Unknown(error),
@@ -198,7 +200,7 @@ impl Desk<'_> {
     ) -> Result<Option<(Duration, Vec<Claim>)>, Error> {
         self.heirs.worked_on(name, &wish.output.directory);
         if let Some(other) = deliver::other_owner(&self.keep.mark(name), &wish.output)? {
-            let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs };
+            let eye = Eye { keep: self.keep, watches: self.watches, heirs: self.heirs, sights: self.sights };
             return match observe::comes_after(self.cx, &eye, name, wish)? {
                 Some(since) => {
                     let now = self.cx.clock.now().as_secs();
@@ -236,8 +238,27 @@ impl Desk<'_> {
             // The records go first: what follows may fail for long, and an error keeps them.
             return Ok(Some((Duration::ZERO, Vec::new())));
         }
+        if is_good && let Err(error) = self.introduce(wish).await {
+            // It is still to be told, and nothing else has to wait for that.
+            if let Some(issued) = self.keep.issued(name)? {
+                let Wish { issuer, others, issuer_names, .. } = issued.wish;
+                self.put_in_place(name, &Wish { issuer, others, issuer_names, ..wish.clone() }).await?;
+            }
+            return Err(error);
+        }
         self.put_in_place(name, wish).await?;
+        if !is_good {
+            self.introduce(wish).await?;
+        }
         Ok(None)
+    }
+
+    /// Tells authorities where they may write to.
+    async fn introduce(&self, wish: &Wish) -> Result<(), Error> {
+        for authority in wish.issuers().filter_map(Issue::authority) {
+            self.acme.introduce(self.cx, self.config, self.keep, authority).await?;
+        }
+        Ok(())
     }
 
     /// Puts the certificate of today back while another one is to be had: one that is not over is better than none.
@@ -272,7 +293,9 @@ impl Desk<'_> {
     fn left_alone(&self, name: &str, wish: &Wish, records: &Records) -> Result<Option<Step>, Error> {
         let now = self.cx.clock.now().as_secs();
         let identity = wish.issuer.identity();
-        if let Some(busy) = self.keep.busy(name)?.filter(|busy| busy.until > now && busy.server == identity) {
+        if let Some(busy) =
+            self.keep.busy(name)?.filter(|busy| busy.until > now && wish.issuer.is(&busy.server))
+        {
             let until = moment(busy.until);
             let message = format!("{identity} asked to be left alone until {until}: {}", busy.message);
             let hint = format!("to try at once all the same: reconciled renew {}", address(name));
@@ -302,6 +325,7 @@ impl Desk<'_> {
         wish: &Wish,
         order: Option<String>,
         message: String,
+        bad_key: Option<Hash>,
     ) -> Result<(), Error> {
         let before = self.keep.refusals(name)?;
         let material = wish.material();
@@ -310,8 +334,9 @@ impl Desk<'_> {
             return Ok(());
         }
         let count = if is_same { before.count + 1 } else { 1 };
+        let bad_key = bad_key.or(before.bad_key.filter(|_| is_same));
         let until = self.cx.clock.now().as_secs() + WAITS[(count as usize).min(WAITS.len()) - 1];
-        self.keep.put_refusals(name, &Refusals { material, count, until, message, order })
+        self.keep.put_refusals(name, &Refusals { material, count, until, message, order, bad_key })
     }
 
     /// One step at one issuer.
@@ -325,7 +350,7 @@ impl Desk<'_> {
         if let Some(step) = self.left_alone(name, wish, records)? {
             return Ok(step);
         }
-        let attempt = self.attempt(name, wish, why).await?;
+        let attempt = self.begin(name, wish, why).await?;
         let now = self.cx.clock.now().as_secs();
         let ca = match &wish.issuer {
             Issue::Certificate(_) | Issue::Secret { .. } => {
@@ -342,15 +367,23 @@ impl Desk<'_> {
         let order = attempt.order.clone();
         let signed = match (&wish.issuer, ca) {
             (Issue::Acme(authority), _) => {
-                match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await? {
-                    Step::Issued(signed) => signed,
-                    waiting => return Ok(waiting),
+                match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
+                    Ok(Step::Issued(signed)) => signed,
+                    Ok(waiting) => return Ok(waiting),
+                    // Without an order no record proves anything: they go before it is said why there is none.
+                    Err(_) if records.are_claimed && !self.has_order(name)? => {
+                        return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             (_, Some(ca)) => sign::signed(wish, &key, &ca, now)?,
             (_, None) => sign::self_signed(wish, &key, now)?,
         };
-        let facts = verify(wish, &key, &signed.chain, now)?;
+        let facts = match begin::verify(wish, &key, &signed.chain, now) {
+            Ok(facts) => facts,
+            Err(error) => return self.unfit(name, wish, records, order, error),
+        };
         let before = self.keep.issued(name)?;
         let issued = Issued {
             key: Private::of(&key)?,
@@ -366,7 +399,11 @@ impl Desk<'_> {
             },
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             told_units: BTreeSet::new(),
+            restarted_units: BTreeSet::new(),
+            told_at: 0,
+            told_again: 0,
             suggested: None,
+            unasked_until: 0,
             packed: None,
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
@@ -376,7 +413,7 @@ impl Desk<'_> {
             // It is used, as it is better than none; another one at once would be no better.
             Some(first) => {
                 let message = format!("the new certificate is not as declared ({first})");
-                self.refused(name, wish, order, message)?;
+                self.refused(name, wish, order, message, None)?;
             }
         }
         self.keep.put_issued(name, &issued)?;
@@ -394,6 +431,30 @@ impl Desk<'_> {
         Ok(Step::Issued(signed))
     }
 
+    fn has_order(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.keep.attempt(name)?.is_some_and(|attempt| attempt.order.is_some()))
+    }
+
+    /// Lets go of what came and cannot be used: the next one is asked for as after a refusal.
+    fn unfit(
+        &self,
+        name: &str,
+        wish: &Wish,
+        records: &Records,
+        order: Option<String>,
+        error: Error,
+    ) -> Result<Step, Error> {
+        self.refused(name, wish, order, error.chain(), None)?;
+        // An order that is done gives the same certificate for ever.
+        self.end_attempt(name)?;
+        if records.are_claimed {
+            return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
+        }
+        let until = self.keep.refusals(name)?.until;
+        let left = until.saturating_sub(self.cx.clock.now().as_secs());
+        Err(error.retry_after(Duration::from_secs(left)))
+    }
+
     /// Forgets what was begun at any issuer.
     pub(crate) fn end_attempts(&self, name: &str) -> Result<(), Error> {
         let issuers = self.keep.issuers(name)?;
@@ -407,59 +468,6 @@ impl Desk<'_> {
         }
         self.keep.end_attempt(name)
     }
-
-    /// What was begun for this wish, or a new beginning; durable when this returns.
-    async fn attempt(&self, name: &str, wish: &Wish, why: &[Difference]) -> Result<Attempt, Error> {
-        let material = wish.material();
-        let begun = self.keep.attempt(name)?;
-        let issued = self.keep.issued(name)?;
-        // One that was finished when the process died would give the same key again, which somebody may have seen.
-        let is_finished = |attempt: &Attempt| {
-            !wish.keep_key && issued.as_ref().is_some_and(|issued| issued.key.is(&attempt.key))
-        };
-        if let Some(attempt) = begun.filter(|attempt| attempt.material == material && !is_finished(attempt)) {
-            return Ok(attempt);
-        }
-        self.end_attempt(name)?;
-        let issued = issued.filter(|_| wish.keep_key);
-        // A key of another kind, or one that another certificate stands beside, is not kept.
-        let is_fit = !why.iter().any(|difference| matches!(&*difference.path, "privateKey" | "certificate"));
-        let key = match issued.filter(|_| is_fit) {
-            Some(issued) => issued.key.secret(),
-            None => key::make(wish.key).await?,
-        };
-        let attempt = Attempt {
-            material,
-            key: Private::of(&key)?,
-            begun_at: self.cx.clock.now().as_secs(),
-            order: None,
-            ordered_at: 0,
-            is_renewal: false,
-            is_counted: false,
-            lost: 0,
-            challenges: Vec::new(),
-            answers: Vec::new(),
-            made: BTreeSet::new(),
-        };
-        self.keep.put_attempt(name, &attempt)?;
-        Ok(attempt)
-    }
-}
-
-/// Says whether what came is what was asked for.
-fn verify(wish: &Wish, key: &Secret, chain: &str, now: u64) -> Result<x509::Facts, Error> {
-    let facts = x509::leaf("what the issuer gave", chain)?;
-    let wrong = |why: &str| Error::invalid(format!("what the issuer gave for {} {why}", wish.subject()));
-    if facts.public != key::public("the key of the certificate", key)? {
-        return Err(wrong("is for another key"));
-    }
-    if !wish.names.is_subset(&facts.names) || !wish.addresses.is_subset(&facts.addresses) {
-        return Err(wrong("is not for all of its names"));
-    }
-    if facts.not_after <= now {
-        return Err(wrong("is over already").hint("is the clock of this machine right?"));
-    }
-    Ok(facts)
 }
 
 #[cfg(test)]

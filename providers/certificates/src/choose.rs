@@ -182,8 +182,8 @@ pub(crate) fn both(first: Error, second: &Error) -> Error {
 }
 
 impl Asked {
-    /// What a person wants of the certificate with this fingerprint.
-    pub(crate) fn of(fingerprint: String, way: &Renewal) -> Asked {
-        Asked { fingerprint, issuer: way.issuer.clone(), solver: way.solver.clone() }
+    /// What a person wants at `at`, in seconds since 1970, of the certificate with this fingerprint.
+    pub(crate) fn of(fingerprint: String, way: &Renewal, at: u64) -> Asked {
+        Asked { fingerprint, issuer: way.issuer.clone(), solver: way.solver.clone(), at }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     kept::Issued,
     renewal,
-    wish::{Issue, Wish},
+    wish::{Issue, Wish, secret_words},
     x509::Facts,
 };
 use reconciled_provider::{Delta, FieldChange, Observed, Resource};
@@ -101,16 +101,15 @@ pub(crate) fn unlike(
     {
         differ("ipAddresses", list(&facts.addresses), list(&wish.addresses));
     }
-    let key = facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string());
-    differ("privateKey", key, wish.key.to_string());
+    if !wish.keep_key {
+        differ("privateKey", kind_of(facts), wish.key.to_string());
+    }
     differ("isCA", facts.is_ca.to_string(), wish.is_ca.to_string());
     let by = wish.issuer_of(issued.and_then(|issued| issued.issuer.as_deref()));
     let is_ours = !matches!(by, Issue::Acme(_));
-    if let Some(issued) = issued {
-        let before = issued.issuer.clone();
-        let after = by.identity();
-        // Of one that was adopted nobody knows; the next one is from whom it should be.
-        differ("issuerRef", before.unwrap_or_else(|| after.clone()), after);
+    // Of one that was adopted nobody knows; the next one is from whom it should be.
+    if let Some(before) = issued.and_then(|issued| issued.issuer.as_ref()).filter(|it| !by.is_as_good(it)) {
+        differ("issuerRef", before.clone(), by.identity());
     }
     if is_ours && issued.is_some_and(|issued| issued.issuer.is_some()) {
         // An authority decides about these itself.
@@ -151,6 +150,19 @@ pub(crate) fn unlike(
     found
 }
 
+fn kind_of(facts: &Facts) -> String {
+    facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string())
+}
+
+/// That a key which stays (`rotationPolicy: Never`) is not of the kind that is declared; no other one is made for that.
+pub(crate) fn key_mismatch(wish: &Wish, facts: &Facts) -> Option<String> {
+    let is_other = wish.keep_key && facts.key != Some(wish.key);
+    is_other.then(|| {
+        let (is, wanted) = (kind_of(facts), wish.key);
+        format!("KeyMismatch: its key is {is}, not {wanted}, and stays because of rotationPolicy: Never")
+    })
+}
+
 /// Canonical bytes as fields and values a person can read.
 pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
     let Some(wish) = Wish::decode(bytes) else {
@@ -164,7 +176,7 @@ pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
             shown.push((path, value));
         }
     };
-    add("issuerRef", wish.issuer.identity());
+    add("issuerRef", wish.issuer.words());
     add("dnsNames", list(&wish.names));
     add("ipAddresses", list(&wish.addresses));
     add("commonName", wish.common_name.clone().unwrap_or_default());
@@ -177,9 +189,15 @@ pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
     }
     add("output.directory", wish.output.directory.clone());
     if let Some(keystore) = &wish.output.keystore {
-        add("output.pkcs12", format!("with the password of secret {}", keystore.secret));
+        add("output.pkcs12", format!("with the password of {}", secret_words(&keystore.secret)));
+    }
+    if wish.output.pkcs1 {
+        add("privateKey.encoding", "PKCS1".into());
     }
     add("reload", list(&wish.reload));
+    if wish.escalate {
+        add("escalate", "true".into());
+    }
     add("serve", list(&wish.serve));
     shown.into_iter().map(|(path, value)| (path.into(), value)).collect()
 }

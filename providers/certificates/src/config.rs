@@ -17,6 +17,10 @@ pub struct Config {
     /// manifest may name any. Default: `[systemctl, try-reload-or-restart, "{unit}"]`.
     #[serde(default = "default_reload")]
     pub reload: Vec<String>,
+    /// Command that restarts a service which goes on showing another certificate, where a manifest says `escalate`; `{unit}`
+    /// is what it names in `reload`. An empty one: no manifest may say so. Default: `reload` with `try-restart`, where that is
+    /// a call of `systemctl`, else none.
+    pub restart: Option<Vec<String>>,
     /// Address at which HTTP-01 challenges are answered. Default: `"[::]:80"`.
     #[serde(default = "default_listen")]
     #[schemars(with = "String")]
@@ -87,6 +91,7 @@ impl Config {
             paths: paths.iter().map(|path| (*path).into()).collect(),
             directory: None,
             reload: default_reload(),
+            restart: None,
             listen: default_listen(),
             listen_tls: default_listen_tls(),
             limits: None,
@@ -127,10 +132,19 @@ impl Config {
                 "add it to `paths`",
             );
         }
-        if self.reload.first().is_some_and(|program| program.is_empty() || program.contains('{')) {
+        let is_no_program = |argv: &Vec<String>| {
+            argv.first().is_some_and(|program| program.is_empty() || program.contains('{'))
+        };
+        if is_no_program(&self.reload) {
             return problem(
                 "reload of a certificates entry names no program".into(),
                 "write an argument list: reload: [systemctl, reload, \"{unit}\"]",
+            );
+        }
+        if self.restart.as_ref().is_some_and(is_no_program) {
+            return problem(
+                "restart of a certificates entry names no program".into(),
+                "write an argument list: restart: [systemctl, try-restart, \"{unit}\"]",
             );
         }
         Ok(())
@@ -145,6 +159,20 @@ impl Config {
             "in the host configuration, write `bus: system` for the host entry, or an entry of `type: certificates` \
              with reload: [systemctl, try-reload-or-restart, \"{unit}\"]; or leave `reload` out",
         ))
+    }
+
+    /// The command that restarts a service; none where the host has none.
+    pub(crate) fn restart(&self) -> Option<Vec<String>> {
+        if let Some(argv) = &self.restart {
+            return Some(argv.clone()).filter(|argv| !argv.is_empty());
+        }
+        let is_verb = |word: &&String| {
+            matches!(&***word, "try-reload-or-restart" | "reload-or-restart" | "reload" | "try-restart")
+        };
+        let is_systemctl = self.reload.iter().any(|word| word == "systemctl" || word.ends_with("/systemctl"));
+        let verb = self.reload.iter().find(is_verb).filter(|_| is_systemctl)?;
+        let word = |known: &String| if known == verb { "try-restart".to_owned() } else { known.clone() };
+        Some(self.reload.iter().map(word).collect())
     }
 
     /// True when what an authority gives is counted here as well.
@@ -202,7 +230,28 @@ mod tests {
         let reload = |program: &str| vec![program.to_owned()];
         for program in ["", "{unit}"] {
             let config = Config { reload: reload(program), ..Config::new("/state", &["/etc"]) };
-            assert!(refused(config).contains("no program"));
+            assert!(refused(config).contains("reload of a certificates entry names no program"));
+            let config = Config { restart: Some(reload(program)), ..Config::new("/state", &["/etc"]) };
+            assert!(refused(config).contains("restart of a certificates entry names no program"));
         }
+    }
+
+    #[test]
+    fn a_service_is_restarted_as_it_is_reloaded_unless_the_host_says_how() {
+        let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+        let of = |reload: &str, restart: Option<&str>| {
+            let (reload, restart) = (words(reload), restart.map(words));
+            Config { reload, restart, ..Config::new("/state", &["/etc"]) }.restart()
+        };
+        assert_eq!(Config::new("/state", &["/etc"]).restart(), Some(words("systemctl try-restart {unit}")));
+        let afar = "/usr/bin/env BUS=x systemctl try-reload-or-restart {unit}";
+        assert_eq!(of(afar, None), Some(words("/usr/bin/env BUS=x systemctl try-restart {unit}")));
+        assert_eq!(of("rndc reload", None), None);
+        assert_eq!(of("", None), None);
+        assert_eq!(
+            of("rndc reload", Some("/etc/init.d/{unit} restart")),
+            Some(words("/etc/init.d/{unit} restart"))
+        );
+        assert_eq!(of("systemctl reload {unit}", Some("")), None);
     }
 }

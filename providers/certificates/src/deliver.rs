@@ -10,7 +10,7 @@
 use crate::{
     directory::{self, Content, Seen, see},
     kept::{Issued, Mark},
-    keystore,
+    key, keystore,
     wish::Output,
 };
 use reconciled_provider::{Error, ErrorKind};
@@ -84,7 +84,8 @@ pub type Copy = (String, Zeroizing<Vec<u8>>);
 pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
     let file = |name, bytes: &[u8], mode| File { name, bytes: Zeroizing::new(bytes.to_vec()), mode };
     let secret = issued.key.secret();
-    let (key, chain) = (secret.reveal(), issued.chain.as_bytes());
+    let older = if output.pkcs1 { key::older(&secret) } else { None };
+    let (key, chain) = (older.as_deref().map_or(secret.reveal(), Vec::as_slice), issued.chain.as_bytes());
     let mut files = vec![file(CHAIN, chain, 0o644), file(KEY, key, output.mode)];
     if let Some(ca) = &issued.ca {
         files.push(file(CA, ca.as_bytes(), 0o644));

@@ -7,7 +7,7 @@
 use crate::{
     Config,
     acme::{self, Acme},
-    compare::moment,
+    compare::{self, moment},
     duration,
     kept::{Issued, Keep},
     renewal,
@@ -46,11 +46,16 @@ pub(crate) async fn health(
         let left = duration::show(facts.not_after - now);
         why.push(format!("it should have been renewed at {}, and is over in {left}", moment(due)));
     }
+    why.extend(compare::key_mismatch(&wish, &facts));
     let seen = served::look(&wish).await;
-    sights.remember(name, &seen);
+    sights.remember(name, &seen, now);
     for (address, sight) in seen {
         match sight {
             Ok(sight) if sight.fingerprint == facts.fingerprint => {}
+            Ok(_) if issued.told_again > 0 => {
+                let times = issued.told_again;
+                why.push(format!("{address} serves another certificate (told again {times} times)"));
+            }
             Ok(_) => why.push(format!("{address} serves another certificate")),
             // Whoever serves it may be waiting for this certificate to be ready.
             Err(_) => is_silent = true,
@@ -81,7 +86,14 @@ pub(crate) async fn facts(keep: &Keep, name: &str) -> Result<Vec<Fact>, Error> {
     let mut tell = |name: &str, value: String| told.push(Fact { name: name.into(), value });
     if let Some(Issued { wish, suggested, chain, issuer, .. }) = keep.issued(name)? {
         for authority in wish.issuers().filter_map(Issue::authority) {
-            let account = keep.account(&acme::account_id(authority))?;
+            let id = acme::account_id(authority);
+            if let Some(wait) = keep.wait(&id)? {
+                tell("left alone", format!("asked again at {}: {}", moment(wait.until), wait.message));
+            }
+            let account = keep.account(&id)?;
+            if let Some(refused) = account.as_ref().and_then(|account| account.refused_email.as_ref()) {
+                tell("account email", format!("not taken: {}", refused.message));
+            }
             if let Some(change) = account.and_then(|account| account.change) {
                 let (again, message) = (moment(change.again_at), change.message);
                 tell("account key", format!("not changed, tried again at {again}: {message}"));

@@ -59,11 +59,27 @@ pub struct Issued {
     /// Units that were told of a certificate that others are still to be told of.
     #[serde(default)]
     pub told_units: BTreeSet<String>,
+    /// Services that were restarted since, where they show another certificate all the same.
+    #[serde(default)]
+    pub restarted_units: BTreeSet<String>,
+    /// When the last of them was told, in seconds since 1970.
+    #[serde(default)]
+    pub told_at: u64,
+    /// How often they were told again, because an address went on showing another certificate.
+    #[serde(default)]
+    pub told_again: u32,
     /// When the authority would like it renewed.
     pub suggested: Option<Suggested>,
+    /// Until when it is not asked for that, in seconds since 1970, where it has not said.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub unasked_until: u64,
     /// Its PKCS #12 file, where one was wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
+}
+
+fn is_never(seconds: &u64) -> bool {
+    *seconds == 0
 }
 
 /// A PKCS #12 file. What is made of the same differs each time, so it is kept.
@@ -90,6 +106,9 @@ pub struct Attempt {
     pub material: Hash,
     /// The key, in PEM.
     pub key: Private,
+    /// The request for an authority (CSR, base64url), from before it is handed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// When it was begun, in seconds since 1970.
     #[serde(default)]
     pub begun_at: u64,
@@ -97,6 +116,9 @@ pub struct Attempt {
     pub order: Option<String>,
     /// When the order was made, in seconds since 1970.
     pub ordered_at: u64,
+    /// The wish of a person for another certificate that it was made for, by its time.
+    #[serde(default)]
+    pub asked_at: Option<u64>,
     /// The order says which certificate it replaces.
     #[serde(default)]
     pub is_renewal: bool,
@@ -160,6 +182,9 @@ pub struct Refusals {
     /// The order it refused last, so that it counts once.
     #[serde(default)]
     pub order: Option<String>,
+    /// The public key that it will not have, hashed.
+    #[serde(default)]
+    pub bad_key: Option<Hash>,
 }
 
 /// An authority asked to be left alone.
@@ -170,6 +195,20 @@ pub struct Busy {
     pub server: String,
     /// Until when it is not asked, in seconds since 1970.
     pub until: u64,
+    /// What it said.
+    pub message: String,
+}
+
+/// An authority asked to be left alone by all of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// When it said so, in seconds since 1970.
+    pub since: u64,
+    /// Until when it is not asked, in seconds since 1970.
+    pub until: u64,
+    /// It meant new orders; what was ordered before goes on.
+    pub is_of_orders: bool,
     /// What it said.
     pub message: String,
 }
@@ -198,6 +237,9 @@ pub struct Asked {
     /// Proven in this way.
     #[serde(default)]
     pub solver: Option<String>,
+    /// When that was said, in seconds since 1970.
+    #[serde(default)]
+    pub at: u64,
 }
 
 /// An account at an authority.
@@ -208,6 +250,12 @@ pub struct Account {
     pub key: Private,
     /// Its URL, once the authority gave one.
     pub url: Option<String>,
+    /// Where the authority was told last that it may write to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// An address that it will not write to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_email: Option<RefusedEmail>,
     /// When its key was made, in seconds since 1970.
     #[serde(default)]
     pub made_at: u64,
@@ -217,6 +265,16 @@ pub struct Account {
     /// What came of giving it to the authority so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<KeyChange>,
+}
+
+/// An address that an authority will not write to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedEmail {
+    /// The address; none: it wants one.
+    pub email: Option<String>,
+    /// What it said.
+    pub message: String,
 }
 
 /// An account has another key that its authority has not taken yet.

@@ -3,6 +3,7 @@
 //! Guarantees: the clear form is in a [`Secret`] from the first moment, so nothing prints it, and it is wiped.
 
 use crate::wish::KeyKind;
+use openssl::pkey::PKey;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
 use reconciled_provider::{Error, Secret};
 use rsa::pkcs8::EncodePrivateKey;
@@ -43,6 +44,27 @@ pub(crate) fn unix() -> pem::EncodeConfig {
     pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF)
 }
 
+/// The same key in the form of its algorithm (PKCS #1 of RSA, SEC 1 of ECDSA), in PEM; none of one that has no other form.
+pub(crate) fn older(key: &Secret) -> Option<Zeroizing<Vec<u8>>> {
+    let key = openssl_key(key)?;
+    let pem = key.rsa().and_then(|key| key.private_key_to_pem());
+    pem.or_else(|_| key.ec_key().and_then(|key| key.private_key_to_pem())).ok().map(Zeroizing::new)
+}
+
+/// A key in the form of its algorithm in PKCS #8, in PEM; none of one in any other form.
+pub(crate) fn newer(key: &Secret) -> Option<Secret> {
+    let text = key.reveal_str().ok()?;
+    if !["RSA", "EC"].iter().any(|kind| text.contains(&format!("-----BEGIN {kind} PRIVATE KEY-----"))) {
+        return None;
+    }
+    openssl_key(key)?.private_key_to_pem_pkcs8().ok().map(Secret::new)
+}
+
+fn openssl_key(key: &Secret) -> Option<PKey<openssl::pkey::Private>> {
+    // With a password that nobody has: of an encrypted one, OpenSSL would ask whoever sits at the terminal.
+    PKey::private_key_from_pem_passphrase(key.reveal(), b"").ok()
+}
+
 /// Reads a key for signing. The error holds nothing of it.
 pub fn read(what: &str, key: &Secret) -> Result<KeyPair, Error> {
     let text = key.reveal_str()?;
@@ -69,6 +91,26 @@ mod tests {
             assert_eq!(public("it", &key).unwrap(), public("it", &key).unwrap());
             assert_eq!(format!("{key:?}"), "Secret(…)");
         }
+    }
+
+    #[tokio::test]
+    async fn older_forms_are_those_of_openssl_and_lead_back() {
+        for (kind, word) in [(KeyKind::Ecdsa(256), "EC"), (KeyKind::Ecdsa(384), "EC")] {
+            let key = make(kind).await.unwrap();
+            let old = older(&key).unwrap();
+            let text = String::from_utf8(old.to_vec()).unwrap();
+            assert!(text.starts_with(&format!("-----BEGIN {word} PRIVATE KEY-----\n")), "{kind}");
+            let back = newer(&Secret::new(old.to_vec())).unwrap();
+            assert_eq!(public("it", &back).unwrap(), public("it", &key).unwrap(), "{kind}");
+            assert!(newer(&key).is_none(), "it is that already");
+        }
+        let rsa = openssl::rsa::Rsa::generate(2_048).unwrap();
+        let old = Secret::new(rsa.private_key_to_pem().unwrap());
+        let new = newer(&old).unwrap();
+        assert!(new.reveal_str().unwrap().starts_with("-----BEGIN PRIVATE KEY-----\n"));
+        assert_eq!(**older(&new).unwrap(), *old.reveal());
+        assert!(older(&make(KeyKind::Ed25519).await.unwrap()).is_none(), "there is no other one");
+        assert!(newer(&Secret::new(b"canary".to_vec())).is_none());
     }
 
     #[test]

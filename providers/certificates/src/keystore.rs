@@ -7,7 +7,7 @@
 
 use crate::{
     kept::{Issued, Packed, Private},
-    wish::Keystore,
+    wish::{Keystore, secret_words},
     x509,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -48,7 +48,8 @@ pub(crate) fn file(issued: &Issued, keystore: Option<&Keystore>) -> Option<Zeroi
 /// Errors: `Invalid` when the password is none that such a file can have. No error holds anything of it, or of the key.
 pub(crate) fn pack(issued: &Issued, keystore: &Keystore, password: &Secret) -> Result<Packed, Error> {
     let refused = |why: &str| {
-        Error::invalid(format!("the password of the PKCS #12 file, secret `{}`, {why}", keystore.secret))
+        let secret = secret_words(&keystore.secret);
+        Error::invalid(format!("the password of the PKCS #12 file, {secret}, {why}"))
     };
     let text = password.reveal_str().map_err(|_| refused("is not UTF-8 text"))?;
     if text.is_empty() || text.contains('\0') {
@@ -104,6 +105,7 @@ mod tests {
             renew: Renew::Usual,
             output: Output::default(),
             reload: [].into(),
+            escalate: false,
             serve: [].into(),
         };
         let key = match kind {
@@ -123,7 +125,11 @@ mod tests {
             wish,
             told: None,
             told_units: [].into(),
+            restarted_units: [].into(),
+            told_at: 0,
+            told_again: 0,
             suggested: None,
+            unasked_until: 0,
             packed: None,
         }
     }
@@ -156,7 +162,7 @@ mod tests {
         let issued = issued(KeyKind::Ecdsa(256)).await;
         for password in [&b""[..], b"canary\0more", b"canary\xff"] {
             let error = pack(&issued, &keystore(b"one"), &Secret::new(password.to_vec())).unwrap_err();
-            assert!(error.chain().contains("secret `p12`") && !error.chain().contains("canary"));
+            assert!(error.chain().contains("secret p12") && !error.chain().contains("canary"));
         }
         let packed = pack(&issued, &keystore(b"one"), &Secret::new(b"canary".to_vec())).unwrap();
         assert!(format!("{packed:?}").contains("Private(…)"));

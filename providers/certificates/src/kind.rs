@@ -4,6 +4,7 @@
 
 use reconciled_provider::{At, Kind, Kinds};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Value of `apiVersion`.
 pub const API_VERSION: &str = "cert/v1";
@@ -15,6 +16,9 @@ pub const ISSUER: &str = "Issuer";
 pub const CLUSTER_ISSUER: &str = "ClusterIssuer";
 /// Value of `kind` of a certificate.
 pub const CERTIFICATE: &str = "Certificate";
+
+/// What a field of cert-manager says, whatever it is.
+pub type Anything = serde_json::Value;
 
 /// The kinds of this family.
 pub fn kinds() -> Kinds {
@@ -94,8 +98,18 @@ pub struct AcmeSpec {
     pub rotate_account_key_after: Option<At<String>>,
     /// What kind of certificates: a word the authority gives, such as `shortlived`.
     pub profile: Option<String>,
+    /// When certificates that were issued with another `profile` are replaced: with their next `renewal` (the default), or `now`.
+    pub on_profile_change: Option<At<String>>,
     /// Common name of the topmost issuer of the chain to take where several are offered.
     pub preferred_chain: Option<String>,
+    /// cert-manager's way to have `duration` heeded. Here authorities decide, so it has no effect, and is warned of.
+    pub enable_duration_feature: Option<At<bool>>,
+    /// cert-manager's way to use an account that exists. Here one is made, so `true` is an error.
+    pub disable_account_key_generation: Option<At<bool>>,
+    /// cert-manager's way to ask whoever answers. Here `true` is an error: `caBundle` says whom to believe.
+    #[serde(rename = "skipTLSVerify")]
+    #[schemars(rename = "skipTLSVerify")]
+    pub skip_tls_verify: Option<At<bool>>,
     /// Where cert-manager keeps the key of the account. It is kept in the state directory here.
     #[serde(rename = "privateKeySecretRef")]
     pub _private_key_secret_ref: Option<NameRef>,
@@ -113,7 +127,11 @@ pub struct EabSpec {
     #[schemars(rename = "keyID")]
     pub key_id: String,
     /// Its key, in base64url, as a secret that the host declares.
-    pub key: At<SecretName>,
+    pub key: Option<At<SecretName>>,
+    /// The same, as cert-manager writes it.
+    pub key_secret_ref: Option<At<PasswordRef>>,
+    /// `HS256`, the only one there is.
+    pub key_algorithm: Option<At<String>>,
 }
 
 /// A name of something else.
@@ -128,7 +146,7 @@ pub struct NameRef {
     pub _key: Option<String>,
 }
 
-/// How names are proven: one of `dns01`, `http01` and `tlsAlpn01`.
+/// How names are proven: one of `dns01`, `http01`, `tlsAlpn01` and `dnsPersist01`.
 #[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields, rename_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
@@ -155,6 +173,8 @@ pub struct SelectorSpec {
     pub dns_names: Vec<String>,
     /// Every name in these zones.
     pub dns_zones: Vec<String>,
+    /// Every name of certificates with these labels. Default: of all certificates.
+    pub match_labels: BTreeMap<String, String>,
 }
 
 /// A TXT record at `_acme-challenge`.
@@ -162,10 +182,54 @@ pub struct SelectorSpec {
 #[schemars(deny_unknown_fields, rename_all = "camelCase")]
 #[serde(rename_all = "camelCase")]
 pub struct Dns01Spec {
-    /// The provider entry that has the zone.
-    pub provider: At<String>,
+    /// The provider entry that has the zone; needed.
+    pub provider: Option<At<String>>,
     /// Where the record is put instead, when `_acme-challenge` is a CNAME that leads there.
     pub delegated_to: Option<At<String>>,
+    /// cert-manager's way to follow a CNAME. It has no effect here, and `Follow` is warned of: `delegatedTo` says where to.
+    pub cname_strategy: Option<At<String>>,
+    /// cert-manager's credentials. Here they are the host's, so these are errors that say what to write.
+    #[serde(rename = "acmeDNS")]
+    #[schemars(rename = "acmeDNS")]
+    pub acme_dns: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub akamai: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    #[serde(rename = "azureDNS")]
+    #[schemars(rename = "azureDNS")]
+    pub azure_dns: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    #[serde(rename = "cloudDNS")]
+    #[schemars(rename = "cloudDNS")]
+    pub cloud_dns: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub cloudflare: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub digitalocean: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub rfc2136: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub route53: Option<At<Anything>>,
+    /// As `acmeDNS`.
+    pub webhook: Option<At<Anything>>,
+}
+
+impl Dns01Spec {
+    /// What cert-manager would have asked instead of a provider entry, with its field.
+    pub fn theirs(&self) -> impl Iterator<Item = (&'static str, &At<Anything>)> {
+        let all = [
+            ("acmeDNS", &self.acme_dns),
+            ("akamai", &self.akamai),
+            ("azureDNS", &self.azure_dns),
+            ("cloudDNS", &self.cloud_dns),
+            ("cloudflare", &self.cloudflare),
+            ("digitalocean", &self.digitalocean),
+            ("rfc2136", &self.rfc2136),
+            ("route53", &self.route53),
+            ("webhook", &self.webhook),
+        ];
+        all.into_iter().filter_map(|(field, at)| Some((field, at.as_ref()?)))
+    }
 }
 
 /// An answer over HTTP at port 80 of the name.
@@ -176,6 +240,13 @@ pub struct Http01Spec {
     /// The directory that a web server shows at port 80, below one of `paths` of the provider entry: the answer is put into
     /// `.well-known/acme-challenge` in it. Default: the answer is given at `listen` of the entry.
     pub webroot: Option<At<String>>,
+    /// What cert-manager would have in front of its answer. It has no effect here, and is warned of: the answer is given at
+    /// `listen`.
+    pub ingress: Option<At<Anything>>,
+    /// As `ingress`.
+    #[serde(rename = "gatewayHTTPRoute")]
+    #[schemars(rename = "gatewayHTTPRoute")]
+    pub gateway_http_route: Option<At<Anything>>,
 }
 
 /// An answer in a TLS handshake at port 443 of the name (RFC 8737).
@@ -238,9 +309,28 @@ pub struct CertificateSpec {
     /// Units that read the files again whenever they changed.
     #[serde(default)]
     pub reload: Vec<At<String>>,
-    /// Addresses, as `HOST:PORT`, at which it shall be served; it is Degraded until they do.
+    /// Units that go on showing another certificate at an address in `serve` although they were told again are restarted.
+    /// Default: false.
+    pub escalate: Option<At<bool>>,
+    /// Addresses, as `HOST:PORT`, at which it shall be served; it is Degraded until they do, and units in `reload` are told
+    /// again while one shows another certificate.
     #[serde(default)]
     pub serve: Vec<At<String>>,
+    /// Files beside `tls.crt` and `tls.key`, as cert-manager writes them: `CombinedPEM` is `combined` of `output`.
+    #[serde(default)]
+    pub additional_output_formats: Vec<At<FormatSpec>>,
+    /// Further parts of the subject. Authorities leave them out, so there they are warned of; else they are an error.
+    pub subject: Option<At<Anything>>,
+    /// Labels of cert-manager's Secret. There is none here: of no effect, and warned of.
+    pub secret_template: Option<At<Anything>>,
+    /// Whether usages are in the request. They are here: `false` is warned of.
+    pub encode_usages_in_request: Option<At<bool>>,
+    /// Names that are URIs. They are not written here: an error.
+    #[serde(default)]
+    pub uris: Vec<At<String>>,
+    /// Names that are mail addresses. They are not written here: an error.
+    #[serde(default)]
+    pub email_addresses: Vec<At<String>>,
     /// Accepted, and of no effect: what is no longer used is not kept.
     #[serde(rename = "revisionHistoryLimit")]
     pub _revision_history_limit: Option<u32>,
@@ -277,8 +367,17 @@ pub struct KeySpec {
     pub size: Option<At<u32>>,
     /// `Always` (the default): a new key for each certificate; `Never`: the key stays.
     pub rotation_policy: Option<At<String>>,
-    /// `PKCS8`, the only one there is.
+    /// How it is written: `PKCS8` (the default), or `PKCS1`, which is what cert-manager calls the older forms of RSA and ECDSA.
     pub encoding: Option<At<String>>,
+}
+
+/// A file beside the others.
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FormatSpec {
+    /// `CombinedPEM`, the only one there is: the key and behind it the chain, as `tls-combined.pem`.
+    #[serde(rename = "type")]
+    pub kind: String,
 }
 
 /// Where a certificate is put.

@@ -7,15 +7,17 @@ use crate::{
     Config, duration,
     kind::{API_VERSION, CERT_MANAGER, CERTIFICATE, CLUSTER_ISSUER, CertificateSpec, ISSUER, IssuerSpec},
     sign,
-    wish::{KeyKind, Renew, Wish},
+    wish::{Issue, KeyKind, Renew, Wish},
 };
 use reconciled_provider::{
-    At, Error, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec, problem::did_you_mean,
+    At, Error, Hash, Inputs, Manifest, Normalized, Problem, Resource, Scope, Span, Spec,
+    problem::did_you_mean,
 };
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 mod issuer;
 mod output;
+mod theirs;
 
 /// Most names and addresses of a certificate: authorities take no more.
 const NAMES: usize = 100;
@@ -60,12 +62,17 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
         out.resources.push(Resource {
             id: name.as_str().into(),
             scope,
-            spec: Spec::known(wish.encode()),
+            // A secret that rotates is no commit: what a person wrote stays as it is.
+            spec: Spec::resolved(wish.encode(), Hash::of(&wish.without_marks().encode())),
             origin: manifest.origin(manifest.span),
             policy: inputs.policy(manifest.policy.clone()),
         });
     }
     out
+}
+
+fn is_authority(issuer: &Issue) -> bool {
+    matches!(issuer, Issue::Acme(_))
 }
 
 /// How the scope of a certificate is called.
@@ -83,6 +90,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn refuse(&mut self, span: Span, message: impl Into<String>, hint: &str) {
         self.problems.push(self.manifest.error(span, message).hint(hint));
+    }
+
+    /// Says that something has no effect.
+    fn warn(&mut self, span: Span, message: impl Into<String>, hint: &str) {
+        self.problems.push(Problem::warning(message).at(&self.manifest.file, span).hint(hint));
     }
 
     fn report(&mut self, span: Span, error: Error) {
@@ -131,8 +143,10 @@ impl Reader<'_> {
         let output = self.output(&spec);
         let reload = spec.reload.iter().filter_map(|at| self.unit(at)).collect();
         let serve = spec.serve.iter().filter_map(|at| self.served(at)).collect();
+        let escalate = self.escalate(&spec);
         let mut issuers = self.issuers(&spec, &names, &addresses, common_name.as_deref())?.into_iter();
         let issuer = issuers.next()?;
+        self.theirs(&spec, std::iter::once(&issuer).chain(issuers.as_slice()).all(is_authority));
         Some(Wish {
             issuer,
             others: issuers.collect(),
@@ -148,6 +162,7 @@ impl Reader<'_> {
             renew,
             output: output?,
             reload,
+            escalate,
             serve,
         })
     }
@@ -205,9 +220,9 @@ impl Reader<'_> {
 
     fn key(&mut self, spec: &CertificateSpec) -> Option<KeyKind> {
         let key = &spec.private_key;
-        if let Some(at) = key.encoding.as_ref().filter(|at| at.value != "PKCS8") {
+        if let Some(at) = key.encoding.as_ref().filter(|at| !matches!(&*at.value, "PKCS8" | "PKCS1")) {
             let message = format!("`{}` is no form of a key that can be written", at.value.escape_debug());
-            self.refuse(at.span, message, "write encoding: PKCS8, or leave it out");
+            self.refuse(at.span, message, "write encoding: PKCS8 or PKCS1, or leave it out");
         }
         let size = key.size.as_ref().map(|at| at.value);
         let algorithm = key.algorithm.as_ref().map_or("ECDSA", |at| at.value.as_str());
@@ -312,6 +327,23 @@ impl Reader<'_> {
             return None;
         }
         Some(name.clone())
+    }
+
+    fn escalate(&mut self, spec: &CertificateSpec) -> bool {
+        let Some(at) = spec.escalate.as_ref().filter(|at| at.value) else { return false };
+        if spec.reload.is_empty() || spec.serve.is_empty() {
+            let text =
+                "`escalate` restarts units that show another certificate, and nothing says which, or where";
+            self.refuse(at.span, text, "write reload: [nginx.service] and serve: [\"127.0.0.1:443\"] too");
+            return false;
+        }
+        if self.config.restart().is_none() {
+            let text = format!("provider `{}` restarts no service", self.inputs.entry());
+            let hint =
+                "in the host configuration, write restart: [systemctl, try-restart, \"{unit}\"] for it";
+            self.refuse(at.span, text, hint);
+        }
+        true
     }
 
     fn served(&mut self, at: &At<String>) -> Option<String> {

@@ -4,13 +4,16 @@
 //! of this program that writes a wish in another way finds the same certificate as good as before.
 
 use crate::{
+    acme,
     compare::{Deviant, Difference, moment, unlike},
     deliver::{self, There},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
-    renewal, sign,
+    renewal,
+    served::{self, Sights},
+    sign,
     watch::Watches,
-    wish::{Issue, Wish},
+    wish::{Authority, Issue, Wish},
     x509::{self, Facts},
 };
 use bytes::Bytes;
@@ -128,7 +131,9 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         _ => &[],
     };
     let text = |name: &str| String::from_utf8_lossy(bytes(name)).into_owned();
-    let key = Private::of(&Secret::new(bytes(deliver::KEY).to_vec()));
+    let key = Secret::new(bytes(deliver::KEY).to_vec());
+    // Most of cert-manager's are PKCS #1.
+    let key = Private::of(&crate::key::newer(&key).unwrap_or(key));
     let ca = text(deliver::CA);
     Ok(Theirs::Files(Box::new(Issued {
         key: key.or_else(|_| Private::of(&Secret::new(Vec::new())))?,
@@ -138,7 +143,11 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         wish: wish.clone(),
         told: None,
         told_units: BTreeSet::new(),
+        restarted_units: BTreeSet::new(),
+        told_at: 0,
+        told_again: 0,
         suggested: None,
+        unasked_until: 0,
         packed: None,
     })))
 }
@@ -182,6 +191,7 @@ pub(crate) struct Eye<'a> {
     pub(crate) keep: &'a Keep,
     pub(crate) watches: &'a Watches,
     pub(crate) heirs: &'a Heirs,
+    pub(crate) sights: &'a Sights,
 }
 
 /// Looks at the certificate that is the scope.
@@ -203,20 +213,32 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
     };
     match &wish {
         Some(wish) if is_declared => {
-            let due_at =
-                standing.as_ref().and_then(|(_, standing)| due_at(wish, standing)).unwrap_or_default();
+            let now = cx.clock.now().as_secs();
+            let due_at = standing.as_ref().and_then(|(_, standing)| look_at(wish, standing, now));
+            let due_at = due_at.unwrap_or_default();
             let left = Duration::from_secs(due_at).saturating_sub(cx.clock.now());
             eye.watches.set(name, &wish.output.directory, due_at, left);
         }
         _ => eye.watches.end(name),
     }
     let is_left_over = is_declared && keep.is_begun(name)?;
+    let contact = match &standing {
+        Some((wish, Standing { issued: Some(issued), .. })) if is_declared => {
+            other_contact(keep, wish, issued)?
+        }
+        _ => None,
+    };
     let resources = standing.map(|(wish, standing)| {
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
         if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
             differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
         }
+        let unserved = |issued| eye.sights.unserved(name, wish, issued, cx.clock.now().as_secs());
+        if is_declared && let Some(unserved) = standing.issued.as_ref().and_then(unserved) {
+            differs.push(unserved);
+        }
+        differs.extend(contact);
         if is_left_over && standing.unlike.is_empty() {
             differs.push(Difference::new("state", "something begun is left over", "ended"));
         }
@@ -243,6 +265,23 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
 
+/// That an authority was told another address to write to, where this certificate had it declared so before: with several
+/// that say different ones none of them would be the last.
+fn other_contact(keep: &Keep, wish: &Wish, issued: &Issued) -> Result<Option<Difference>, Error> {
+    let before: Vec<&Authority> = issued.wish.issuers().filter_map(Issue::authority).collect();
+    for authority in wish.issuers().filter_map(Issue::authority) {
+        let is_same =
+            |before: &&Authority| before.server == authority.server && before.binding == authority.binding;
+        let has_changed = before.iter().any(|before| is_same(before) && before.email != authority.email);
+        if let Some(told) = acme::told_otherwise(keep, authority)?.filter(|_| has_changed) {
+            let show = |email: Option<&str>| email.unwrap_or("nobody").to_owned();
+            let path = "issuerRef.email";
+            return Ok(Some(Difference::new(path, show(told.as_deref()), show(authority.email.as_deref()))));
+        }
+    }
+    Ok(None)
+}
+
 /// Since when the directory belongs to a certificate of ours that nobody declares any more: what is there is taken over once
 /// that one goes. None where it need not be waited for, or is not about to go.
 pub(crate) fn comes_after(
@@ -263,6 +302,14 @@ pub(crate) fn comes_after(
             Ok(None)
         }
     }
+}
+
+/// When to look at it again whatever happens: once it is due, or once services might have to be told again.
+fn look_at(wish: &Wish, standing: &Standing, now: u64) -> Option<u64> {
+    let again_at = standing.issued.as_ref().and_then(|issued| served::again_at(wish, issued));
+    let due_at = due_at(wish, standing);
+    let next = again_at.into_iter().chain(due_at).filter(|at| *at > now).min();
+    next.or(due_at)
 }
 
 /// When it is due, in seconds since 1970.

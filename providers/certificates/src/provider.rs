@@ -3,7 +3,7 @@
 use crate::{
     Config,
     acme::Acme,
-    apply::{self, Desk},
+    apply::{self, Desk, address},
     aside::aside,
     choose, compare, health,
     heirs::Heirs,
@@ -12,6 +12,7 @@ use crate::{
     observe::{self, Eye},
     served::Sights,
     watch::Watches,
+    wish::Wish,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -33,6 +34,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     identity: Identity::Deterministic,
     marking: Marking::Companion,
     lists: false,
+    reads_ahead: false,
     atomic_batch: false,
     concurrency: 20,
     consistency_window: Duration::ZERO,
@@ -99,7 +101,14 @@ impl Observer for Certificates {
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
-        let eye = Eye { keep: &self.keep, watches: &self.watches, heirs: &self.heirs };
+        let Certificates { keep, watches, heirs, sights, .. } = self;
+        if let Some(wish) = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?))
+            && !wish.serve.is_empty()
+            && let Some(issued) = keep.issued(&want.scope.name)?
+        {
+            sights.look_again(&want.scope.name, &wish, &issued, cx.clock.now().as_secs()).await;
+        }
+        let eye = Eye { keep, watches, heirs, sights };
         aside(|| observe::observe(cx, &eye, want))
     }
 
@@ -167,9 +176,9 @@ impl Observer for Certificates {
 #[async_trait]
 impl Provider for Certificates {
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
-        let Certificates { config, keep, acme, watches, heirs, .. } = self;
+        let Certificates { config, keep, acme, watches, heirs, sights, .. } = self;
         keep.settle()?;
-        let desk = Desk { cx, config, keep, acme, watches, heirs };
+        let desk = Desk { cx, config, keep, acme, watches, heirs, sights };
         apply::apply(&desk, batch, journal).await
     }
 
@@ -178,11 +187,17 @@ impl Provider for Certificates {
         match self.keep.issued(name)? {
             Some(issued) => return choose::check(name, &issued.wish, way),
             // What else it could be had from is known once it was put in place.
-            None if self.keep.is_begun(name)? && *way == Renewal::default() => return Ok(()),
-            None => {}
+            None if !self.keep.is_tried(name)? => {}
+            None if *way == Renewal::default() => return Ok(()),
+            None => {
+                return Err(Error::unsupported(format!(
+                    "{id} was never issued, so nobody and no way is chosen for it"
+                ))
+                .hint(format!("to try at once, as it is declared: reconciled renew {}", address(name))));
+            }
         }
         Err(Error::unsupported(format!("{id} was not issued here, so it cannot be renewed"))
-            .hint("what was adopted is taken over by the next apply, and can be renewed then"))
+            .hint("the next apply takes over what was adopted, and asks for what was never asked for"))
     }
 
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
@@ -190,9 +205,9 @@ impl Provider for Certificates {
         self.keep.settle()?;
         // Whoever asks has mended what an authority refused.
         self.keep.end_waits(&scope.name)?;
-        match self.keep.issued(&scope.name)? {
-            Some(issued) => self.keep.put_renewal(&scope.name, &Asked::of(issued.facts()?.fingerprint, way)),
-            None => Ok(()),
-        }
+        let issued = self.keep.issued(&scope.name)?;
+        let fingerprint =
+            issued.map_or(Ok(String::new()), |issued| issued.facts().map(|it| it.fingerprint))?;
+        self.keep.put_renewal(&scope.name, &Asked::of(fingerprint, way, cx.clock.now().as_secs()))
     }
 }

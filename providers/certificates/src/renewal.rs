@@ -17,6 +17,9 @@ pub struct Suggested {
     pub window: (u64, u64),
     /// The moment chosen in it.
     pub at: u64,
+    /// The window was over when the authority told of it first: it has taken the certificate back, or is about to.
+    #[serde(default)]
+    pub is_over: bool,
     /// When the authority is asked again.
     pub ask_again: u64,
     /// Why, where it says so.
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_the_authority_suggests_counts_but_never_near_the_end() {
-        let at = |at| Suggested { window: (at, at + 1), at, ask_again: 0, explanation: None };
+        let at = |at| Suggested { window: (at, at + 1), at, is_over: false, ask_again: 0, explanation: None };
         assert_eq!(due_at(0, 90 * DAY, Renew::Usual, Some(&at(70 * DAY))), 70 * DAY);
         assert_eq!(due_at(0, 90 * DAY, Renew::Usual, Some(&at(5 * DAY))), 5 * DAY, "revoked");
         assert_eq!(due_at(0, 100 * DAY, Renew::Usual, Some(&at(99 * DAY))), 95 * DAY);

@@ -1,8 +1,10 @@
 //! What services show: a TLS handshake with each address in `serve`.
 //!
-//! What was seen last is remembered in this process, so that who counts it (metrics) opens no connections.
+//! What was seen last is remembered in this process, so that who counts it (metrics) opens no connections. An address that
+//! goes on showing another certificate although services were told is a difference: they are told again, a few times for one
+//! certificate and less and less often, since it may be somebody else who answers there.
 
-use crate::{wish::Wish, x509};
+use crate::{compare::Difference, kept::Issued, wish::Wish, x509};
 use futures_util::future::join_all;
 use reconciled_provider::Served;
 use rustls::{
@@ -13,7 +15,7 @@ use rustls::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::net::TcpStream;
@@ -21,6 +23,13 @@ use tokio_rustls::TlsConnector;
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where a plan waits for it: what takes longer is looked at by `health`.
+const BRIEFLY: Duration = Duration::from_secs(2);
+
+/// How long what was seen counts, in seconds, when it is looked for whether services have to be told again.
+const FRESH: u64 = 60;
+/// After how many seconds services that show another certificate are told again, each time; then no more.
+const AGAIN: [u64; 4] = [15, 2 * 3_600, 6 * 3_600, 24 * 3_600];
 
 /// What an address shows.
 #[derive(Clone, Debug)]
@@ -33,37 +42,111 @@ pub(crate) struct Sight {
     pub(crate) chain: String,
 }
 
-/// What was seen last, by certificate and address.
+/// What was seen of all addresses of a certificate at one moment; none of what did not answer.
+#[derive(Debug)]
+struct Seen {
+    /// When, in seconds since 1970.
+    at: u64,
+    sights: BTreeMap<String, Option<Sight>>,
+}
+
+/// What was seen last, by certificate.
 #[derive(Debug, Default)]
-pub(crate) struct Sights(Mutex<BTreeMap<String, BTreeMap<String, Sight>>>);
+pub(crate) struct Sights(Mutex<BTreeMap<String, Seen>>);
 
 impl Sights {
-    /// Remembers what was seen of the certificate `name`; what did not answer is forgotten.
-    pub(crate) fn remember(&self, name: &str, seen: &[(String, Result<Sight, String>)]) {
-        let answers = seen.iter().filter_map(|(address, sight)| Some((address.clone(), sight.clone().ok()?)));
-        let answers: BTreeMap<String, Sight> = answers.collect();
-        let mut sights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match answers.is_empty() {
-            true => drop(sights.remove(name)),
-            false => drop(sights.insert(name.to_owned(), answers)),
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what was seen of the certificate `name` at `at`, in seconds since 1970.
+    pub(crate) fn remember(&self, name: &str, seen: &[(String, Result<Sight, String>)], at: u64) {
+        if seen.is_empty() {
+            return self.forget(name);
         }
+        let sights = seen.iter().map(|(address, sight)| (address.clone(), sight.clone().ok()));
+        self.all().insert(name.to_owned(), Seen { at, sights: sights.collect() });
+    }
+
+    /// Forgets what was seen of the certificate `name`.
+    pub(crate) fn forget(&self, name: &str) {
+        self.all().remove(name);
     }
 
     /// What was seen last of the certificate `name`, whose fingerprint this is.
     pub(crate) fn shown(&self, name: &str, fingerprint: &str) -> Vec<Served> {
-        let sights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = |(address, sight): (&String, &Sight)| Served {
-            address: address.as_str().into(),
-            is_current: sight.fingerprint == fingerprint,
-            until: Duration::from_secs(sight.until),
+        let all = self.all();
+        let shown = |(address, sight): (&String, &Option<Sight>)| {
+            sight.as_ref().map(|sight| Served {
+                address: address.as_str().into(),
+                is_current: sight.fingerprint == fingerprint,
+                until: Duration::from_secs(sight.until),
+            })
         };
-        sights.get(name).into_iter().flatten().map(shown).collect()
+        all.get(name).into_iter().flat_map(|seen| &seen.sights).filter_map(shown).collect()
     }
+
+    /// True when all addresses of the certificate `name` were looked at a moment ago, and not before `since`.
+    fn is_fresh(&self, name: &str, wish: &Wish, since: u64, now: u64) -> bool {
+        let all = self.all();
+        let seen = all.get(name).filter(|seen| seen.at >= since && (seen.at..seen.at + FRESH).contains(&now));
+        seen.is_some_and(|seen| wish.serve.iter().all(|address| seen.sights.contains_key(address)))
+    }
+
+    /// Looks at the addresses of the certificate `name`, where it is time to tell its services again if one of them shows
+    /// another one, and nobody has looked just now.
+    pub(crate) async fn look_again(&self, name: &str, wish: &Wish, issued: &Issued, now: u64) {
+        let since = again_at(wish, issued).filter(|at| now >= *at);
+        if since.is_some_and(|since| !self.is_fresh(name, wish, since, now)) {
+            self.remember(name, &look_within(wish, BRIEFLY).await, now);
+        }
+    }
+
+    /// Addresses that were seen, not before `since`, to show another certificate than the one with this fingerprint.
+    pub(crate) fn strangers(&self, name: &str, wish: &Wish, fingerprint: &str, since: u64) -> Vec<String> {
+        let all = self.all();
+        let Some(seen) = all.get(name).filter(|seen| seen.at >= since) else { return Vec::new() };
+        let is_other = |sight: &Option<Sight>| sight.as_ref().is_some_and(|it| it.fingerprint != fingerprint);
+        let shown =
+            seen.sights.iter().filter(|(address, sight)| wish.serve.contains(*address) && is_other(sight));
+        shown.map(|(address, _)| address.clone()).collect()
+    }
+
+    /// That services have to be told again, where they have to.
+    pub(crate) fn unserved(&self, name: &str, wish: &Wish, issued: &Issued, now: u64) -> Option<Difference> {
+        // What was seen before services had their time says nothing of what they show now.
+        let since = again_at(wish, issued).filter(|at| now >= *at)?;
+        let strangers = self.strangers(name, wish, issued.told.as_deref()?, since);
+        let units = wish.reload.iter().cloned().collect::<Vec<_>>().join(" ");
+        let before = format!("another certificate at {}", strangers.join(" "));
+        (!strangers.is_empty()).then(|| Difference::new("served", before, format!("this one, by {units}")))
+    }
+}
+
+/// When services are told again if an address shows another certificate, in seconds since 1970; none where nobody is to be
+/// told, or they are still to be told of this one, or were told often enough.
+pub(crate) fn again_at(wish: &Wish, issued: &Issued) -> Option<u64> {
+    let is_told = issued.told.is_some() && issued.told == issued.facts().ok().map(|facts| facts.fingerprint);
+    if !is_told || wish.reload.is_empty() || wish.serve.is_empty() {
+        return None;
+    }
+    Some(issued.told_at + AGAIN.get(issued.told_again as usize)?)
 }
 
 /// Asks all addresses of a certificate at once.
 pub(crate) async fn look(wish: &Wish) -> Vec<(String, Result<Sight, String>)> {
-    join_all(wish.serve.iter().map(|address| async { (address.clone(), served(address, wish).await) })).await
+    look_within(wish, PATIENCE).await
+}
+
+async fn look_within(wish: &Wish, patience: Duration) -> Vec<(String, Result<Sight, String>)> {
+    let one = |address: &String| {
+        let address = address.clone();
+        async move {
+            let seen = tokio::time::timeout(patience, served(&address, wish)).await;
+            (address, seen.unwrap_or_else(|_| Err("no answer in time".into())))
+        }
+    };
+    join_all(wish.serve.iter().map(one)).await
 }
 
 /// What is served at `address` to who asks for the first name of the certificate.
@@ -90,7 +173,7 @@ async fn served(address: &str, wish: &Wish) -> Result<Sight, String> {
         let chain = x509::path(shown.iter().map(AsRef::as_ref));
         Ok(Sight { fingerprint: facts.fingerprint, until: facts.not_after, chain })
     };
-    tokio::time::timeout(PATIENCE, shake).await.unwrap_or_else(|_| Err("no answer in time".into()))
+    shake.await
 }
 
 /// Takes every certificate: which one is shown is what is asked, and nothing is told to who shows it. That the other side

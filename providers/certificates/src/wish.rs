@@ -38,8 +38,15 @@ pub struct Wish {
     pub output: Output,
     /// Units that read its files again.
     pub reload: BTreeSet<String>,
+    /// Units that go on showing another certificate although they were told are restarted.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub escalate: bool,
     /// Where it shall be served.
     pub serve: BTreeSet<String>,
+}
+
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 /// Who issues.
@@ -80,6 +87,9 @@ pub struct Authority {
     pub rotate: Option<u64>,
     /// What kind of certificates.
     pub profile: Option<String>,
+    /// Another kind is had at once, not with the next renewal.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub profile_at_once: bool,
     /// Which chain.
     pub preferred_chain: Option<String>,
     /// How each name is proven; those that nobody proves are not here.
@@ -172,6 +182,9 @@ pub struct Output {
     pub group: Option<String>,
     /// Permissions of the key.
     pub mode: u32,
+    /// The key is written in the form of its algorithm: PKCS #1, SEC 1.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub pkcs1: bool,
     /// Key and chain in one file as well.
     pub combined: bool,
     /// And in a PKCS #12 file.
@@ -189,8 +202,8 @@ pub struct Keystore {
 }
 
 impl Issue {
-    /// What tells issuers apart: a certificate of another one is not what was asked for. How names are proven, or where
-    /// the authority writes to, is no part of it.
+    /// What tells issuers apart, with the kind of certificates. How names are proven, or where the authority writes to, is no
+    /// part of it.
     pub fn identity(&self) -> String {
         match self {
             Issue::SelfSigned => "self-signed".into(),
@@ -202,6 +215,13 @@ impl Issue {
             },
         }
     }
+    /// The issuer in words for people, without marks.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Issue::Secret { cert, .. } => secret_words(cert),
+            other => other.identity(),
+        }
+    }
     /// The authority, where it is one.
     pub(crate) fn authority(&self) -> Option<&Authority> {
         match self {
@@ -209,13 +229,30 @@ impl Issue {
             _ => None,
         }
     }
-    /// True when it is this issuer that `identity` names.
-    pub(crate) fn is(&self, identity: Option<&str>) -> bool {
-        identity.is_some_and(|identity| self.identity() == identity)
+    /// True when it is this issuer that `identity` names, whatever kind of certificates it gave then: a certificate of
+    /// another one is not what was asked for.
+    pub(crate) fn is(&self, identity: &str) -> bool {
+        match self {
+            Issue::Acme(authority) => identity.split(' ').next() == Some(authority.server.as_str()),
+            _ => self.identity() == identity,
+        }
+    }
+    /// True when a certificate of the issuer that `identity` names is not replaced for who issued it.
+    pub(crate) fn is_as_good(&self, identity: &str) -> bool {
+        let is_at_once = self.authority().is_some_and(|authority| authority.profile_at_once);
+        self.is(identity) && (!is_at_once || self.identity() == identity)
     }
     /// The secrets that issuing needs.
     pub fn secret(name: &str) -> SecretRef {
         SecretRef::Named(name.into())
+    }
+}
+
+/// A secret in words for people. One that the repository has encrypted goes by a name that says nothing to anybody.
+pub(crate) fn secret_words(name: &str) -> String {
+    match name.starts_with("sops:") {
+        true => "a sops file".into(),
+        false => format!("secret {name}"),
     }
 }
 
@@ -237,13 +274,29 @@ impl Wish {
             _ => all.join(", "),
         }
     }
+    /// The same without what tells values of secrets apart: what a person wrote.
+    pub(crate) fn without_marks(&self) -> Wish {
+        let mut bare = self.clone();
+        for issuer in std::iter::once(&mut bare.issuer).chain(&mut bare.others) {
+            if let Issue::Secret { mark, .. } = issuer {
+                *mark = Hash::default();
+            }
+        }
+        if let Some(keystore) = &mut bare.output.keystore {
+            keystore.mark = Hash::default();
+        }
+        bare
+    }
     /// All who may issue it, in the order they are asked.
     pub fn issuers(&self) -> impl Iterator<Item = &Issue> {
         std::iter::once(&self.issuer).chain(&self.others)
     }
-    /// The one of them with this identity, else the first.
+    /// The one of them with this identity, else one that only gives another kind of certificates, else the first.
     pub(crate) fn issuer_of(&self, identity: Option<&str>) -> &Issue {
-        self.issuers().find(|issuer| issuer.is(identity)).unwrap_or(&self.issuer)
+        let Some(identity) = identity else { return &self.issuer };
+        let mut same = self.issuers().filter(|issuer| issuer.is(identity));
+        let exactly = self.issuers().find(|issuer| issuer.identity() == identity);
+        exactly.or_else(|| same.next()).unwrap_or(&self.issuer)
     }
     /// The same of one issuer alone.
     pub(crate) fn by(&self, issuer: &Issue) -> Wish {
@@ -255,8 +308,10 @@ impl Wish {
         if let Issue::Acme(authority) = &mut bare.issuer {
             authority.others.clear();
             authority.rotate = None;
+            authority.profile_at_once = false;
         }
         bare.reload.clear();
+        bare.escalate = false;
         bare.serve.clear();
         bare.renew = Renew::Usual;
         bare.output = Output::default();

@@ -16,7 +16,7 @@ use crate::{
     normalize::Declared,
     observe::{outputs, remote, state_of},
     plan::{self, Plans},
-    plugin::{Applied, Planned, Plugin, ResourceType},
+    plugin::{Applied, Class, Known, Planned, Plugin, ResourceType},
     provider::INFO,
     schema::canonical::Clear,
 };
@@ -24,7 +24,10 @@ use futures_core::future::BoxFuture;
 use reconciled_provider::{
     Action, Batch, Cx, Delta, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked,
 };
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 /// How long a provider may take to hear that it is to come to an end, and to plan when somebody wishes to stop.
 const HEARS: Duration = Duration::from_secs(5);
@@ -52,7 +55,8 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         let account = host.said(&plugin.catalog)?.1;
         let prepared = match named(cx, action) {
             Ok(clear) => {
-                let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account };
+                let has_turn = AtomicBool::new(false);
+                let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account, has_turn };
                 doing.prepared().await.map(|work| (doing, work))
             }
             Err(error) => Err(error),
@@ -97,16 +101,15 @@ fn named<'a>(cx: &'a Cx, action: &Action) -> Result<Named<'a>, Error> {
 /// What is to be sent.
 enum Work {
     Change {
-        prior: Value,
+        prior: Known,
         planned: Planned,
         config: Value,
-        private: Vec<u8>,
         former: Vec<Former>,
         ends: bool,
     },
     Replace {
         old: Kept,
-        prior: Value,
+        prior: Known,
         goes: Planned,
         planned: Planned,
         config: Value,
@@ -119,9 +122,20 @@ enum Work {
     },
     Delete {
         old: Kept,
-        prior: Value,
+        prior: Known,
         planned: Planned,
     },
+}
+
+impl Work {
+    /// False where nothing is sent, and where one of those that were in its place before is looked at first.
+    fn begins_with_a_write(&self) -> bool {
+        match self {
+            Work::Change { prior, planned, .. } => planned.state != prior.state,
+            Work::Replace { old, .. } | Work::Delete { old, .. } => old.former.is_empty(),
+            Work::Succeed { .. } => true,
+        }
+    }
 }
 
 /// How a deletion came to nothing.
@@ -148,6 +162,8 @@ struct Doing<'a> {
     action: &'a Action,
     clear: Named<'a>,
     account: Hash,
+    /// It has waited for the turn of its first write.
+    has_turn: AtomicBool,
 }
 
 impl Doing<'_> {
@@ -171,12 +187,27 @@ impl Doing<'_> {
                 () = tokio::time::sleep(self.cx.deadline) => {}
             }
         };
-        tokio::select! {
-            work = self.prepare() => work,
+        let work = tokio::select! {
+            work = self.prepare() => work?,
             () = given_up => {
                 let text = format!("{}: provider `{}` gave no plan in time", self.label(), self.plugin.name());
-                Err(Error::unavailable(text))
+                return Err(Error::unavailable(text));
             }
+        };
+        if work.begins_with_a_write() {
+            // Here and not before it is sent: what is noted down as begun may have begun.
+            self.turn(Class::Writes).await;
+            self.has_turn.store(true, Ordering::Relaxed);
+        }
+        Ok(work)
+    }
+
+    /// Waits for its turn, but not while somebody wishes to stop: before the first write nothing begins any more then, and
+    /// after it what is left must not be kept waiting.
+    async fn turn(&self, class: Class) {
+        tokio::select! {
+            () = self.plugin.turn(self.cx, class) => {}
+            () = self.cx.stop.wished() => {}
         }
     }
 
@@ -191,11 +222,12 @@ impl Doing<'_> {
         match &self.action.op {
             Op::Create { delta, .. } | Op::Update { delta, .. } => {
                 let plans = plans(delta)?;
-                let prior = plans.prior(self.of).ok_or_else(lost)?;
+                let state = plans.prior(self.of).ok_or_else(lost)?;
                 let (planned, config) = plans.step.planned(self.of).ok_or_else(lost)?;
-                let private = kept.map(|kept| kept.private()).unwrap_or_default();
+                let private = kept.as_ref().map(Kept::private).unwrap_or_default();
+                let prior = Known { state, private, identity: kept.and_then(|kept| kept.identity) };
                 let (former, ends) = (plans.former, plans.ends_former);
-                Ok(Work::Change { prior, planned, config, private, former, ends })
+                Ok(Work::Change { prior, planned, config, former, ends })
             }
             Op::Replace { delta, .. } => {
                 let plans = plans(delta)?;
@@ -232,11 +264,11 @@ impl Doing<'_> {
 
     async fn carry_out(&self, work: Work) -> Outcome {
         match work {
-            Work::Change { prior, planned, config, private, former, ends } => {
-                let outcome = match planned.state == prior {
+            Work::Change { prior, planned, config, former, ends } => {
+                let outcome = match planned.state == prior.state {
                     // Only what is remembered of it changes.
-                    true => Outcome::Done(self.tracked(&prior, &private, false)),
-                    false => self.change(&prior, &planned, &config).await,
+                    true => Outcome::Done(self.tracked(&prior, false)),
+                    false => self.change(&prior.state, &planned, &config).await,
                 };
                 match (outcome, ends) {
                     (Outcome::Done(tracked), true) => self.end_former(tracked, former).await,
@@ -330,34 +362,33 @@ impl Doing<'_> {
 
     async fn delete_one(&self, kept: &Kept) -> Result<(), Error> {
         let hidden = self.clear.hidden();
-        let state = state_of(self.plugin, self.of, kept).await?;
-        let (state, private) = self.plugin.read(self.of, &state, &kept.private(), hidden).await?;
-        if state.is_null() {
+        let known = state_of(self.plugin, self.of, kept).await?;
+        self.turn(Class::Reads).await;
+        let known = self.plugin.read_at_once(self.of, &known, hidden).await?;
+        if known.state.is_null() {
             return Ok(());
         }
-        let planned = self.plugin.plan(self.of, &state, &Value::Null, &private, hidden).await?;
-        self.delete(&state, &planned).await.map_err(Left::error)
+        let planned = self.plugin.plan(self.of, &known, &Value::Null, hidden).await?;
+        self.delete(&known.state, &planned).await.map_err(Left::error)
     }
 
     /// Deletes a resource, and those that were in its place before it.
     ///
     /// Errors: what is left, with all that was remembered of it: it still has to go for the same reasons.
-    async fn end(&self, old: Kept, prior: &Value, planned: &Planned) -> Result<(), Outcome> {
-        let remembered = |state: &Value, private: &[u8], former: Vec<Former>| {
-            let mut tracked = self.tracked(state, private, false);
+    async fn end(&self, old: Kept, prior: &Known, planned: &Planned) -> Result<(), Outcome> {
+        let remembered = |known: &Known, former: Vec<Former>| {
+            let mut tracked = self.tracked(known, false);
             if let Ok(Some(kept)) = Kept::open(&tracked.private) {
                 tracked.private = Kept { former, ..kept.going_on_from(&old) }.seal();
             }
             tracked
         };
         if let Err((left, error)) = self.delete_former(old.former.clone()).await {
-            return Err(Outcome::Partial(remembered(prior, &old.private(), left), error));
+            return Err(Outcome::Partial(remembered(prior, left), error));
         }
-        self.delete(prior, planned).await.map_err(|left| match left {
+        self.delete(&prior.state, planned).await.map_err(|left| match left {
             Left::Untouched(error) => Outcome::Failed(error),
-            Left::InPart(applied, error) => {
-                Outcome::Partial(remembered(&applied.state, &applied.private, Vec::new()), error)
-            }
+            Left::InPart(applied, error) => Outcome::Partial(remembered(&applied.now, Vec::new()), error),
             Left::Unknown(error) => Outcome::Unknown(error),
         })
     }
@@ -367,10 +398,10 @@ impl Doing<'_> {
             Ok(applied) => applied,
             Err(error) => return Err(Left::Unknown(error)),
         };
-        match (applied.error.clone(), applied.state.is_null()) {
+        match (applied.error.clone(), applied.now.state.is_null()) {
             (None, true) => Ok(()),
             (Some(error), true) => Err(Left::Unknown(error)),
-            (Some(error), false) if applied.state == *prior => Err(Left::Untouched(error)),
+            (Some(error), false) if applied.now.state == *prior => Err(Left::Untouched(error)),
             (Some(error), false) => Err(Left::InPart(applied, error)),
             (None, false) => {
                 let text = format!("{}: the provider says it is still there", self.label());
@@ -385,16 +416,17 @@ impl Doing<'_> {
             Err(error) => return Outcome::Unknown(error),
         };
         let is_new = prior.is_null();
-        let tracked = |is_tainted| self.tracked(&applied.state, &applied.private, is_tainted);
+        let state = &applied.now.state;
+        let tracked = |is_tainted| self.tracked(&applied.now, is_tainted);
         match applied.error.clone() {
-            Some(error) if applied.state == *prior => Outcome::Failed(error),
+            Some(error) if *state == *prior => Outcome::Failed(error),
             // A creation that failed half way has made something that is not whole.
             Some(error) => Outcome::Partial(tracked(is_new), error),
-            None if applied.state.is_null() => {
+            None if state.is_null() => {
                 let text = format!("{}: the provider says nothing came of it", self.label());
                 Outcome::Unknown(Error::unexpected(text))
             }
-            None => match change::check_applied(&planned.state, &applied.state) {
+            None => match change::check_applied(&planned.state, state) {
                 Err(path) if !(planned.is_legacy || applied.is_legacy) => {
                     let text =
                         format!("{}: {path} did not come about as the provider planned it", self.label());
@@ -410,6 +442,9 @@ impl Doing<'_> {
     /// asked to come to an end, with all that it is doing: the engine waits no longer than that once more.
     async fn send(&self, prior: &Value, planned: &Planned, config: &Value) -> Result<Applied, Error> {
         let label = self.label();
+        if !self.has_turn.swap(false, Ordering::Relaxed) {
+            self.turn(Class::Writes).await;
+        }
         let mut call: BoxFuture<'_, _> =
             Box::pin(self.plugin.apply(self.of, &label, prior, planned, config, self.clear.hidden()));
         tokio::select! {
@@ -437,12 +472,13 @@ impl Doing<'_> {
         }
     }
 
-    fn tracked(&self, state: &Value, private: &[u8], is_tainted: bool) -> Tracked {
+    fn tracked(&self, known: &Known, is_tainted: bool) -> Tracked {
+        let state = &known.state;
         let op = &self.action.op;
         let applied_hash =
             op.desired().and_then(|desired: &Resource| desired.spec.hash()).unwrap_or_default();
         let mut tracked = Tracked::new(op.id().clone(), applied_hash);
-        let mut kept = Kept::new(self.of, state, private, self.account);
+        let mut kept = Kept::new(self.of, known, self.account);
         kept.is_tainted = is_tainted;
         kept.secrets = self.clear.hidden().within(state);
         kept.triggers = self.declared().and_then(|declared| declared.lifecycle.made_with());

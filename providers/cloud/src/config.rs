@@ -42,6 +42,8 @@ pub struct Config {
     pub cache: Option<PathBuf>,
     /// A program and its first arguments that see to it that a provider ends when this process does.
     pub keeper: Vec<PathBuf>,
+    /// The socket of a unit that starts the provider with fewer rights, in place of this process.
+    pub sandbox: Option<PathBuf>,
     /// Where states wait that were taken from a state file.
     pub handover: Option<Arc<dyn Handover>>,
 }
@@ -230,6 +232,7 @@ mod tests {
             max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
+            sandbox: None,
             handover: None,
         };
         config.declared(&schema.block)

@@ -105,6 +105,7 @@ fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Erro
         .map(|(name, _)| json!([{ "type": "get_attr", "value": name }]))
         .collect();
     let mut private = STANDARD.encode(kept.private());
+    let mut identity = kept.identity.as_ref();
     if !with_secrets {
         let clear = change::secrets_in(block, &attributes);
         let hidden = kept.hidden().and(clear);
@@ -112,6 +113,7 @@ fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Erro
         blank(&hidden, &mut attributes);
         // Nobody but the provider knows what is in there.
         private.clear();
+        identity = identity.filter(|identity| !hidden.hides(&identity.value));
     }
     let mut one = json!({
         "schema_version": kept.version,
@@ -120,6 +122,12 @@ fn instance(block: &Block, kept: &Kept, with_secrets: bool) -> Result<Json, Erro
     });
     if !private.is_empty() {
         one["private"] = private.into();
+    }
+    if let Some(identity) = identity
+        && let Ok(value) = serde_json::from_str::<Json>(&identity.value)
+    {
+        one["identity_schema_version"] = identity.version.into();
+        one["identity"] = value;
     }
     if kept.is_tainted {
         one["status"] = "tainted".into();

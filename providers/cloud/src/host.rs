@@ -10,7 +10,7 @@ use crate::{
     config::Places,
     find::Found,
     hidden::Hidden,
-    plugin::{Plugin, cut, said, write_value},
+    plugin::{Pace, Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };
@@ -59,6 +59,7 @@ pub(crate) struct Host {
     said: OnceLock<(Json, Hash)>,
     running: Arc<Mutex<Running>>,
     watches: std::sync::Mutex<JoinSet<()>>,
+    pace: Arc<Pace>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -78,6 +79,7 @@ impl Host {
             said: OnceLock::new(),
             running: Arc::default(),
             watches: std::sync::Mutex::default(),
+            pace: Arc::default(),
         }
     }
 
@@ -200,6 +202,8 @@ impl Host {
             keeper: self.config.keeper.clone(),
             environment: self.config.environment(cx)?,
             allow_tcp: self.config.allow_tcp,
+            sandbox: self.config.sandbox.clone(),
+            opened: None,
         };
         // It may print what it was given before it dies.
         let process = Process::start(&launch).await;
@@ -244,7 +248,7 @@ impl Host {
         if let Some(error) = said(&doing, &configured.diagnostics, &hidden) {
             return Err(error);
         }
-        Ok(Plugin::new(self.entry.clone(), process, catalog, hidden))
+        Ok(Plugin::new(self.entry.clone(), process, catalog, hidden, self.pace.clone()))
     }
 
     /// One call of a start, which may not take for ever: everybody waits for it.

@@ -1,9 +1,9 @@
 //! What is remembered of a resource between passes: the state its provider gave, sealed by the store.
 
 use crate::{
-    cty::{Value, write_json},
+    cty::write_json,
     hidden::Hidden,
-    plugin::ResourceType,
+    plugin::{Identity, Known, ResourceType},
     schema::Block,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -22,6 +22,9 @@ pub(crate) struct Kept {
     /// The provider's own, in base64.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) private: String,
+    /// What identifies it, where its type has that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<Identity>,
     /// It was made in part: it must go before there can be a whole one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_tainted: bool,
@@ -60,14 +63,15 @@ impl Former {
 }
 
 impl Kept {
-    /// State with what the provider wants back.
-    pub(crate) fn new(of: &ResourceType, state: &Value, private: &[u8], account: Hash) -> Kept {
+    /// What is known of a resource in this account.
+    pub(crate) fn new(of: &ResourceType, known: &Known, account: Hash) -> Kept {
         // JSON is written from texts, which are UTF-8.
-        let json = String::from_utf8_lossy(&write_json(state, &of.schema.value_type)).into_owned();
+        let json = String::from_utf8_lossy(&write_json(&known.state, &of.schema.value_type)).into_owned();
         Kept {
             version: of.schema.version,
             state: json,
-            private: STANDARD.encode(private),
+            private: STANDARD.encode(&known.private),
+            identity: known.identity.clone(),
             is_tainted: false,
             secrets: Vec::new(),
             account: Some(account.to_string()),
@@ -84,8 +88,11 @@ impl Kept {
         self.former = before.former.clone();
         self
     }
-    /// True where nothing tells the two apart: their id, or what else the provider alone gives where a type has no id.
+    /// True where nothing tells the two apart: their identity, their id, or what else the provider alone gives where a type has no id.
     pub(crate) fn is_of_one_thing_with(&self, other: &Kept, block: &Block) -> bool {
+        if let (Some(one), Some(two)) = (&self.identity, &other.identity) {
+            return one == two;
+        }
         let read = |kept: &Kept| serde_json::from_str::<Json>(&kept.state).unwrap_or_default();
         let (ours, theirs) = (read(self), read(other));
         if let (Some(one), Some(two)) = (ours["id"].as_str(), theirs["id"].as_str()) {

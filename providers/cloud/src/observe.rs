@@ -3,12 +3,13 @@
 use crate::{
     config::Named,
     cty::Value,
+    hidden::Hidden,
     host::Host,
     kept::Kept,
     kind,
     lifecycle::Lifecycle,
     normalize::Declared,
-    plugin::{Plugin, ResourceType},
+    plugin::{Identity, Known, Plugin, ResourceType},
     schema::{
         Block,
         canonical::{self, Clear},
@@ -47,7 +48,7 @@ async fn data(
     let of = plugin.catalog.data_source(name)?;
     let clear = Named::of(cx, Some(&declared.config), [])?;
     let config = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
-    let state = plugin.read_data(&of, &config, clear.hidden()).await?;
+    let state = plugin.read_data(cx, &of, &config, clear.hidden()).await?;
     let mut observed = Observed::new(id.clone(), declared.bytes());
     observed.remote = remote(&state);
     observed.outputs = outputs(&clear, &of, &state);
@@ -78,26 +79,26 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     let of = plugin.catalog.resource(kind::type_in(id))?;
     let before = kept.iter().flat_map(|kept| kept.secrets.iter().cloned());
     let clear = Named::of(cx, declared.as_ref().map(|declared| &declared.config), before)?;
-    let (state, private) = match (&kept, &import) {
+    let before = match (&kept, &import) {
         (Some(kept), _) => {
             if kept.version > of.schema.version {
                 let text = format!("the state of {id} is from a newer version of the provider");
                 return Err(Error::unsupported(text).hint("install that version again, or a newer one"));
             }
-            (state_of(&plugin, &of, kept).await?, kept.private())
+            state_of(&plugin, &of, kept).await?
         }
-        (None, Some(import)) => match plugin.import(&of, import, clear.hidden()).await? {
+        (None, Some(import)) => match plugin.import(cx, &of, import, clear.hidden()).await? {
             Some(found) => found,
             None => return Err(nothing_there(id, import)),
         },
         (None, None) => return Ok(None),
     };
-    let before = state;
-    let (state, private) = plugin.read(&of, &before, &private, clear.hidden()).await?;
+    let found = plugin.read(cx, &of, &before, clear.hidden()).await?;
+    let state = &found.state;
     let account = host.said(&plugin.catalog)?.1;
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
-    if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &state) {
+    if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &found) {
         return Err(another(id, name));
     }
     match (state.is_null(), &kept, &import) {
@@ -109,8 +110,8 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
                 // Nobody wants any of them: what is left of those before goes one by one.
                 (false, Some((first, rest))) if desired.is_none() => {
                     let now = Kept { former: rest.to_vec(), ..first.kept.clone() };
-                    let state = state_of(&plugin, &of, &now).await?;
-                    Ok(Some(observed(&clear, id, &of, &state, &now, None)))
+                    let known = state_of(&plugin, &of, &now).await?;
+                    Ok(Some(observed(&clear, id, &of, &known.state, &now, None)))
                 }
                 (false, _) => Ok(None),
             };
@@ -119,14 +120,14 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         (true, None, Some(import)) => return Err(nothing_there(id, import)),
         (true, None, None) => return Ok(None),
     }
-    let mut now = Kept::new(&of, &state, &private, account);
+    let mut now = Kept::new(&of, &found, account);
     match &kept {
         Some(kept) if !is_handed => now = now.going_on_from(kept),
         // What is taken over was made with what is declared now, as far as anybody can tell.
         _ => now.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with()),
     }
-    now.secrets = clear.hidden().within(&state);
-    Ok(Some(observed(&clear, id, &of, &state, &now, declared.as_ref())))
+    now.secrets = clear.hidden().within(state);
+    Ok(Some(observed(&clear, id, &of, state, &now, declared.as_ref())))
 }
 
 /// What cannot be found with what the entry says now, and could with what it said before, may be in another account.
@@ -155,8 +156,15 @@ const GIVEN_ONCE: [&str; 8] = ["id", "arn", "urn", "uuid", "uid", "guid", "self_
 /// Words in the names of those that come anew with a change.
 const GIVEN_AGAIN: [&str; 5] = ["version", "revision", "generation", "change", "qualified"];
 
-/// The attribute that tells two states apart that may be of one resource, if there is one.
-fn told_apart<'b>(block: &'b Block, before: &Value, now: &Value) -> Option<&'b str> {
+/// What tells two apart that may be one resource: their identity, or an attribute.
+fn told_apart<'b>(block: &'b Block, before: &Known, now: &Known) -> Option<&'b str> {
+    // It lasts, and may know of accounts and regions.
+    if let (Some(was), Some(is)) = (&before.identity, &now.identity)
+        && was != is
+    {
+        return Some("identity");
+    }
+    let (before, now) = (&before.state, &now.state);
     let ends = |name: &str, word: &str| {
         name.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     };
@@ -215,9 +223,18 @@ pub(crate) fn observed(
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(state);
+    observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), of, identity));
     observed.outputs = outputs(clear, of, state);
     observed.private = kept.seal();
     observed
+}
+
+/// By what a resource is told from all others, for people.
+fn identified(hidden: &Hidden, of: &ResourceType, identity: &Identity) -> Arc<str> {
+    match hidden.hides(&identity.value) {
+        false => format!("{} {}", of.name, identity.value).into(),
+        true => format!("{} {}", of.name, blake3::hash(identity.value.as_bytes()).to_hex()).into(),
+    }
 }
 
 /// The id that nearly every resource has.
@@ -231,9 +248,12 @@ pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value) -> Se
     Sealed(serde_json::to_vec(&outputs).unwrap_or_default().into())
 }
 
-/// The state behind what was observed, as the provider wants it.
-pub(crate) async fn state_of(plugin: &Plugin, of: &ResourceType, kept: &Kept) -> Result<Value, Error> {
-    plugin.upgrade(of, kept.version, &kept.state, &kept.hidden()).await
+/// What is remembered, as the provider wants it.
+pub(crate) async fn state_of(plugin: &Plugin, of: &ResourceType, kept: &Kept) -> Result<Known, Error> {
+    let hidden = kept.hidden();
+    let state = plugin.upgrade(of, kept.version, &kept.state, &hidden).await?;
+    let identity = plugin.upgrade_identity(of, kept.identity.as_ref(), &hidden).await?;
+    Ok(Known { state, private: kept.private(), identity })
 }
 
 #[cfg(test)]
@@ -248,7 +268,8 @@ mod tests {
         attributes.extend([text("id", "oc"), text("key_id", "oc")]);
         let block = block(attributes, Vec::new());
         let check = |name: &str, (before, now): (&str, &str), expect: Option<&str>| {
-            let of = |text: &str| Value::Map([(name.into(), Value::text(text))].into());
+            let of =
+                |text: &str| Known::new(Value::Map([(name.into(), Value::text(text))].into()), Vec::new());
             assert_eq!(told_apart(&block, &of(before), &of(now)), expect, "{name}");
         };
         for name in ["id", "arn", "owner_id", "create_date"] {

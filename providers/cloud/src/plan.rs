@@ -10,7 +10,7 @@ use crate::{
     kind,
     normalize::Declared,
     observe::state_of,
-    plugin::{Planned, Plugin, ResourceType},
+    plugin::{Known, Planned, Plugin, ResourceType},
     schema::canonical::{self, Clear},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -54,7 +54,7 @@ async fn of_one(
     let kept = observed.map(|observed| Kept::open(&observed.private)).transpose()?.flatten();
     let prior = match (&kept, observed) {
         (Some(kept), _) => state_of(&plugin, &of, kept).await?,
-        (None, None) => Value::Null,
+        (None, None) => Known::new(Value::Null, Vec::new()),
         // Planning it from nothing would make a second one.
         (None, Some(_)) => {
             return Err(Error::unexpected(format!(
@@ -68,12 +68,12 @@ async fn of_one(
     let hidden = clear.hidden();
     let written = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
     plugin.validate(&of, &written, hidden).await?;
-    let config = change::leave_ignored(written.clone(), &prior, &declared.ignore);
-    let private = kept.as_ref().map(Kept::private).unwrap_or_default();
-    let planned = plugin.plan(&of, &prior, &config, &private, hidden).await?;
+    let config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
+    let planned = plugin.plan(&of, &prior, &config, hidden).await?;
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let triggers = Triggers::of(kept.as_ref(), declared);
-    let replaces = !prior.is_null() && (is_tainted || triggers.replace() || !planned.replace.is_empty());
+    let replaces =
+        !prior.state.is_null() && (is_tainted || triggers.replace() || !planned.replace.is_empty());
     let former = match (&kept, row) {
         (Some(kept), _) => kept.former.clone(),
         // It is gone itself; those before it may not be.
@@ -83,7 +83,7 @@ async fn of_one(
     // What refers to the new one has had its time to say so.
     let settled = cx.clock.now().saturating_sub(host.config.settle).as_secs();
     let ends_former = former.iter().any(|former| former.since <= settled);
-    if planned.state == prior && !replaces && !triggers.differ() && !ends_former {
+    if planned.state == prior.state && !replaces && !triggers.differ() && !ends_former {
         return Ok(None);
     }
     if replaces && row.is_none() {
@@ -94,17 +94,18 @@ async fn of_one(
         );
         return Err(Error::invalid(text).hint("declare these as they are, or leave the existing one alone"));
     }
-    let mut plans = Plans::of(&of, &prior, &planned, &config);
+    let mut plans = Plans::of(&of, &prior.state, &planned, &config);
     plans.ends_former = ends_former;
     plans.former = former;
     let mut after = planned.state.clone();
     if replaces {
         // The new one is planned from nothing, with what is declared and nothing ignored.
-        let anew = plugin.plan(&of, &Value::Null, &written, &planned.private, hidden).await?;
+        let nothing = Known::new(Value::Null, planned.private.clone());
+        let anew = plugin.plan(&of, &nothing, &written, hidden).await?;
         after = anew.state.clone();
         plans.anew = Some(Step::of(&of, &anew, &written));
     }
-    let mut fields = change::fields(&of.schema.block, &prior, &after, hidden);
+    let mut fields = change::fields(&of.schema.block, &prior.state, &after, hidden);
     if is_tainted {
         // First of all: it is the reason, whatever else differs.
         let before = Shown::Text("made in part (tainted)".into());
@@ -169,6 +170,8 @@ pub(crate) struct Step {
     state: String,
     config: String,
     private: String,
+    #[serde(default)]
+    identity: Option<String>,
     is_legacy: bool,
 }
 
@@ -201,6 +204,7 @@ impl Step {
             state: packed(of, &planned.state),
             config: packed(of, config),
             private: STANDARD.encode(&planned.private),
+            identity: planned.identity.as_ref().map(|identity| STANDARD.encode(identity)),
             is_legacy: planned.is_legacy,
         }
     }
@@ -209,6 +213,7 @@ impl Step {
         let planned = Planned {
             state: unpacked(of, &self.state)?,
             private: STANDARD.decode(&self.private).ok()?,
+            identity: self.identity.as_ref().and_then(|identity| STANDARD.decode(identity).ok()),
             replace: Vec::new(),
             is_legacy: self.is_legacy,
         };
@@ -229,8 +234,8 @@ pub(crate) async fn deletion(
     plugin: &Plugin,
     of: &ResourceType,
     kept: &Kept,
-) -> Result<(Value, Planned), Error> {
+) -> Result<(Known, Planned), Error> {
     let prior = state_of(plugin, of, kept).await?;
-    let planned = plugin.plan(of, &prior, &Value::Null, &kept.private(), &kept.hidden()).await?;
+    let planned = plugin.plan(of, &prior, &Value::Null, &kept.hidden()).await?;
     Ok((prior, planned))
 }

@@ -34,6 +34,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     identity: Identity::Assigned { client_token: false },
     marking: Marking::InventoryOnly,
     lists: false,
+    reads_ahead: false,
     atomic_batch: false,
     // As many as Terraform does at once.
     concurrency: 10,
@@ -47,7 +48,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
 /// Prepares an entry called `entry`. Starts nothing, and does not even look for its program: that it is missing concerns
 /// nobody else, and is told when it is needed.
 ///
-/// Errors: `Invalid` when `path` or `mirror` is no absolute path.
+/// Errors: `Invalid` when `path`, `mirror` or `sandbox` is no absolute path.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let named = match &config.program {
         Program::At(path) => Some(("path", path, "the provider's program")),
@@ -56,7 +57,9 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
             From::Registry(_) => None,
         },
     };
-    if let Some((key, path, what)) = named.filter(|(_, path, _)| !path.is_absolute()) {
+    let sandbox = config.sandbox.as_ref().map(|path| ("sandbox", path, "the socket of the unit"));
+    if let Some((key, path, what)) = named.into_iter().chain(sandbox).find(|(_, path, _)| !path.is_absolute())
+    {
         let error = Error::invalid(format!("`{key}: {}` is no absolute path", path.display()));
         return Err(error.hint(format!("write the whole path of {what}")));
     }

@@ -2,7 +2,9 @@
 //!
 //! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
 //! `die`, `garbage`, `old`, `deaf`; or listen where it should not: `open`. With `TOY_CHILD` it starts a program and
-//! writes its number there; to what `TOY_STARTS` names it adds its own. With `TOY_JSON` it gives states back as JSON. What goes wrong with a thing is said by its attribute `fault`.
+//! writes its number there; to what `TOY_STARTS` names it adds its own. With `TOY_JSON` it gives states back as JSON. Things have
+//! identities unless `TOY_NAMELESS` is set; with `TOY_STRICT` it does nothing with one whose identity does not come along. What goes
+//! wrong with a thing is said by its attribute `fault`.
 
 mod schema;
 mod server;

@@ -56,14 +56,21 @@ pub(crate) fn thing(version: i64) -> Schema {
     Schema { version, block: Some(Block { attributes, block_types, ..Block::default() }) }
 }
 
-/// A thing is known by its name, too.
-pub(crate) fn identities() -> IdentitySchemas {
-    let name = IdentityAttribute {
-        name: "name".into(),
+/// A thing is found by its name, and identified by its number; from version 2 on, by its place too.
+pub(crate) fn identity(version: i64) -> IdentitySchema {
+    let attribute = |name: &str, required_for_import| IdentityAttribute {
+        name: name.into(),
         type_json: TEXT.as_bytes().to_vec(),
-        required_for_import: true,
+        required_for_import,
     };
-    let schema = IdentitySchema { attributes: vec![name] };
+    let mut attributes = vec![attribute("name", true), attribute("number", false)];
+    attributes.extend((version > 1).then(|| attribute("place", false)));
+    IdentitySchema { version: version - 1, attributes }
+}
+
+/// Of those types that have one.
+pub(crate) fn identities(version: i64) -> IdentitySchemas {
+    let schema = identity(version);
     let identity_schemas = HashMap::from([("toy_thing".into(), schema)]);
     IdentitySchemas { identity_schemas, diagnostics: Vec::new() }
 }

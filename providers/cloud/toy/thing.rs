@@ -11,8 +11,8 @@ use reconciled_cloud::{
     schema::Schema,
     wire::message::{
         Applied, Apply, AttributePath, Configure, DataAnswer, Diagnostic, Diagnostics, DynamicValue, Empty,
-        Import, ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, ReadData, Selector, Step, Upgrade,
-        Upgraded, Validate, ValidatedProvider,
+        IdentityData, Import, ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, ReadData, Selector,
+        Step, Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate, ValidatedProvider,
     },
 };
 use std::{
@@ -31,6 +31,7 @@ pub(crate) struct Toy {
     trivial: Schema,
     version: i64,
     directory: RefCell<PathBuf>,
+    token: RefCell<String>,
     next: Cell<u64>,
     stopped: watch::Sender<bool>,
 }
@@ -44,6 +45,7 @@ impl Toy {
             trivial: Schema::of(schema::trivial()).unwrap_or_else(|why| unreachable!("{why}")),
             version,
             directory: RefCell::default(),
+            token: RefCell::default(),
             next: Cell::new(0),
             stopped: watch::channel(false).0,
         }
@@ -66,7 +68,10 @@ impl Toy {
             "PlanResourceChange" => self.plan(body).await,
             "ApplyResourceChange" => self.apply(body).await,
             "ImportResourceState" => self.import(body),
-            "GetResourceIdentitySchemas" => message(&schema::identities()),
+            "GetResourceIdentitySchemas" if variable("TOY_NAMELESS").is_none() => {
+                message(&schema::identities(self.version))
+            }
+            "UpgradeResourceIdentity" => self.upgrade_identity(body),
             "Stop" | "StopProvider" => {
                 self.stopped.send_replace(true);
                 message(&Empty {})
@@ -81,6 +86,7 @@ impl Toy {
         let of = Schema::of(schema::provider()).unwrap_or_else(|why| unreachable!("{why}"));
         let config = value(&request.config, &of.value_type);
         *self.directory.borrow_mut() = config.get("directory").as_str().unwrap_or_default().into();
+        *self.token.borrow_mut() = config.get("token").as_str().unwrap_or_default().into();
         let diagnostics = match config.get("token").as_str() {
             Some("wrong") => vec![error("AccessDenied: the token `wrong` is wrong")],
             _ => Vec::new(),
@@ -115,6 +121,43 @@ impl Toy {
         message(&Upgraded { state: Some(dynamic(&state, of)), diagnostics: Vec::new() })
     }
 
+    fn upgrade_identity(&self, body: Bytes) -> Answer {
+        let request = UpgradeIdentity::decode(body).unwrap_or_default();
+        let json = request.raw_identity.map(|raw| raw.json).unwrap_or_default();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+        let identity = self.identity(json["number"].as_str());
+        message(&UpgradedIdentity { identity, diagnostics: Vec::new() })
+    }
+
+    /// What identifies the thing with this number; not known where it has none yet.
+    fn identity(&self, number: Option<&str>) -> Option<IdentityData> {
+        if variable("TOY_NAMELESS").is_some() {
+            return None;
+        }
+        let names = schema::identity(self.version).attributes.into_iter().map(|part| part.name);
+        let part = |name: String| match &*name {
+            "number" => (Arc::from(name), number.map_or(Value::Unknown, Value::text)),
+            "place" => (Arc::from(name), Value::text("desk")),
+            _ => (Arc::from(name), Value::Null),
+        };
+        let value = Value::Map(names.map(part).collect());
+        let Value::Map(parts) = &value else { return None };
+        let of = Type::Object(parts.keys().map(|name| (name.clone(), Type::String)).collect());
+        Some(IdentityData { identity: Some(dynamic(&value, &of)) })
+    }
+
+    /// What came with a call is what was told, or the call is refused: whoever hosts this has lost it.
+    fn is_lost(&self, identity: Option<&IdentityData>, state: &Value) -> bool {
+        let told = self.identity(state.get("id").as_str());
+        variable("TOY_STRICT").is_some() && !state.is_null() && identity != told.as_ref()
+    }
+
+    /// The token `short` is worth nothing any more once there is a file that says so.
+    fn refusal(&self) -> Option<Diagnostic> {
+        let is_over = *self.token.borrow() == "short" && self.directory.borrow().join("expired").exists();
+        is_over.then(|| error("ExpiredToken: the security token included in the request is expired"))
+    }
+
     fn file(&self, state: &Value) -> PathBuf {
         self.directory.borrow().join(format!("{}.json", state.get("id").as_str().unwrap_or_default()))
     }
@@ -123,6 +166,9 @@ impl Toy {
         let request = Read::decode(body).unwrap_or_default();
         let of = &self.of(&request.type_name).value_type;
         let current = value(&request.current, of);
+        if let Some(refusal) = self.refusal() {
+            return message(&ReadAnswer { diagnostics: vec![refusal], ..ReadAnswer::default() });
+        }
         let state = match &*request.type_name {
             "toy_thing" => match fs::read(self.file(&current)) {
                 Ok(json) => {
@@ -150,10 +196,13 @@ impl Toy {
             },
             _ => current,
         };
+        let is_thing = &*request.type_name == "toy_thing" && !state.is_null();
+        let identity = is_thing.then(|| self.identity(state.get("id").as_str())).flatten();
         message(&ReadAnswer {
             state: Some(dynamic(&state, of)),
             private: request.private,
-            diagnostics: Vec::new(),
+            identity,
+            ..ReadAnswer::default()
         })
     }
 
@@ -186,10 +235,15 @@ impl Toy {
                 std::thread::park();
             }
         }
+        let is_thing = &*request.type_name == "toy_thing";
+        if is_thing && self.is_lost(request.identity.as_ref(), &prior) {
+            return message(&Planned { diagnostics: vec![error(LOST)], ..Planned::default() });
+        }
         let (Value::Map(mut state), is_new) = (proposed.clone(), prior.is_null()) else {
             return message(&Planned {
                 state: Some(dynamic(&Value::Null, of)),
                 private: request.private,
+                identity: request.identity,
                 ..Planned::default()
             });
         };
@@ -228,7 +282,6 @@ impl Toy {
         if is_new {
             state.insert("id".into(), Value::Unknown);
         }
-        let is_thing = &*request.type_name == "toy_thing";
         if is_thing {
             if is_new || state.get("content") != Some(prior.get("content")) {
                 state.insert("size".into(), Value::Unknown);
@@ -255,6 +308,7 @@ impl Toy {
             state: Some(dynamic(&Value::Map(state), of)),
             requires_replace: if is_thing { vec![path("name")] } else { Vec::new() },
             private: Bytes::from_static(b"planned"),
+            identity: is_thing.then(|| self.identity(prior.get("id").as_str())).flatten(),
             ..Planned::default()
         })
     }
@@ -273,6 +327,12 @@ impl Toy {
                 ..Applied::default()
             })
         };
+        if &*request.type_name == "toy_thing" && self.is_lost(request.identity.as_ref(), &prior) {
+            return failed(LOST, &prior);
+        }
+        if let Some(refusal) = self.refusal() {
+            return failed(&refusal.summary, &prior);
+        }
         match &*fault {
             "die" => return Answer::Death,
             "garbage" => return Answer::Garbage,
@@ -358,6 +418,11 @@ impl Toy {
         message(&Applied {
             state: Some(dynamic(&state, of)),
             private: Bytes::from_static(b"made"),
+            identity: match &*request.type_name {
+                // It was said before, and is not said again.
+                "toy_thing" if is_new => self.identity(state.get("id").as_str()),
+                _ => None,
+            },
             ..Applied::default()
         })
     }
@@ -375,8 +440,9 @@ impl Toy {
         let mut id = request.id.clone();
         if let Some(identity) = request.identity {
             // By its name alone: a thing with that name, if there is one.
-            let text = || ("name".into(), Type::String);
-            let identity = value(&identity.identity, &Type::Object([text()].into()));
+            let names = schema::identity(self.version).attributes.into_iter().map(|part| part.name);
+            let of = Type::Object(names.map(|name| (name.into(), Type::String)).collect());
+            let identity = value(&identity.identity, &of);
             let name = identity.get("name").as_str().unwrap_or_default().to_string();
             let directory = self.directory.borrow();
             let files = fs::read_dir(&*directory).into_iter().flatten().flatten();
@@ -397,6 +463,9 @@ impl Toy {
         message(&ImportAnswer { resources: vec![found], diagnostics: Vec::new() })
     }
 }
+
+/// What is said where an identity is missing that was told.
+const LOST: &str = "the identity is lost";
 
 fn error(summary: &str) -> Diagnostic {
     Diagnostic { severity: 1, summary: summary.into(), ..Diagnostic::default() }

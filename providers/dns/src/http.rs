@@ -158,6 +158,8 @@ impl Client {
         what: &str,
         is_write: bool,
     ) -> Result<Answer, Failure> {
+        // A server may ask to be left alone while others have their turns.
+        cx.pace.turn().await;
         let paused = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         let left = paused.saturating_sub(cx.clock.now());
         // More than the longest pause is what a clock that was set back makes of a shorter one.

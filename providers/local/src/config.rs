@@ -1,6 +1,6 @@
 //! Host configuration of a `type: host` entry.
 
-use crate::{path::FilePath, systemd};
+use crate::{hands, path::FilePath, systemd::Places};
 use reconciled_provider::Error;
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -20,8 +20,8 @@ pub struct Config {
     pub paths: Vec<String>,
     /// Socket of the helper, which does all that touches the machine, where its own configuration allows it.
     pub helper: Option<PathBuf>,
-    /// The bus of the service manager: `system`, or an address such as `unix:path=/run/dbus/system_bus_socket`. Without it
-    /// no units are managed.
+    /// The bus of the service manager: `system`; `user` for that of the user that reconciled runs as; or the address of the
+    /// bus of a system, such as `unix:path=/run/dbus/system_bus_socket`. Without it no units are managed.
     pub bus: Option<String>,
     /// Where a file is copied to before what somebody else wrote in it is replaced or deleted.
     /// Default: `originals/ENTRY` in the state directory.
@@ -38,6 +38,19 @@ pub struct Config {
     #[serde(skip)]
     #[schemars(skip)]
     pub commands: Option<Commands>,
+    /// Where unit files are; found out by [`Config::settled`].
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub places: Places,
+}
+
+/// The bus of the machine's own manager.
+const SYSTEM: &str = "system";
+/// The bus of the manager of the user that this process runs as.
+const USER: &str = "user";
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 fn default_root() -> PathBuf {
@@ -60,7 +73,28 @@ impl Config {
             reserved: Vec::new(),
             timeout: default_timeout(),
             commands: None,
+            places: Places::system(),
         }
+    }
+
+    /// The same, with what is to be known of the user where the units are a user's.
+    ///
+    /// Errors: `Unavailable` where that user has no home.
+    pub(crate) fn settled(mut self) -> Result<Config, Error> {
+        if self.is_of_user() {
+            let uid = uid();
+            let home = hands::home(&self.root, uid).filter(|home| FilePath::parse(home).is_ok());
+            let home = home.ok_or_else(|| {
+                Error::unavailable(format!("bus: user, and user {uid} has no home in /etc/passwd"))
+                    .hint("units of a user are in his home: run reconciled as a user that has one")
+            })?;
+            self.places = Places::user(&home, uid);
+        }
+        Ok(self)
+    }
+
+    fn is_of_user(&self) -> bool {
+        self.bus.as_deref() == Some(USER)
     }
 
     /// A configuration of no host in particular: every path may be right, and every command.
@@ -107,11 +141,22 @@ impl Config {
                 );
             }
         }
-        if self.bus.as_deref().is_some_and(|bus| bus != "system" && !bus.starts_with("unix:")) {
-            return problem(
-                "bus of a host entry is neither `system` nor the address of a socket".into(),
-                "write bus: system, or bus: \"unix:path=/run/dbus/system_bus_socket\"",
-            );
+        match self.bus.as_deref() {
+            None | Some(SYSTEM | USER) => {}
+            // Which user's files belong to it cannot be told from an address.
+            Some(bus) if bus.starts_with("unix:") && bus.contains("/run/user/") => {
+                return problem(
+                    "bus of a host entry is the address of a user's manager".into(),
+                    "write bus: user, and run reconciled as that user",
+                );
+            }
+            Some(bus) if bus.starts_with("unix:") => {}
+            Some(_) => {
+                return problem(
+                    "bus of a host entry is neither `system` nor `user` nor the address of a socket".into(),
+                    "write bus: system, or bus: \"unix:path=/run/dbus/system_bus_socket\"",
+                );
+            }
         }
         if self.originals.as_ref().is_some_and(|path| !path.is_absolute()) {
             return problem("originals of a host entry is no absolute path".into(), "write it from /");
@@ -122,7 +167,11 @@ impl Config {
     /// The address of the bus, if there is one.
     pub(crate) fn bus_address(&self) -> Option<String> {
         match self.bus.as_deref()? {
-            "system" => Some("unix:path=/run/dbus/system_bus_socket".into()),
+            SYSTEM => Some("unix:path=/run/dbus/system_bus_socket".into()),
+            USER => {
+                let socket = self.root.join(format!("run/user/{}/bus", uid()));
+                Some(format!("unix:path={}", socket.display()))
+            }
             address => Some(address.into()),
         }
     }
@@ -168,13 +217,19 @@ impl Config {
     /// True for what systemd loads as a unit of the very machine. In another root nothing runs, and files are all there is.
     pub(crate) fn is_of_units(&self, path: &FilePath) -> bool {
         let is_machine = self.root.as_os_str() == "/" || self.bus.is_some();
-        is_machine && systemd::LOADED_FROM.iter().any(|directory| path.below(directory).is_some())
+        is_machine && self.places.loaded_from().any(|directory| path.below(directory).is_some())
     }
 
     /// True for a directory on the way to what decides about this host: its owner could put another one in its place.
     pub(crate) fn is_above_reserved(&self, path: &FilePath) -> bool {
         let is_on_way = |to: &str| to == path.as_str() || to.starts_with(&format!("{path}/"));
-        self.reserved.iter().any(|own| is_on_way(own)) || systemd::LOADED_FROM.iter().any(|to| is_on_way(to))
+        self.reserved.iter().any(|own| is_on_way(own)) || self.has_units_below(path)
+    }
+
+    /// True for a directory that unit files are in, or below.
+    pub(crate) fn has_units_below(&self, path: &FilePath) -> bool {
+        let is_on_way = |to: &str| to == path.as_str() || to.starts_with(&format!("{path}/"));
+        self.places.loaded_from().any(is_on_way)
     }
 
     /// True for what is this program's own: whoever writes there decides what it may do.
@@ -203,6 +258,27 @@ mod tests {
         assert!(with(|config| config.root = "/chroot".into()).unwrap_err().contains("`root`"));
         assert!(with(|config| config.originals = Some("/x".into())).unwrap_err().contains("`originals`"));
         assert!(with(|config| config.helper = Some("hostd.sock".into())).is_err());
+    }
+
+    #[test]
+    fn units_of_a_user_are_in_his_home() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("etc")).unwrap();
+        let with = |bus: &str, root: &std::path::Path| {
+            let config = Config { bus: Some(bus.into()), ..Config::new(root, &["/srv"]) };
+            config.validate().and_then(|()| config.settled()).map_err(|error| error.message)
+        };
+        assert!(with("user", root.path()).unwrap_err().contains("has no home"));
+        let line = format!("me:x:{}:0::/home/me:/bin/sh\n", uid());
+        std::fs::write(root.path().join("etc/passwd"), line).unwrap();
+        let config = with("user", root.path()).unwrap();
+        let path = |text: &str| FilePath::parse(text).unwrap();
+        assert!(config.is_of_units(&path("/home/me/.config/systemd/user/a.service")));
+        assert!(config.has_units_below(&path("/home/me")) && !config.has_units_below(&path("/home/you")));
+        let address = format!("unix:path={}/run/user/{}/bus", root.path().display(), uid());
+        assert_eq!(config.bus_address(), Some(address));
+        assert!(with("unix:path=/run/user/1000/bus", root.path()).unwrap_err().contains("a user's manager"));
+        assert!(with("users", root.path()).unwrap_err().contains("neither `system` nor `user`"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{
     cron::CRON,
     kind::{API_VERSION, DIRECTORY, FILE},
     state::{self, Access, Content, Shape, mode_text},
-    systemd::{self, SYSTEMD, Unit},
+    systemd::{self, SYSTEMD, Unit, reads::Then},
 };
 use bytes::Bytes;
 use reconciled_provider::{Found, Observed};
@@ -38,6 +38,11 @@ fn unit(entry: &str, observed: &Observed) -> Option<Bytes> {
     add("dropIns", (!unit.drop_ins.is_empty()).then(|| json!(unit.drop_ins)));
     add("enabled", unit.enabled.map(Value::from));
     add("masked", unit.masked.map(Value::from));
+    for (word, then) in [("reloadOn", Then::Reload), ("restartOn", Then::Restart)] {
+        let paths: Vec<&String> =
+            unit.reads.iter().filter(|(_, read)| read.then == then).map(|(path, _)| path).collect();
+        add(word, (!paths.is_empty()).then(|| json!(paths)));
+    }
     add("state", unit.state.map(|state| json!(state)));
     let head = json!({ "apiVersion": systemd::API_VERSION, "kind": systemd::UNIT, "metadata": { "name": &*observed.id.0 } });
     // JSON is YAML.

@@ -5,8 +5,7 @@ use crate::{
     hands::{LARGEST, unknown_command},
     kind::{API_VERSION, DIRECTORY, DirectorySpec, FILE, FileSpec},
     path::FilePath,
-    state::{Access, Block, Content, Directory, File, Shape, block_id},
-    systemd,
+    state::{Access, Block, Content, Directory, File, Shape, block_id, parts},
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -34,6 +33,12 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
             if directory.purge {
                 out.exclusive.push((*scope).clone());
                 out.ignored.push(((*scope).clone(), path.as_str().into()));
+                // What certificates are put into is declared, though not as files.
+                let of_certificates = certificates(config, inputs).into_iter();
+                let inside = of_certificates
+                    .filter(|(_, at)| at == path.as_str() || at.starts_with(&format!("{path}/")));
+                out.ignored
+                    .extend(inside.flat_map(|(_, at)| own_rules(&at)).map(|rule| ((*scope).clone(), rule)));
             }
             (path.as_str().into(), Shape::Directory(directory), manifest.span)
         }),
@@ -51,9 +56,50 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
         }
     };
     let policy = inputs.policy(manifest.policy.clone());
+    // Blocks share their file: it is the file that somebody else may write as well.
+    let (path, _) = parts(&id);
+    out.remotes.push((scope.clone(), path.into(), remote(path)));
     out.resources.push(Resource { id, scope, spec, origin: manifest.origin(span), policy });
     out
 }
+
+/// What a path is called across scopes: a file and a balancer may both come to it, from any source.
+pub(crate) fn remote(path: &str) -> Arc<str> {
+    format!("the path {path}").into()
+}
+
+/// Names and directories of the certificates of the same source, where they are put into this very machine.
+fn certificates(config: &Config, inputs: &dyn Inputs) -> Vec<(Arc<str>, String)> {
+    let is_machine = config.root.as_os_str() == "/";
+    let directory = |other: &Manifest| {
+        let at = other.spec.get("output")?.get("directory")?.as_str()?.to_owned();
+        Some((other.name.clone(), at))
+    };
+    let all = inputs.siblings(CERTIFICATE).into_iter();
+    all.filter(|_| is_machine).filter_map(directory).collect()
+}
+
+/// The certificate that is put at `path`, if it is one.
+pub(crate) fn certificate_at(config: &Config, inputs: &dyn Inputs, path: &FilePath) -> Option<Arc<str>> {
+    let is_there = |at: &String| {
+        *at == path.as_str() || *at == path.parent() && CERTIFICATE_FILES.contains(&path.name())
+    };
+    certificates(config, inputs).into_iter().find(|(_, at)| is_there(at)).map(|(name, _)| name)
+}
+
+/// The kind of certificates, and the names of their files.
+const CERTIFICATE: &str = "Certificate";
+const CERTIFICATE_FILES: [&str; 5] = ["tls.crt", "tls.key", "ca.crt", "tls-combined.pem", "keystore.p12"];
+
+/// The rules that leave a certificate its files in a directory that is purged.
+fn own_rules(directory: &str) -> Vec<Arc<str>> {
+    let files = CERTIFICATE_FILES.iter().map(|name| left_rule(&format!("{directory}/{name}")));
+    // Its versions, and the link that is switched between them.
+    files.chain([format!("{LEFT_BELOW}{directory}/..")]).map(Arc::from).collect()
+}
+
+/// Begins a rule that leaves everything alone whose path begins as it goes on.
+pub(crate) const LEFT_BELOW: &str = "!!";
 
 /// The spec of these bytes, unless texts in them still hold references whose values are not known.
 pub(crate) fn known_or_waiting(bytes: Vec<u8>, on: &[Reference]) -> Spec {
@@ -89,6 +135,22 @@ fn without_marks(shape: &Shape) -> Shape {
     shape
 }
 
+/// What is declared at `path` by a file of the same source as a whole, if anything is.
+pub(crate) fn declared_at(config: &Config, inputs: &dyn Inputs, path: &FilePath) -> Option<Hash> {
+    let is_there = |other: &&Manifest| {
+        let at = other.spec.get("path").and_then(Node::as_str);
+        at == Some(path.as_str()) && other.is_for(inputs.entry(), inputs.is_sole())
+    };
+    let mut all = Vec::new();
+    for manifest in inputs.siblings(FILE).into_iter().filter(is_there) {
+        let (problems, waits_for) = (Vec::new(), Vec::new());
+        let (_, shape, _) = Reader { config, manifest, inputs, problems, waits_for }.file()?;
+        // A secret that is rotated is no other declaration: that it changed is seen in the file.
+        all.extend(Hash::of(&without_marks(&shape).encode()).0);
+    }
+    (!all.is_empty()).then(|| Hash::of(&all))
+}
+
 struct Reader<'a> {
     config: &'a Config,
     manifest: &'a Manifest,
@@ -115,6 +177,11 @@ impl Reader<'_> {
         self.problems.extend(problems);
         let spec = spec?;
         let path = self.path(&spec.path);
+        if let Some(other) = path.as_ref().and_then(|path| certificate_at(self.config, self.inputs, path)) {
+            let message = format!("{} is written by Certificate/{other} as well", spec.path.value);
+            let hint = "a certificate has its files to itself: leave one of the two out";
+            self.refuse(spec.path.span, message, hint);
+        }
         let validate = self.validate(spec.validate.as_ref());
         if let Some(target) = &spec.symlink {
             self.excludes(
@@ -185,9 +252,7 @@ impl Reader<'_> {
             }
         }
         // Unit files and the links that enable them are declared as units, which this scope knows nothing of.
-        let has_units =
-            path.as_str() == systemd::DIRECTORY || systemd::DIRECTORY.starts_with(&format!("{path}/"));
-        if spec.purge && has_units {
+        if spec.purge && self.config.has_units_below(&path) {
             let message = format!("{path} cannot be purged: units and the links of systemd are in it");
             self.refuse(spec.path.span, message, "purge a directory that is yours alone");
             return None;

@@ -98,6 +98,8 @@ pub(crate) async fn observe(hands: &dyn Hands, cx: &Cx, want: &Want<'_>) -> Resu
 fn purged(targets: &BTreeMap<ResourceId, Target<'_>>) -> BTreeSet<FilePath> {
     let is_purged = |target: &&Target<'_>| {
         let bytes = target.desired.and_then(|desired| desired.spec.bytes());
+        // Of thousands of files none is read whole for that.
+        let bytes = bytes.filter(|bytes| Shape::is_directory(bytes));
         matches!(bytes.and_then(Shape::decode), Some(Shape::Directory(Directory { purge: true, .. })))
     };
     targets.values().filter(is_purged).filter_map(|target| FilePath::parse(&target.id.0).ok()).collect()

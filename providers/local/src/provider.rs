@@ -4,30 +4,30 @@ use crate::{
     Config, apply,
     balancer::{self, BALANCER},
     compare,
-    cron::{self, CRON},
+    cron::{self, CRON, History},
     deployment::{self, DEPLOYMENTS},
     export::export,
     hands::{Afar, Bus, Change, Hands, Here, Manager},
     kind,
-    normalize::{self, FILES},
+    normalize::{self, FILES, LEFT_BELOW},
     observe::{self, Target},
     path::FilePath,
     state::{self, Shape},
-    systemd::{self, SYSTEMD},
+    systemd::{self, Places, SYSTEMD},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use reconciled_provider::{
-    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fencing, Finding, Focus, Found, GuardDomain, Health,
-    Hint, Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized,
+    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Fencing, Finding, Focus, Found, GuardDomain,
+    Health, Hint, Identity, Inputs, Journal, Kinds, LeftAlone, Linted, Manifest, Marking, Merged, Normalized,
     Observation, Observed, Observer, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked,
     Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -47,18 +47,20 @@ pub const INFO: ProviderInfo = ProviderInfo {
     identity: Identity::Deterministic,
     marking: Marking::InventoryOnly,
     lists: false,
+    reads_ahead: false,
     atomic_batch: false,
     concurrency: 1,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
-    normalizer: 1,
+    normalizer: 2,
 };
 
 /// Prepares an entry called `entry` that works in this process, or through the helper it names. Touches nothing.
 ///
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
-    let config = Arc::new(config);
+    config.validate()?;
+    let config = Arc::new(config.settled()?);
     if let Some(socket) = &config.helper {
         let afar = Arc::new(Afar::new(socket));
         return with_hands(entry, config.clone(), afar.clone(), Some(afar));
@@ -66,9 +68,10 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     // Unit files are below a directory of their own, which `paths` need not name.
     let mut reach = Config::clone(&config);
     let manager = config.bus_address().map(|address| {
-        reach.paths.push(systemd::DIRECTORY.into());
-        reach.paths.extend(systemd::CONTROL.map(String::from));
-        Arc::new(Bus::new(&address, Some(&config.root))) as Arc<dyn Manager>
+        let places = config.places.clone();
+        reach.paths.push(places.home().unwrap_or(places.directory()).to_owned());
+        reach.paths.extend(places.control().clone());
+        Arc::new(Bus::of(&address, Some(&config.root), places)) as Arc<dyn Manager>
     });
     with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)
 }
@@ -83,14 +86,14 @@ pub fn with_hands(
     manager: Option<Arc<dyn Manager>>,
 ) -> Result<Arc<dyn Provider>, Error> {
     config.validate()?;
-    Ok(Arc::new(Host { entry: entry.into(), config, hands, manager, kinds: Arc::new(kind::kinds()) }))
+    Ok(Arc::new(Host::of(entry, config, hands, manager)))
 }
 
 /// An entry that normalizes whatever could be right on some host, for checking manifests where nothing is configured.
 pub fn sample(entry: &str) -> Arc<dyn Observer> {
     let config = Arc::new(Config::anywhere());
     let hands = Arc::new(Here::new(config.clone()));
-    Arc::new(Host { entry: entry.into(), config, hands, manager: None, kinds: Arc::new(kind::kinds()) })
+    Arc::new(Host::of(entry, config, hands, None))
 }
 
 #[derive(Debug)]
@@ -100,9 +103,26 @@ struct Host {
     hands: Arc<dyn Hands>,
     manager: Option<Arc<dyn Manager>>,
     kinds: Arc<Kinds>,
+    /// The runs of jobs, as last looked at.
+    runs: Mutex<BTreeMap<ResourceId, History>>,
+    /// The services that read a file, as last looked at.
+    readers: Arc<Mutex<Readers>>,
 }
 
+/// Services by the files that they read.
+type Readers = BTreeMap<FilePath, BTreeSet<ResourceId>>;
+
 impl Host {
+    fn of(
+        entry: &str,
+        config: Arc<Config>,
+        hands: Arc<dyn Hands>,
+        manager: Option<Arc<dyn Manager>>,
+    ) -> Host {
+        let (kinds, runs, readers) = (Arc::new(kind::kinds()), Mutex::default(), Arc::default());
+        Host { entry: entry.into(), config, hands, manager, kinds, runs, readers }
+    }
+
     fn manager(&self) -> Result<&dyn Manager, Error> {
         self.manager.as_deref().ok_or_else(|| {
             Error::unsupported(format!("provider `{}` manages no units: it has no `bus`", self.entry))
@@ -145,8 +165,22 @@ impl Observer for Host {
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
         match &*want.scope.name {
-            SYSTEMD => systemd::observe(cx, &*self.hands, self.manager()?, SYSTEMD, want).await,
-            CRON => systemd::observe(cx, &*self.hands, self.manager()?, CRON, want).await,
+            SYSTEMD => {
+                if *want.focus == Focus::All {
+                    // Before anything is looked at: a change from here on is about them.
+                    *self.readers.lock().unwrap_or_else(PoisonError::into_inner) = readers(want);
+                }
+                systemd::observe(cx, &*self.hands, self.manager()?, SYSTEMD, want).await
+            }
+            CRON => {
+                let manager = self.manager()?;
+                let mut seen = systemd::observe(cx, &*self.hands, manager, CRON, want).await?;
+                let runs = cron::remember(manager, want, &mut seen).await?;
+                let mut known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+                known.retain(|id, _| !want.focus.covers(id));
+                known.extend(runs);
+                Ok(seen)
+            }
             DEPLOYMENTS => deployment::observe(cx, &*self.hands, self.manager()?, want).await,
             _ => observe::observe(&*self.hands, cx, want).await,
         }
@@ -182,6 +216,10 @@ impl Observer for Host {
         let path = FilePath::parse(&observed.id.0).ok();
         let is_purged = path.is_some_and(|path| rules.iter().any(|rule| path.below(rule).is_some()));
         let is_left = |rule: &Arc<str>| {
+            if let Some(begin) = rule.strip_prefix(LEFT_BELOW) {
+                let is_way = begin.starts_with(&format!("{}/", observed.id.0));
+                return observed.id.0.starts_with(begin) || is_way;
+            }
             let other = rule.strip_prefix('!').unwrap_or_default();
             other == &*observed.id.0 || other.starts_with(&format!("{}/", observed.id.0))
         };
@@ -201,15 +239,36 @@ impl Observer for Host {
         }
     }
 
+    async fn facts(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
+        if &*scope.name != CRON {
+            return Ok(Vec::new());
+        }
+        let known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = cx.clock.now();
+        let of_job = |(id, history): (&ResourceId, &History)| {
+            let name = format!("run of {}", id.0.trim_end_matches(".service"));
+            let lines = history.lines(now).into_iter();
+            lines.map(move |value| Fact { name: name.clone(), value }).collect::<Vec<Fact>>()
+        };
+        Ok(known.iter().flat_map(of_job).collect())
+    }
+
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let scope = Scope::new(self.entry.clone(), FILES);
         let found = match query {
-            SYSTEMD | CRON | DEPLOYMENTS => return Err(Error::unsupported("units cannot be imported yet")),
+            SYSTEMD => {
+                let resources = systemd::discover(&*self.hands, self.manager()?).await?;
+                return Ok(vec![Found { scope: Scope::new(self.entry.clone(), SYSTEMD), resources }]);
+            }
+            CRON | DEPLOYMENTS => {
+                let text = format!("`{query}` cannot be imported: on a host these are units");
+                return Err(Error::unsupported(text).hint(format!("import `{SYSTEMD}`")));
+            }
             FILES => self.hands.list_all().await?,
             path => {
                 let path = FilePath::parse(path).map_err(|why| {
                     Error::invalid(format!("`{path}` {why}")).hint(format!(
-                        "write a path such as /etc/nginx, or `{FILES}` for all that may be managed"
+                        "write a path such as /etc/nginx, `{FILES}` for all that may be managed, or `{SYSTEMD}` for units"
                     ))
                 })?;
                 let mut found = self.hands.look(std::slice::from_ref(&path)).await?;
@@ -275,7 +334,11 @@ impl Observer for Host {
 
     fn hints(&self) -> BoxStream<'static, Hint> {
         let entry = self.entry.clone();
-        let files = self.hands.changes().flat_map(move |changes| stream::iter(hints_of(&entry, &changes)));
+        let (places, readers) = (self.config.places.clone(), self.readers.clone());
+        let files = self.hands.changes().flat_map(move |changes| {
+            let readers = readers.lock().unwrap_or_else(PoisonError::into_inner);
+            stream::iter(hints_of(&entry, &places, &readers, &changes))
+        });
         let Some(manager) = &self.manager else { return Box::pin(files) };
         let entry = self.entry.clone();
         let units = manager.changes().flat_map(move |name| {
@@ -299,8 +362,20 @@ impl Provider for Host {
     }
 }
 
+/// Which of the declared services read which files.
+fn readers(want: &Want<'_>) -> Readers {
+    let mut readers = Readers::new();
+    for desired in want.desired {
+        let unit = desired.spec.bytes().and_then(systemd::Unit::decode);
+        for path in systemd::reads::paths(unit.as_ref()) {
+            readers.entry(path).or_default().insert(desired.id.clone());
+        }
+    }
+    readers
+}
+
 /// Where to look again after a change of files: those of units are about the unit.
-fn hints_of(entry: &Arc<str>, changes: &[Change]) -> Vec<Hint> {
+fn hints_of(entry: &Arc<str>, places: &Places, readers: &Readers, changes: &[Change]) -> Vec<Hint> {
     changes
         .iter()
         .flat_map(|change| match change {
@@ -310,7 +385,8 @@ fn hints_of(entry: &Arc<str>, changes: &[Change]) -> Vec<Hint> {
                 let mut hints = [FILES, DEPLOYMENTS]
                     .map(|scope| only(entry, scope, [path.as_str().into()].into()))
                     .to_vec();
-                if let Some(unit) = systemd::unit_at(path) {
+                hints.extend(readers.get(path).map(|units| only(entry, SYSTEMD, units.clone())));
+                if let Some(unit) = places.about(path) {
                     hints.extend(unit_hints(entry, &unit.0));
                 }
                 hints

@@ -194,6 +194,11 @@ impl Shape {
         bytes
     }
 
+    /// True for the canonical bytes of a directory.
+    pub(crate) fn is_directory(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"directory\n")
+    }
+
     /// Reads canonical bytes; none for what no version wrote.
     pub fn decode(bytes: &[u8]) -> Option<Shape> {
         let end = bytes.windows(2).position(|pair| pair == b"\n\n")?;

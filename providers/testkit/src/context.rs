@@ -1,7 +1,7 @@
 //! A context for tests: a clock that is moved by hand, secrets from a table.
 
 use async_trait::async_trait;
-use reconciled_provider::{Clock, Cx, Error, Hash, Secret, SecretMark, SecretRef, Secrets, Stop};
+use reconciled_provider::{Clock, Cx, Error, Hash, Pace, Secret, SecretMark, SecretRef, Secrets, Stop};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -63,5 +63,6 @@ pub fn cx_with(secrets: TableSecrets) -> Cx {
         secrets: Arc::new(secrets),
         deadline: Duration::from_secs(60),
         stop: Stop::default(),
+        pace: Pace::default(),
     }
 }

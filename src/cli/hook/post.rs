@@ -70,7 +70,7 @@ async fn follow(client: &Client, ask: &PushFollow, label: &str, out: &mut Out) -
             SyncLine::Revision { .. } => {}
             // Warnings were shown before the push was taken.
             SyncLine::Message { text } if text.starts_with("warning") => {}
-            SyncLine::End { outcome, outcomes, left, milliseconds } => {
+            SyncLine::End { outcome, outcomes, left, milliseconds, .. } => {
                 for (scope, stance) in left {
                     out.talk(&format!("{scope} is {stance}"));
                 }

@@ -12,14 +12,16 @@ use crate::{
     telemetry,
 };
 use async_trait::async_trait;
-use futures_util::future::join;
+use futures_util::future::{Either, join, select};
 use reconciled_provider::{
     ActionId, Claim, Clock, Error, Hash, Journal, ManifestKey, Observation, Outcome, ResourceId, Scope,
     Tracked,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use tracing::Span;
 
@@ -251,37 +253,62 @@ impl Journal for BatchJournal<'_> {
         let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
         all.extend(drift::failed(self.scope, failed));
         all.extend(events.into_iter().map(Write::Event));
-        let commit = self.store.commit(all);
-        match self.reread.as_ref().filter(|_| self.is_over(&outcomes)) {
+        let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
+        let commit = async {
+            self.store.commit(all).await?;
+            self.close_spans(&outcomes);
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
+            Ok(())
+        };
+        match reread {
             // A listing takes about as long as the commit, and neither has to wait for the other.
-            Some(reread) => {
-                let (committed, seen) = join(commit, reread.surveyor.list(self.scope)).await;
-                committed?;
-                reread.keep(seen);
-            }
-            None => commit.await?,
+            Some(reread) => join(commit, reread.look(self.scope)).await.0,
+            None => commit.await,
         }
-        self.close_spans(&outcomes);
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
-        Ok(())
     }
 }
+
+/// Longest time that a look may hold up the end of a batch; the next survey looks as long as it takes.
+const LOOK: Duration = Duration::from_secs(5);
+/// What was seen longer ago is not what is there.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// A look at the scope after all of a batch was written.
 pub(crate) struct Reread<'a> {
     surveyor: &'a Surveyor,
-    seen: Mutex<Option<Observation>>,
+    seen: Mutex<Option<Seen>>,
+}
+
+/// What a scope looked like, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    observation: Box<Observation>,
+    at: Duration,
+}
+
+impl Seen {
+    /// What is there at `now`, as far as that can be known from it.
+    pub(crate) fn fresh(self, now: Duration) -> Option<Observation> {
+        (now.saturating_sub(self.at) <= FRESH).then_some(*self.observation)
+    }
 }
 
 impl<'a> Reread<'a> {
     pub(crate) fn new(surveyor: &'a Surveyor) -> Reread<'a> {
         Reread { surveyor, seen: Mutex::default() }
     }
-    /// What went wrong goes wrong again, or not, at the next look.
-    fn keep(&self, seen: Result<Observation, Error>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen.ok();
+    /// Looks, unless that takes long or somebody wishes to stop. What goes wrong goes wrong again, or not, at the next look.
+    async fn look(&self, scope: &Scope) {
+        let cx = &self.surveyor.cx;
+        let at = cx.clock.now();
+        let (late, stop) = (cx.clock.sleep(LOOK), pin!(cx.stop.wished()));
+        let look = pin!(self.surveyor.list(scope));
+        if let Either::Left((Ok(observation), _)) = select(look, select(late, stop)).await {
+            let seen = Seen { observation: observation.into(), at };
+            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        }
     }
-    pub(crate) fn into_seen(self) -> Option<Observation> {
+    pub(crate) fn into_seen(self) -> Option<Seen> {
         self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@
 //! It deliberately stops no observing, no planning and no bookkeeping: adopting, forgetting and moving write to
 //! the inventory alone.
 
+use crate::selector::Selector;
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -80,7 +81,7 @@ pub enum Extent {
     /// What has such an address.
     Address(Pattern),
     /// Manifests with these labels.
-    Labels(Vec<(Arc<str>, Arc<str>)>),
+    Labels(Selector),
 }
 
 /// In the words of the command line.
@@ -91,11 +92,7 @@ impl fmt::Display for Extent {
             Extent::Source(name) => write!(f, "--source {name}"),
             Extent::Provider(name) => write!(f, "--provider {name}"),
             Extent::Address(pattern) => write!(f, "{}", pattern.0),
-            Extent::Labels(labels) => {
-                let labels: Vec<String> =
-                    labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                write!(f, "-l {}", labels.join(","))
-            }
+            Extent::Labels(selector) => write!(f, "-l {selector}"),
         }
     }
 }
@@ -123,9 +120,7 @@ impl Suspension {
             Extent::Source(name) => manifest.is_none_or(|key| key.source() == &**name),
             Extent::Provider(name) => scope.provider == *name,
             Extent::Address(pattern) => pattern.matches(address, group),
-            Extent::Labels(wanted) => {
-                labels().is_none_or(|labels| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
-            }
+            Extent::Labels(wanted) => labels().is_none_or(|labels| wanted.matches(|key| labels.get(key))),
         };
         meant && !self.except.iter().any(|pattern| pattern.matches(address, group))
     }
@@ -188,6 +183,7 @@ mod tests {
         check(Extent::Provider("pdns".into()), &[], &["web", "other", "gone", "claim"]);
         check(Extent::Provider("bind".into()), &[], &[]);
         check(Extent::Address("Zone/a.example#www/*".parse().unwrap()), &[], &["web"]);
-        check(Extent::Labels(vec![("team".into(), "web".into())]), &[], &["web", "gone", "claim"]);
+        check(Extent::Labels("team=web".parse().unwrap()), &[], &["web", "gone", "claim"]);
+        check(Extent::Labels("!team".parse().unwrap()), &[], &["other", "gone", "claim"]);
     }
 }

@@ -62,6 +62,26 @@ fn resources_declared_twice_name_both_places_and_neither_is_applied() {
 }
 
 #[test]
+fn what_two_scopes_would_both_write_names_both_places_also_from_two_sources() {
+    let text = |name: &str| thing(name, "{records: [{name: x, remote: the unit web}]}");
+    let one = Setup::new(&[("a.yaml", &text("a")), ("b.yaml", &text("b"))]).once();
+    assert_snapshot!(shown(&one), @r#"
+    error: Thing/b and Thing/a are one resource, the unit web
+      --> b.yaml:1
+    1 | apiVersion: test/v1
+      --> a.yaml:1 Thing/a is here
+    hint: give each its own, or remove one of the manifests
+    "#);
+    assert_eq!(resources(&one), "");
+    let mut two = Setup::new(&[("a.yaml", &text("a"))]);
+    let other = text("b");
+    two.sources.push(("apps", folder(&[("b.yaml", &other)]), SourceRules::default()));
+    let loaded = two.once();
+    assert!(shown(&loaded).contains("Thing/b and Thing/a are one resource, the unit web"));
+    assert_eq!(resources(&loaded), "one/a x = 3600 ");
+}
+
+#[test]
 fn a_file_copied_whole_shows_a_few_duplicates_and_counts_the_rest() {
     let records: String = (0..50).map(|i| format!("{{name: h{i}}},")).collect();
     let text = |name: &str| thing(name, &format!("{{zone: z, records: [{records}]}}"));

@@ -29,7 +29,7 @@ async fn suspensions_read_back_as_they_were_put_and_go_with_their_last_scope() {
         Extent::Source("infra".into()),
         Extent::Provider("pdns".into()),
         Extent::Address("Zone/*.example#www/A".parse().unwrap()),
-        Extent::Labels(vec![("team".into(), "web".into()), ("env".into(), "prod".into())]),
+        Extent::Labels("team=web,env!=prod,tier in (a,b),!draft".parse().unwrap()),
     ];
     let put: Vec<Suspension> = (0..)
         .zip(extents)

@@ -180,3 +180,42 @@ async fn a_trail_without_its_beginning_holds_together_and_so_does_its_export() {
     assert_eq!(broken(&|all| drop(all.remove(2))), Some(4));
     assert!(export::verify("{}\n".as_bytes()).is_err());
 }
+
+#[tokio::test]
+async fn what_was_done_goes_with_the_events_of_its_time_and_a_question_stays() {
+    let (_dir, db) = new().await;
+    // Out of order, as a provider may begin them.
+    let intents = [7, 8, 3, 9].map(|action| intent(action, row(&format!("a{action}")))).to_vec();
+    db.commit(vec![start(intents, Vec::new())]).await.unwrap();
+    db.commit(vec![start(vec![intent(10, row("b"))], Vec::new())]).await.unwrap();
+    db.commit(vec![Write::End(vec![ending(3, "done"), ending(8, "failed")])]).await.unwrap();
+    let open = |db: &Db| {
+        let reader = db.reader().clone();
+        async move {
+            reader.scope(&zone()).await.unwrap().open.iter().map(|o| o.intent.action.0).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(open(&db).await, [7, 9, 10]);
+    db.commit(vec![Write::End([7, 9].map(|action| ending(action, "done")).to_vec())]).await.unwrap();
+    assert_eq!(open(&db).await, [10]);
+    let outcomes = |list: &[HistoryEntry]| -> Vec<String> {
+        list.iter()
+            .map(|entry| {
+                format!(
+                    "{} {}",
+                    entry.address.as_deref().unwrap_or(""),
+                    entry.outcome.as_deref().unwrap_or("")
+                )
+            })
+            .collect()
+    };
+    let history = db.reader().history(&HistoryFilter::default()).await.unwrap();
+    assert_eq!(outcomes(&history).iter().filter(|line| line.ends_with("failed")).count(), 1, "{history:?}");
+
+    db.trim_events(NOW).await.unwrap();
+    assert_eq!(db.reader().history(&HistoryFilter::default()).await.unwrap().len(), 5);
+    db.trim_events(NOW + DAY).await.unwrap();
+    let left = db.reader().history(&HistoryFilter::default()).await.unwrap();
+    assert_eq!((left.len(), left[0].outcome.as_deref()), (1, Some("open")), "{left:?}");
+    assert_eq!(open(&db).await, [10]);
+}

@@ -10,7 +10,8 @@ pub(crate) mod decode;
 mod node;
 mod parse;
 mod plain;
+mod typed;
 
-pub use decode::{At, Each, TextOr, TextOrList};
 pub use node::{Node, NodeValue, ScalarKind, SourceFile, Span};
 pub use parse::{Limits, parse};
+pub use typed::{At, Each, TextOr, TextOrList};

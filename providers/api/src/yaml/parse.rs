@@ -46,19 +46,18 @@ pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem
         return Err(Box::new(Problem::error(text).in_file(&file.path).hint("split it into several files")));
     }
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
-    let reduced = Reduced::of(text);
-    if let Some(mut reduced) = reduced {
-        let shorter = std::mem::take(&mut reduced.text);
-        let mut reader = Reader::new(file, limits, &shorter);
-        reader.reduced = Some(reduced);
-        // Where it went wrong, and how, the whole text tells.
-        if let Ok(documents) = reader.documents()
-            && reader.reduced.is_some_and(|reduced| reduced.is_whole())
-        {
-            return Ok(documents);
-        }
-    }
-    Reader::new(file, limits, text).documents()
+    // Where it went wrong, and how, the whole text tells.
+    quickly(file, limits, text).map_or_else(|| Reader::new(file, limits, text).documents(), Ok)
+}
+
+/// The documents of `text` without the parser's word on long lists; none where it has to be asked, or finds a problem.
+pub(super) fn quickly(file: &SourceFile, limits: Limits, text: &str) -> Option<Vec<Node>> {
+    let mut reduced = Reduced::of(text)?;
+    let shorter = std::mem::take(&mut reduced.text);
+    let mut reader = Reader::new(file, limits, &shorter);
+    reader.reduced = Some(reduced);
+    let documents = reader.documents().ok()?;
+    reader.reduced.is_some_and(|reduced| reduced.is_whole()).then_some(documents)
 }
 
 type Result<T, E = Box<Problem>> = std::result::Result<T, E>;

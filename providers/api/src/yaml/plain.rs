@@ -34,8 +34,9 @@ pub(super) struct Reduced {
 
 /// Items one after the other.
 struct Run {
-    /// Line of its stand-in, from 1.
+    /// Line of its stand-in, from 1, and the line in the whole text that this is.
     line: u32,
+    number: u32,
     /// Column of its dashes, from 1.
     column: u32,
     /// Lines that are missing from here on.
@@ -76,7 +77,7 @@ impl Reduced {
             copied = lines.at;
             let line = number - missing;
             missing += count - 1;
-            reduced.runs.push(Run { line, column: indent as u32 + 1, missing, is_deep, items });
+            reduced.runs.push(Run { line, number, column: indent as u32 + 1, missing, is_deep, items });
         }
         reduced.text.push_str(&text[copied..]);
         (!reduced.runs.is_empty()).then_some(reduced)
@@ -89,11 +90,11 @@ impl Reduced {
         Span { line: span.line + missing, ..span }
     }
 
-    /// The items for the stand-in that was found at `place`, a place of the reduced text, in a list whose elements are
+    /// The items for the stand-in that was found at `place`, a place of the whole text, in a list whose elements are
     /// `depth` collections deep.
     pub(super) fn take(&mut self, place: Span, depth: usize, deepest: usize) -> Option<Vec<Node>> {
         let run = self.runs.get_mut(self.found)?;
-        let is_here = run.line == place.line && run.column + 2 == place.column;
+        let is_here = run.number == place.line && run.column + 2 == place.column;
         if !is_here || depth + usize::from(run.is_deep) >= deepest {
             return None;
         }
@@ -236,6 +237,10 @@ impl<'a> Cursor<'a> {
         let (span, begin) = (self.span(), self.at);
         let word = self.line.as_bytes()[begin..].iter();
         let length = word.take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        // A longer one is no key to the parser.
+        if length > 1_000 {
+            return None;
+        }
         let key = self.take(begin..begin + length);
         let is_word = key.starts_with(|first: char| first.is_ascii_alphabetic());
         if !is_word || is_null(key) || !(self.eat(b':') && self.eat(b' ')) {
@@ -314,7 +319,7 @@ fn is_word(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::{Limits, SourceFile, parse};
+    use crate::yaml::{Limits, SourceFile, parse, parse::quickly as quickly_of};
     use proptest::prelude::*;
 
     fn read(text: &str, end: &str) -> Result<Vec<Node>, (Box<str>, u32, u32)> {
@@ -349,6 +354,16 @@ mod tests {
         assert_eq!(left(&format!("{}# here\n{}", FLOW.repeat(50), BLOCK.repeat(50))), 3);
         assert_eq!(left(&FLOW.repeat(3)), 3);
         assert_eq!(left(&format!("{}x: {STAND_IN}\n", FLOW.repeat(50))), 51);
+    }
+
+    #[test]
+    fn every_run_of_a_text_finds_its_place() {
+        let list = format!("a:\n{}# here\n{}b:\n{}", FLOW.repeat(50), BLOCK.repeat(50), FLOW.repeat(9));
+        for text in [list.clone(), format!("{list}---\n{list}")] {
+            let file = SourceFile::new("t.yaml", text.clone());
+            let quickly = quickly_of(&file, Limits::default(), &text).expect("nothing is left to the parser");
+            assert_eq!(quickly, slowly(&text).unwrap());
+        }
     }
 
     #[test]

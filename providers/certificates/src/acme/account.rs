@@ -1,12 +1,12 @@
 //! The account at an authority: made when it is needed first, found again by its key, made anew where it is not known.
 
 use super::{
-    client::{Client, Fault},
+    client::{Client, Fault, LONGEST},
     jws::{AccountKey, Signer},
     now,
 };
 use crate::{
-    kept::{Account, Keep, KeyChange, Private},
+    kept::{Account, Keep, KeyChange, Private, RefusedEmail, Wait},
     wish::{Authority, Issue},
 };
 use reconciled_provider::{Cx, Error};
@@ -65,6 +65,21 @@ impl Login {
 
     fn declared(&self) -> MutexGuard<'_, Declared> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when the authority asked all of the account to leave it alone, if that is not over.
+    pub(super) fn wait(&self, cx: &Cx) -> Result<Option<Wait>, Error> {
+        let wait = self.keep.wait(&self.id)?;
+        // A clock that went back is no reason to wait longer than an authority may ask for.
+        Ok(wait.filter(|wait| wait.until > now(cx) && wait.until <= now(cx) + LONGEST))
+    }
+    /// Remembers that the authority asked all of the account to leave it alone.
+    pub(super) fn leave_alone(&self, wait: &Wait) -> Result<(), Error> {
+        self.keep.put_wait(&self.id, wait)
+    }
+    /// The authority takes orders.
+    pub(super) fn end_wait(&self) -> Result<(), Error> {
+        self.keep.end_wait(&self.id)
     }
 
     /// While this lives, the key stays.
@@ -147,7 +162,7 @@ impl Login {
             client.send(cx, &old, Signer::Account(url), &change, Some(&payload), what).await?;
         }
         let url = Some(url.to_owned());
-        let changed = Account { key: next, url, made_at: now(cx), next: None, change: None };
+        let changed = Account { key: next, url, made_at: now(cx), next: None, change: None, ..account };
         self.keep.put_account(&self.id, &changed)?;
         *self.known.lock().await = None;
         Ok(())
@@ -179,6 +194,44 @@ impl Login {
         Ok(found)
     }
 
+    /// Tells the authority where it may write to, where that is declared otherwise than it was told (RFC 8555 §7.3.2).
+    ///
+    /// Errors: it will not write there, which is said once and kept: it would be no better at the next look, and no reason to
+    /// renew nothing.
+    pub(super) async fn tell_contact(&self, client: &Client, cx: &Cx) -> Result<(), Fault> {
+        let email = self.declared().email.clone();
+        let _held = self.hold().await;
+        let account = self.account(client, cx).await?;
+        if self.keep.account(&self.id)?.is_none_or(|account| account.email == email) {
+            return Ok(());
+        }
+        let contact: Vec<String> = email.iter().map(|email| format!("mailto:{email}")).collect();
+        let (ask, what) = (json!({"contact": contact}), "tell the authority where it may write to");
+        match client
+            .send(cx, &account.key, Signer::Account(&account.url), &account.url, Some(&ask), what)
+            .await
+        {
+            // The one that is made instead is told anyway.
+            Err(fault) if fault.word() == "accountDoesNotExist" => return Ok(self.forget().await?),
+            Err(fault @ Fault::Refused { .. })
+                if matches!(fault.word(), "invalidContact" | "unsupportedContact" | "malformed") =>
+            {
+                let error = fault.into_error().hint("write another `email` for the issuer, or leave it out");
+                if let Some(account) = self.keep.account(&self.id)? {
+                    let refused_email = Some(RefusedEmail { email, message: error.chain() });
+                    self.keep.put_account(&self.id, &Account { refused_email, ..account })?;
+                }
+                return Err(error.into());
+            }
+            Err(fault) => return Err(fault),
+            Ok(_) => {}
+        }
+        if let Some(account) = self.keep.account(&self.id)? {
+            self.keep.put_account(&self.id, &Account { email, refused_email: None, ..account })?;
+        }
+        Ok(())
+    }
+
     /// The authority does not know the account: one that was restored without its data. The key stays.
     pub(super) async fn forget(&self) -> Result<(), Error> {
         let mut known = self.known.lock().await;
@@ -195,7 +248,16 @@ impl Login {
             None => {
                 // Kept before the authority hears of it: a lost answer makes no second account.
                 let key = Private::of(&AccountKey::make()?)?;
-                let account = Account { key, url: None, made_at: now(cx), next: None, change: None };
+                let made_at = now(cx);
+                let account = Account {
+                    key,
+                    url: None,
+                    email: None,
+                    refused_email: None,
+                    made_at,
+                    next: None,
+                    change: None,
+                };
                 self.keep.put_account(&self.id, &account)?;
                 account
             }
@@ -207,7 +269,7 @@ impl Login {
         let directory = client.directory(cx).await?;
         let mut payload = json!({"termsOfServiceAgreed": true});
         let email = self.declared().email.clone();
-        if let Some(email) = email {
+        if let Some(email) = &email {
             payload["contact"] = json!([format!("mailto:{email}")]);
         }
         match &self.binding {
@@ -226,7 +288,10 @@ impl Login {
         let answer = client.send(cx, &key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
         let missing = || Error::unexpected(format!("{what}: the answer names none"));
         let url = answer.location.ok_or_else(missing)?;
-        self.keep.put_account(&self.id, &Account { url: Some(url.clone()), ..account })?;
+        self.keep.put_account(
+            &self.id,
+            &Account { url: Some(url.clone()), email, refused_email: None, ..account },
+        )?;
         Ok(Known { key, url })
     }
 }

@@ -35,19 +35,20 @@ pub async fn suggest(
     authority: &Authority,
 ) -> Result<(), Error> {
     let Some(issued) = keep.issued(name)?.filter(|issued| issued.issuer.is_some()) else { return Ok(()) };
-    if issued.suggested.as_ref().is_some_and(|suggested| now(cx) < suggested.ask_again) {
+    let ask_again = issued.suggested.as_ref().map_or(issued.unasked_until, |suggested| suggested.ask_again);
+    if now(cx) < ask_again {
         return Ok(());
     }
     let facts = issued.facts()?;
+    // Of one that is valid for an hour it has to be asked more often.
+    let often = |wait: u64| wait.min((facts.not_after.saturating_sub(facts.not_before) / 10).max(MINUTE));
     let Some(id) = id(&facts) else { return Ok(()) };
     let client = acme.client(keep, authority, config)?;
     let asked = async || -> Result<Option<Suggested>, Fault> {
         let Some(url) = client.directory(cx).await?.renewal_info.clone() else { return Ok(None) };
         let what = format!("ask when {name} should be renewed");
-        let answer = client.get(&format!("{}/{id}", url.trim_end_matches('/')), &what).await?;
+        let answer = client.get(cx, &format!("{}/{id}", url.trim_end_matches('/')), &what).await?;
         let wait = answer.retry_after.map_or(USUAL, |wait| wait.as_secs().clamp(SOONEST, LATEST));
-        // Of one that is valid for an hour it has to be asked more often.
-        let wait = wait.min((facts.not_after.saturating_sub(facts.not_before) / 10).max(MINUTE));
         let info: RenewalInfo = answer.json(&what)?;
         let bad = || Error::unexpected(format!("{what}: the window is none"));
         let seconds = |text: &str| {
@@ -60,24 +61,26 @@ pub async fn suggest(
         }
         let before = issued.suggested.as_ref().filter(|before| before.window == window);
         let at = before.map_or_else(|| choose(window), |before| before.at);
-        Ok(Some(Suggested { window, at, ask_again: now(cx) + wait, explanation: info.explanation }))
+        // One that was to come when it was told is no such thing, however late it is by now.
+        let is_over = before.map_or(window.1 <= now(cx), |before| before.is_over);
+        let ask_again = now(cx) + often(wait);
+        Ok(Some(Suggested { window, at, is_over, ask_again, explanation: info.explanation }))
     };
-    let suggested = match asked().await {
-        Ok(Some(suggested)) => suggested,
+    let (suggested, unasked_until, result) = match asked().await {
+        Ok(Some(suggested)) => (Some(suggested), 0, Ok(())),
         Ok(None) => return Ok(()),
         Err(fault) => {
             // Asked again later, with what was said before still standing.
-            let Some(before) = issued.suggested.clone() else { return Err(fault.into_error()) };
-            Suggested { ask_again: now(cx) + USUAL, ..before }
+            let ask_again = now(cx) + often(USUAL);
+            let before = issued.suggested.clone().map(|before| Suggested { ask_again, ..before });
+            (before, ask_again, Err(fault.into_error()))
         }
     };
     // Another one may have been issued meanwhile, which must not be lost.
-    match keep.issued(name)? {
-        Some(today) if today.chain == issued.chain => {
-            keep.put_issued(name, &Issued { suggested: Some(suggested), ..today })
-        }
-        _ => Ok(()),
+    if let Some(today) = keep.issued(name)?.filter(|today| today.chain == issued.chain) {
+        keep.put_issued(name, &Issued { suggested, unasked_until, ..today })?;
     }
+    result
 }
 
 /// A moment within the window, at random: not everybody at once.

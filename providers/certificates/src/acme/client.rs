@@ -4,8 +4,15 @@ use super::{
     account::Login,
     jws::{AccountKey, Signer},
     message::{Directory, Problem},
+    wait,
 };
-use crate::{Config, kept::Keep, wish::Authority, x509};
+use crate::{
+    Config,
+    compare::moment,
+    kept::{Keep, Wait},
+    wish::Authority,
+    x509,
+};
 use reconciled_provider::{Cx, Error, ErrorKind};
 use reqwest::{Certificate, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -23,8 +30,8 @@ const NONCES: usize = 20;
 const POOL: usize = 64;
 /// Longest answer: a chain has some KiB.
 const LARGEST: usize = 1 << 20;
-/// Longest time an authority may ask to be left alone.
-const LONGEST: u64 = 24 * 3_600;
+/// Longest time an authority may ask to be left alone, in seconds.
+pub(super) const LONGEST: u64 = 24 * 3_600;
 /// How long to leave one alone that does not say.
 const BUSY: Duration = Duration::from_secs(600);
 /// After this the directory is read anew: services move, and profiles come and go.
@@ -164,6 +171,31 @@ impl Client {
         })
     }
 
+    /// Refuses to ask while the authority wants to be left alone by all of the account, unless a person said otherwise since
+    /// then, at `asked`; `is_order` when a new order is needed.
+    pub(super) fn may_ask(&self, cx: &Cx, asked: u64, is_order: bool) -> Result<(), Error> {
+        let wait = self.login.wait(cx)?.filter(|wait| asked <= wait.since);
+        let Some(wait) = wait.filter(|wait| is_order || !wait.is_of_orders) else { return Ok(()) };
+        let (server, until) = (&self.server, moment(wait.until));
+        let message = format!("{server} asked to be left alone until {until}: {}", wait.message);
+        let left = wait.until.saturating_sub(cx.clock.now().as_secs());
+        Err(Error::rate_limited(message).retry_after(Duration::from_secs(left)))
+    }
+
+    /// What is left alone where the answer from `url` is that there is too much: all, new orders, or only what was asked for.
+    fn is_of_orders(&self, url: &str) -> Option<bool> {
+        if url == self.server {
+            return Some(false);
+        }
+        let known = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, directory) = known.as_ref()?;
+        match url {
+            url if url == directory.new_nonce || url == directory.new_account => Some(false),
+            url if url == directory.new_order => Some(true),
+            _ => None,
+        }
+    }
+
     /// Refuses to ask while it is known not to answer.
     pub(super) fn answers(&self, cx: &Cx) -> Result<(), Error> {
         let silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,16 +245,17 @@ impl Client {
             return Ok(known);
         }
         let what = format!("ask {} for its directory", self.server);
-        let directory: Arc<Directory> = Arc::new(self.get(&self.server, &what).await?.json(&what)?);
+        let directory: Arc<Directory> = Arc::new(self.get(cx, &self.server, &what).await?.json(&what)?);
         let mut known = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         *known = Some((cx.clock.now(), directory.clone()));
         Ok(directory)
     }
 
     /// A request that is not signed.
-    pub(super) async fn get(&self, url: &str, what: &str) -> Result<Answer, Fault> {
+    pub(super) async fn get(&self, cx: &Cx, url: &str, what: &str) -> Result<Answer, Fault> {
+        cx.pace.turn().await;
         let sent = self.http.get(url).send().await.map_err(|error| self.lost(what, error))?;
-        self.read(sent, what).await
+        self.read(cx, url, sent, what).await
     }
 
     /// A request signed by the account.
@@ -251,12 +284,13 @@ impl Client {
         let mut last = None;
         for _ in 0..NONCES {
             let nonce = self.nonce(cx, what).await?;
+            cx.pace.turn().await;
             (self.passed)("authority.before");
             let body = key.sign(signer, &nonce, url, payload)?;
             let request =
                 self.http.post(url).header(header::CONTENT_TYPE, "application/jose+json").body(body);
             let sent = request.send().await.map_err(|error| self.lost(what, error))?;
-            let answer = self.read(sent, what).await;
+            let answer = self.read(cx, url, sent, what).await;
             (self.passed)("authority.after");
             match answer {
                 Err(fault) if fault.word() == "badNonce" => last = Some(fault),
@@ -275,31 +309,30 @@ impl Client {
             return Ok(nonce);
         }
         let url = self.directory(cx).await?.new_nonce.clone();
+        cx.pace.turn().await;
         let sent = self.http.head(&url).send().await.map_err(|error| self.lost(what, error))?;
         let nonce = text(&sent, "replay-nonce");
-        self.read(sent, what).await?;
+        self.read(cx, &url, sent, what).await?;
         let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let missing = || Error::unexpected(format!("{what}: {} gives no nonce", self.server));
         Ok(kept.or(nonce).ok_or_else(missing)?)
     }
 
-    async fn read(&self, mut sent: Response, what: &str) -> Result<Answer, Fault> {
+    async fn read(&self, cx: &Cx, url: &str, mut sent: Response, what: &str) -> Result<Answer, Fault> {
         if let Some(nonce) = text(&sent, "replay-nonce") {
             let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
             if nonces.len() < POOL {
                 nonces.push(nonce);
             }
         }
-        let status = sent.status();
+        let (status, now) = (sent.status(), cx.clock.now());
         {
             let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
             (silence.lost, silence.is_broken) = (0, status.is_server_error());
         }
         let mut answer = Answer {
             location: text(&sent, "location"),
-            retry_after: text(&sent, "retry-after")
-                .and_then(|wait| wait.trim().parse().ok())
-                .map(|seconds: u64| Duration::from_secs(seconds.min(LONGEST))),
+            retry_after: text(&sent, "retry-after").and_then(|text| wait::said(&text, now)).map(at_most),
             alternates: alternates(&sent),
             body: Vec::new(),
         };
@@ -316,9 +349,22 @@ impl Client {
         }
         let problem: Problem = serde_json::from_slice(&answer.body).unwrap_or_default();
         let said = if problem.kind.is_empty() { status.to_string() } else { problem.text() };
-        let busy = Error::rate_limited(format!("{what}: {said}"));
-        if status == StatusCode::TOO_MANY_REQUESTS || problem.word() == "rateLimited" {
-            return Err(busy.retry_after(answer.retry_after.unwrap_or(BUSY)).into());
+        let is_limit = status == StatusCode::TOO_MANY_REQUESTS || problem.word() == "rateLimited";
+        let mut wait = answer.retry_after;
+        if is_limit {
+            wait = wait.or_else(|| wait::told(&problem.detail, now).map(at_most)).or(Some(BUSY));
+        }
+        // One certificate finds it out for all.
+        if let Some(wait) = wait.filter(|_| is_limit || status == StatusCode::SERVICE_UNAVAILABLE)
+            && let Some(is_of_orders) = self.is_of_orders(url).filter(|_| !problem.is_of_names())
+        {
+            let since = cx.clock.now().as_secs();
+            let (until, message) = (since + wait.as_secs(), format!("{what}: {said}"));
+            self.login.leave_alone(&Wait { since, until, is_of_orders, message })?;
+        }
+        if is_limit {
+            let busy = Error::rate_limited(format!("{what}: {said}"));
+            return Err(busy.retry_after(wait.unwrap_or(BUSY)).into());
         }
         if status.is_server_error() || problem.kind.is_empty() {
             let error = Error::unavailable(format!("{what}: {said}"));
@@ -337,6 +383,10 @@ impl Client {
         let hint = "is the authority reachable from here, and is its own certificate one this machine trusts (`caBundle`)?";
         Fault::Error(Error::unavailable(what.to_owned()).caused_by(error.without_url()).hint(hint))
     }
+}
+
+fn at_most(wait: Duration) -> Duration {
+    wait.min(Duration::from_secs(LONGEST))
 }
 
 fn text(sent: &Response, name: &str) -> Option<String> {

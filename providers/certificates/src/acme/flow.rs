@@ -19,7 +19,7 @@ use super::{
     now,
 };
 use crate::{
-    apply::{Desk, Step, patience},
+    apply::{Desk, Step, address, begin::hash, patience},
     kept::{Attempt, Busy, Outage},
     sign,
     wish::{Authority, Wish},
@@ -63,7 +63,9 @@ struct Work<'a> {
     attempt: Attempt,
     /// Keys of claims that are carried out.
     carried: &'a BTreeSet<String>,
-    /// One of the limits of the authority that are counted here has been reached.
+    /// When a person asked for another one, in seconds since 1970.
+    asked: u64,
+    /// One of the limits of the authority that are counted here has been reached, or it wants no orders from the account.
     is_counted_out: bool,
     pace: Pace,
 }
@@ -98,6 +100,8 @@ enum Turn {
     Wait(Duration, Vec<Claim>),
     /// The authority said no.
     Refused(String),
+    /// It will not have the key.
+    BadKey(String),
     /// There it is.
     Issued(sign::Signed),
 }
@@ -114,6 +118,9 @@ impl Acme {
         carried: &BTreeSet<String>,
     ) -> Result<Step, Error> {
         let client = self.client(desk.keep, authority, desk.config)?;
+        let asked = desk.keep.renewal(name)?.map_or(0, |asked| asked.at);
+        let hint = format!("to try at once all the same: reconciled renew {}", address(name));
+        client.may_ask(desk.cx, asked, attempt.order.is_none()).map_err(|error| error.hint(hint))?;
         client.answers(desk.cx)?;
         client.login.change_key(&client, desk.cx).await.map_err(Fault::into_error)?;
         let mut work = Work {
@@ -125,6 +132,7 @@ impl Acme {
             authority,
             attempt,
             carried,
+            asked,
             is_counted_out: false,
             pace: Pace::default(),
         };
@@ -134,9 +142,10 @@ impl Acme {
             Err(_) => {}
             Ok(_) => desk.keep.end_outage(name)?,
         }
-        // What is counted here is asked for anew each time, and needs no note.
+        // What is counted here is asked for anew each time, and needs no note; nor does what is kept for all.
         if let Err(error) = &step
             && let Some(wait) = error.retry_after.filter(|_| !work.is_counted_out)
+            && work.client.login.wait(desk.cx)?.is_none()
         {
             let (server, until) = (wish.issuer.identity(), now(desk.cx) + wait.as_secs());
             desk.keep.put_busy(name, &Busy { server, until, message: error.chain() })?;
@@ -170,12 +179,15 @@ impl Work<'_> {
                             self.attempt.lost += 1;
                             break Turn::LetGo;
                         }
+                        // It knows the key of somebody else, or as one that was stolen. That of an account is another matter.
+                        "badCSR" | "badPublicKey" if self.attempt.order.is_some() => {
+                            break Turn::BadKey(fault.into_error().chain());
+                        }
                         // A name it will never take, or a request it does not understand.
                         "rejectedIdentifier"
                         | "unsupportedIdentifier"
                         | "caa"
                         | "malformed"
-                        | "badCSR"
                         | "invalidProfile"
                         | "orderNotReady"
                         | "dns"
@@ -190,13 +202,14 @@ impl Work<'_> {
             match turn {
                 Turn::Issued(signed) => return Ok(Step::Issued(signed)),
                 Turn::Wait(recheck, claims) => return Ok(Step::Waiting(recheck, claims)),
-                Turn::Refused(message) => return self.refused(message),
+                Turn::Refused(message) => return self.refused(message, false),
+                Turn::BadKey(message) => return self.refused(message, true),
                 Turn::LetGo | Turn::Again if self.attempt.lost < ORDERS as u32 => self.let_go()?,
                 Turn::LetGo | Turn::Again => break,
             }
         }
         let server = &self.authority.server;
-        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"))
+        self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"), false)
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.
@@ -216,11 +229,15 @@ impl Work<'_> {
     }
 
     /// Remembers the refusal. The records go first; the next step says what was refused.
-    fn refused(&mut self, message: String) -> Result<Step, Error> {
-        self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message)?;
+    fn refused(&mut self, message: String, is_key_bad: bool) -> Result<Step, Error> {
+        let bad_key = is_key_bad.then(|| hash(&self.attempt.key.secret())).transpose()?;
+        self.desk.refused(self.name, self.wish, self.attempt.order.clone(), message, bad_key)?;
         self.attempt.lost = 0;
         let was_counted = self.attempt.is_counted;
-        self.let_go()?;
+        match is_key_bad {
+            true => self.desk.end_attempt(self.name)?,
+            false => self.let_go()?,
+        }
         if was_counted {
             let (keep, server) = (self.desk.keep, &self.authority.server);
             self.acme.limits.give_back(keep, server, self.wish, now(self.desk.cx))?;

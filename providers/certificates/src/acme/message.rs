@@ -92,12 +92,20 @@ pub(super) struct Problem {
     pub(super) kind: String,
     pub(super) detail: String,
     pub(super) subproblems: Vec<Problem>,
+    /// What it is about, of one below another.
+    pub(super) identifier: Option<Box<serde_json::Value>>,
 }
 
 impl Problem {
     /// The last part of its type: `badNonce`.
     pub(super) fn word(&self) -> &str {
         self.kind.rsplit(':').next().unwrap_or_default()
+    }
+    /// True when it is about certain names, as the limits of Let's Encrypt say it; another certificate is no part of it.
+    pub(super) fn is_of_names(&self) -> bool {
+        let words = ["already issued", "failed authorizations", "prevented from requesting"];
+        words.iter().any(|words| self.detail.contains(words))
+            || self.subproblems.iter().any(|sub| sub.identifier.is_some())
     }
     /// One line for people: cut, and without control characters.
     pub(super) fn text(&self) -> String {
@@ -139,6 +147,25 @@ mod tests {
         let found: Authorization = serde_json::from_str(text).unwrap();
         assert_eq!((found.name().as_str(), &*found.challenges[1].token), ("*.a.example", "t"));
         assert_eq!(found.challenges[0].token, "");
+    }
+
+    #[test]
+    fn some_limits_are_those_of_names() {
+        let check = |detail: &str, expect| {
+            let problem = Problem { detail: detail.into(), ..Problem::default() };
+            assert_eq!(problem.is_of_names(), expect, "{detail}");
+        };
+        check(
+            "too many certificates (5) already issued for this exact set of identifiers in the last 168h0m0s",
+            true,
+        );
+        check("too many certificates (50) already issued for \"example.com\" in the last 168h0m0s", true);
+        check("too many failed authorizations (5) for \"example.com\" in the last 1h0m0s", true);
+        check("too many new orders (300) from this account in the last 3h0m0s", false);
+        check("too many new registrations (10) from this IP address in the last 3h0m0s", false);
+        let text =
+            r#"{"subproblems": [{"detail": "no", "identifier": {"type": "dns", "value": "a.example"}}]}"#;
+        assert!(serde_json::from_str::<Problem>(text).unwrap().is_of_names());
     }
 
     #[test]

@@ -17,9 +17,14 @@ mod jws;
 mod limits;
 mod message;
 mod port;
+mod wait;
 mod webroot;
 
-use crate::{Config, kept::Keep, wish::Authority};
+use crate::{
+    Config,
+    kept::{Account, Keep},
+    wish::Authority,
+};
 use reconciled_provider::{Cx, Error, Hash};
 use std::{
     collections::BTreeMap,
@@ -53,6 +58,35 @@ impl Acme {
         clients.insert(key, client.clone());
         Ok(client)
     }
+}
+
+impl Acme {
+    /// Tells an authority that knows us where it may write to, where it was told otherwise.
+    pub(crate) async fn introduce(
+        &self,
+        cx: &Cx,
+        config: &Config,
+        keep: &Keep,
+        authority: &Authority,
+    ) -> Result<(), Error> {
+        if told_otherwise(keep, authority)?.is_none() {
+            return Ok(());
+        }
+        let client = self.client(keep, authority, config)?;
+        client.answers(cx)?;
+        client.may_ask(cx, 0, false)?;
+        client.login.tell_contact(&client, cx).await.map_err(client::Fault::into_error)
+    }
+}
+
+/// Where an authority that knows us was told that it may write to, if that is another address than the one declared, or none.
+pub(crate) fn told_otherwise(keep: &Keep, authority: &Authority) -> Result<Option<Option<String>>, Error> {
+    let account = keep.account(&account_id(authority))?.filter(|account| account.url.is_some());
+    let is_refused = |account: &Account| {
+        account.refused_email.as_ref().is_some_and(|refused| refused.email == authority.email)
+    };
+    let other = account.filter(|account| account.email != authority.email && !is_refused(account));
+    Ok(other.map(|account| account.email))
 }
 
 /// Names the account: one at each authority, and one for each binding there.

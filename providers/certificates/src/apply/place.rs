@@ -5,14 +5,18 @@ use crate::{
     aside::aside,
     deliver,
     kept::Issued,
-    keystore,
+    keystore, served,
     wish::{Issue, Wish},
 };
 use reconciled_provider::Error;
-use std::process::Stdio;
+use std::{process::Stdio, time::Duration};
 
 /// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How often services are looked at that were told again before they are restarted, and how long between two looks.
+const LOOKS: u32 = 5;
+const BETWEEN: Duration = Duration::from_secs(1);
 
 impl Desk<'_> {
     /// Puts what is kept where it is used, and tells services of it.
@@ -30,6 +34,8 @@ impl Desk<'_> {
             }
             if issued.told.take().is_some() || !issued.told_units.is_empty() {
                 issued.told_units.clear();
+                issued.restarted_units.clear();
+                issued.told_again = 0;
                 self.keep.put_issued(name, &issued)?;
             }
             let (mark, version) = (self.keep.mark(name), &fingerprint[..16]);
@@ -42,11 +48,22 @@ impl Desk<'_> {
         if is_elsewhere {
             deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
         }
-        let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
         if issued.wish != *wish {
+            if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {
+                issued.told_again = 0;
+            }
             issued.wish = wish.clone();
             self.keep.put_issued(name, &issued)?;
         }
+        if self.is_unserved(name, wish, &issued).await {
+            // On disk before anybody is told, so that no number of crashes tells them more often.
+            issued.told = None;
+            issued.told_units.clear();
+            issued.restarted_units.clear();
+            issued.told_again += 1;
+            self.keep.put_issued(name, &issued)?;
+        }
+        let is_told = wish.reload.is_empty() || issued.told.as_ref() == Some(&fingerprint);
         if !is_told {
             let mut failed = None;
             for unit in &wish.reload {
@@ -54,7 +71,7 @@ impl Desk<'_> {
                     continue;
                 }
                 // One that fails must not make the others read again at every retry.
-                match self.tell(unit).await {
+                match self.call(&self.config.reload, "reload", unit).await {
                     Ok(()) => {
                         issued.told_units.insert(unit.clone());
                         self.keep.put_issued(name, &issued)?;
@@ -65,8 +82,12 @@ impl Desk<'_> {
             if let Some(error) = failed {
                 return Err(error);
             }
+            if wish.escalate && issued.told_again > 0 {
+                self.escalate(name, wish, &fingerprint, &mut issued).await?;
+            }
             (self.config.passed)("certificate.told");
             issued.told = Some(fingerprint);
+            issued.told_at = self.cx.clock.now().as_secs();
             issued.told_units.clear();
             self.keep.put_issued(name, &issued)?;
         }
@@ -89,18 +110,64 @@ impl Desk<'_> {
         self.keep.put_issued(name, issued)
     }
 
-    /// Makes a service read its files again.
-    async fn tell(&self, unit: &str) -> Result<(), Error> {
+    /// True when it is time to tell services again: an address shows another certificate now.
+    async fn is_unserved(&self, name: &str, wish: &Wish, issued: &Issued) -> bool {
+        let now = self.cx.clock.now().as_secs();
+        if self.sights.unserved(name, wish, issued, now).is_none() {
+            return false;
+        }
+        // What a plan was made of may be a while ago.
+        self.sights.remember(name, &served::look(wish).await, now);
+        self.sights.unserved(name, wish, issued, now).is_some()
+    }
+
+    /// Restarts the services of a certificate in whose place another one is shown although they were told twice: each once,
+    /// however often that of another one fails.
+    async fn escalate(
+        &self,
+        name: &str,
+        wish: &Wish,
+        fingerprint: &str,
+        issued: &mut Issued,
+    ) -> Result<(), Error> {
+        for _ in 0..LOOKS {
+            let now = self.cx.clock.now().as_secs();
+            self.sights.remember(name, &served::look(wish).await, now);
+            if self.sights.strangers(name, wish, fingerprint, now).is_empty() {
+                return Ok(());
+            }
+            self.cx.clock.sleep(BETWEEN).await;
+        }
+        // What the host allows may have changed since the manifest was read.
+        let Some(restart) = self.config.restart() else { return Ok(()) };
+        let mut failed = None;
+        for unit in &wish.reload {
+            if issued.restarted_units.contains(unit) {
+                continue;
+            }
+            match self.call(&restart, "restart", unit).await {
+                Ok(()) => {
+                    issued.restarted_units.insert(unit.clone());
+                    self.keep.put_issued(name, issued)?;
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Makes a service read its files again, or start again.
+    async fn call(&self, command: &[String], verb: &str, unit: &str) -> Result<(), Error> {
         self.config.check_reload(self.keep.entry())?;
-        let mut argv = self.config.reload.iter().map(|argument| argument.replace("{unit}", unit));
+        let mut argv = command.iter().map(|argument| argument.replace("{unit}", unit));
         let program = argv.next().unwrap_or_default();
-        let what = format!("reload {unit} with {program}");
+        let what = format!("{verb} {unit} with {program}");
         let mut command = tokio::process::Command::new(&program);
         command.args(argv).env_clear().env("PATH", PATH).stdin(Stdio::null()).kill_on_drop(true);
         let output = match tokio::time::timeout(self.config.timeout, command.output()).await {
             Ok(Ok(output)) => output,
             Ok(Err(error)) => {
-                let hint = "`reload` of the provider entry is the command; is the program there?";
+                let hint = format!("`{verb}` of the provider entry is the command; is the program there?");
                 return Err(Error::unavailable(what).caused_by(error).hint(hint));
             }
             Err(_) => return Err(Error::unavailable(format!("{what}: no answer in time"))),

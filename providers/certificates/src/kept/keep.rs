@@ -1,6 +1,6 @@
 //! The directory of an entry: what is in it, and how it is written.
 
-use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Refusals};
+use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Refusals, Wait};
 use crate::{aside::aside, x509};
 use reconciled_provider::{Error, Hash};
 use serde::{Serialize, de::DeserializeOwned};
@@ -179,6 +179,20 @@ impl Keep {
         let mut begun = self.issuers(name)?.into_iter().map(|keep| keep.attempt(name));
         begun.try_fold(false, |is_begun, attempt| Ok(is_begun || attempt?.is_some()))
     }
+    /// True when it was tried to have a certificate, whatever came of it: one is being made, or something is waited for.
+    pub fn is_tried(&self, name: &str) -> Result<bool, Error> {
+        for keep in self.issuers(name)? {
+            let is_refused = keep.refusals(name)? != Refusals::default();
+            if is_refused
+                || keep.attempt(name)?.is_some()
+                || keep.busy(name)?.is_some()
+                || keep.outage(name)?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
     /// What is kept of each issuer of which anything is.
     pub fn issuers(&self, name: &str) -> Result<Vec<Keep>, Error> {
         let directory = self.of(name).join(ISSUERS);
@@ -271,6 +285,19 @@ impl Keep {
     /// Keeps an account.
     pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
         write(&self.directory().join("accounts"), &format!("{id}.json"), account)
+    }
+
+    /// Until when an authority asked the account with this `id` to leave it alone.
+    pub fn wait(&self, id: &str) -> Result<Option<Wait>, Error> {
+        read(&self.directory().join("accounts").join(format!("{id}.wait.json")))
+    }
+    /// Keeps that an authority asked an account to leave it alone.
+    pub fn put_wait(&self, id: &str, wait: &Wait) -> Result<(), Error> {
+        write(&self.directory().join("accounts"), &format!("{id}.wait.json"), wait)
+    }
+    /// Forgets that an authority asked an account to leave it alone.
+    pub fn end_wait(&self, id: &str) -> Result<(), Error> {
+        remove(&self.directory().join("accounts").join(format!("{id}.wait.json")))
     }
 
     fn of(&self, name: &str) -> PathBuf {

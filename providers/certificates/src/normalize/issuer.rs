@@ -11,7 +11,7 @@ use crate::{
     x509,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use reconciled_provider::{At, Hash, SecretMark, Span, problem::did_you_mean};
+use reconciled_provider::{At, Hash, Manifest, SecretMark, Span, problem::did_you_mean};
 use std::{collections::BTreeSet, net::IpAddr};
 
 impl Reader<'_> {
@@ -46,6 +46,12 @@ impl Reader<'_> {
             let text = "`caBundle` is no certificate in PEM and base64";
             self.refuse(at.span, text, "base64 -w0 ca.pem makes it");
         }
+        let when = acme.value.on_profile_change.as_ref();
+        if let Some(at) = when.filter(|at| !matches!(&*at.value, "now" | "renewal")) {
+            let message = format!("`{}` is no time for another profile", at.value.escape_debug());
+            self.refuse(at.span, message, "write onProfileChange: now, or renewal");
+        }
+        self.check_theirs(&acme.value);
         for solver in &acme.value.solvers {
             let value = &solver.value;
             let kinds = [is_dns, is_http, is_tls, is_persist];
@@ -137,9 +143,7 @@ impl Reader<'_> {
         }
         let namespace = self.manifest.key.namespace();
         let siblings = self.inputs.siblings(kind);
-        let in_reach = |other: &&&reconciled_provider::Manifest| {
-            kind == CLUSTER_ISSUER || other.key.namespace() == namespace
-        };
+        let in_reach = |other: &&&Manifest| kind == CLUSTER_ISSUER || other.key.namespace() == namespace;
         let Some(found) = siblings.iter().filter(in_reach).find(|other| *other.name == *at.value.name) else {
             let near =
                 did_you_mean(&at.value.name, siblings.iter().filter(in_reach).map(|other| &*other.name));
@@ -154,17 +158,17 @@ impl Reader<'_> {
         let spec = found.spec::<IssuerSpec>().0?;
         match (spec.acme, spec.ca, spec.self_signed) {
             (Some(acme), None, None) => {
-                self.authority(at.span, &acme.value, names, addresses, common_name, is_ca)
+                self.authority(at.span, found, &acme.value, names, addresses, common_name, is_ca)
             }
-            (None, Some(ca), None) => self.ca(at.span, &ca.value),
+            (None, Some(ca), None) => self.ca(at.span, found, &ca.value),
             (None, None, Some(_)) => Some(Issue::SelfSigned),
             _ => None,
         }
     }
 
-    fn ca(&mut self, span: Span, ca: &CaSpec) -> Option<Issue> {
+    fn ca(&mut self, span: Span, issuer: &Manifest, ca: &CaSpec) -> Option<Issue> {
         if let (Some(cert), Some(key)) = (&ca.cert, &ca.key) {
-            let mut mark = |name: &str| match self.inputs.secret(&Issue::secret(name)) {
+            let mut mark = |name: &str| match self.inputs.secret_of(issuer, &Issue::secret(name)) {
                 Ok(SecretMark(mark)) => Some(mark),
                 Err(error) => {
                     self.report(span, error);
@@ -180,7 +184,7 @@ impl Reader<'_> {
             });
         }
         let namespace = self.manifest.key.namespace();
-        let named = |other: &&&reconciled_provider::Manifest| match (&ca.certificate, &ca.secret_name) {
+        let named = |other: &&&Manifest| match (&ca.certificate, &ca.secret_name) {
             (Some(name), _) => *other.name == *name.value,
             (None, Some(secret)) => {
                 let spec = other.spec.get("secretName").and_then(|node| node.as_str());
@@ -214,9 +218,11 @@ impl Reader<'_> {
         Some(Issue::Certificate(scope_name(namespace, &found.name)))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what a certificate says, and what its issuer does")]
     fn authority(
         &mut self,
         span: Span,
+        issuer: &Manifest,
         acme: &AcmeSpec,
         names: &BTreeSet<String>,
         addresses: &BTreeSet<IpAddr>,
@@ -238,8 +244,9 @@ impl Reader<'_> {
         }
         let binding = match &acme.external_account_binding {
             Some(binding) => {
-                let name = binding.key.value.secret.clone();
-                if let Err(error) = self.inputs.secret(&Issue::secret(&name)) {
+                // Where it is missing that is said where it stands.
+                let name = super::theirs::binding_key(binding)?.1.to_owned();
+                if let Err(error) = self.inputs.secret_of(issuer, &Issue::secret(&name)) {
                     self.report(span, error);
                     return None;
                 }
@@ -252,9 +259,15 @@ impl Reader<'_> {
         for name in all {
             let needs_dns = name.starts_with("*.");
             let is_address = name.parse::<IpAddr>().is_ok();
-            let fits = |solver: &&At<SolverSpec>| match is_dns(&solver.value) || is_persist(&solver.value) {
-                true => !is_address,
-                false => !needs_dns,
+            let labels = &self.manifest.labels;
+            let fits = |solver: &&At<SolverSpec>| {
+                let mut wanted = solver.value.selector.match_labels.iter();
+                let is_labelled =
+                    wanted.all(|(key, value)| labels.get(&**key).is_some_and(|has| **has == **value));
+                match is_dns(&solver.value) || is_persist(&solver.value) {
+                    true => is_labelled && !is_address,
+                    false => is_labelled && !needs_dns,
+                }
             };
             let Some(solver) = choose(&name, acme.solvers.iter().filter(fits)) else {
                 let why = if needs_dns { ": that takes dns01 or dnsPersist01" } else { "" };
@@ -280,6 +293,7 @@ impl Reader<'_> {
                 .as_ref()
                 .and_then(|at| self.length(Some(at), "age of a key")),
             profile: acme.profile.clone(),
+            profile_at_once: acme.on_profile_change.as_ref().is_some_and(|at| at.value == "now"),
             preferred_chain: acme.preferred_chain.clone(),
             solvers,
             others,
@@ -291,7 +305,7 @@ impl Reader<'_> {
 fn selected(acme: &AcmeSpec) -> usize {
     let of = |solver: &At<SolverSpec>| {
         let selector = &solver.value.selector;
-        1 + selector.dns_names.len() + selector.dns_zones.len()
+        1 + selector.dns_names.len() + selector.dns_zones.len() + selector.match_labels.len()
     };
     acme.solvers.iter().map(of).sum()
 }
@@ -309,7 +323,8 @@ fn is_persist(solver: &SolverSpec) -> bool {
     solver.dns_persist01.is_some()
 }
 
-/// The most fitting solver for a name: one that names it, else the one with the longest zone, else the first without any.
+/// The most fitting solver for a name: one that names it, else the one with the longest zone, else one without any; of several
+/// the one with most labels, and then the first.
 fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> Option<Solver> {
     let bare = name.strip_prefix("*.").unwrap_or(name);
     let fit = |solver: &SolverSpec| {
@@ -326,9 +341,10 @@ fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> 
         let is_open = selector.dns_names.is_empty() && selector.dns_zones.is_empty();
         zone.or(is_open.then_some(0))
     };
-    let mut best: Option<(usize, &SolverSpec)> = None;
+    let mut best: Option<((usize, usize), &SolverSpec)> = None;
     for solver in solvers {
         let Some(fits) = fit(&solver.value) else { continue };
+        let fits = (fits, solver.value.selector.match_labels.len());
         if best.is_none_or(|(other, _)| fits > other) {
             best = Some((fits, &solver.value));
         }
@@ -337,7 +353,8 @@ fn choose<'s>(name: &str, solvers: impl Iterator<Item = &'s At<SolverSpec>>) -> 
     match &solver.dns01 {
         Some(dns) => {
             let delegated = dns.delegated_to.as_ref().map(|at| at.value.trim_end_matches('.').to_owned());
-            Some(Solver::Dns(dns.provider.value.clone(), delegated))
+            // Where it is missing that is said where it stands.
+            Some(Solver::Dns(dns.provider.as_ref()?.value.clone(), delegated))
         }
         None => match &solver.http01 {
             Some(http) => Some(match &http.webroot {

@@ -46,7 +46,8 @@ impl Reader<'_> {
             owner: owner.map_or(Some(None), |name| name.map(Some))?,
             group: group.map_or(Some(None), |name| name.map(Some))?,
             mode: mode?,
-            combined: at.is_some_and(|at| at.combined),
+            pkcs1: spec.private_key.encoding.as_ref().is_some_and(|at| at.value == "PKCS1"),
+            combined: at.is_some_and(|at| at.combined) | self.formats(spec),
             keystore: self.keystore(spec).ok()?,
         })
     }

@@ -1,11 +1,13 @@
 //! An authority that does what RFC 8555 says, but where it is told not to.
 //!
-//! It believes every signature and every proof: what is tested here is what a client does with answers.
+//! It believes every signature, and every proof unless it is told how to look at it: what is tested here is what a client does
+//! with answers.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, KeyPair, SerialNumber,
 };
+use ring::digest;
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
@@ -32,6 +34,8 @@ pub(crate) enum Fault {
     Dropped,
     /// It is refused: status, the last part of the type, further headers.
     Refused(u16, &'static str, &'static str),
+    /// The same with what it says besides: status, the last part of the type, the text.
+    Said(u16, &'static str, &'static str),
 }
 
 #[derive(Debug, Default)]
@@ -40,10 +44,22 @@ struct Order {
     status: &'static str,
     proven: bool,
     replaces: Option<String>,
+    profile: Option<String>,
     chain: Option<String>,
 }
 
-#[derive(Debug, Default)]
+/// What proves a name.
+pub(crate) struct Proof {
+    pub(crate) name: String,
+    pub(crate) token: String,
+    /// The token and the key of the account (RFC 8555 §8.1).
+    pub(crate) authorization: String,
+}
+
+/// Looks whether a proof is there.
+type Look = Box<dyn Fn(&Proof) -> bool + Send>;
+
+#[derive(Default)]
 struct State {
     orders: Vec<Order>,
     /// Calls, in the order they came: the last part of the path, with a number for orders left out.
@@ -75,6 +91,18 @@ struct State {
     begin: Option<u64>,
     /// Names that are added to those asked for.
     adds: Vec<String>,
+    /// Certificates are for none of the names that were asked for.
+    drops_names: bool,
+    /// What it gives is no certificate.
+    garbles: bool,
+    /// It gives a whole chain, and there is another one.
+    has_chains: bool,
+    /// How it looks at proofs, if at all.
+    look: Option<Look>,
+    /// It gives an order that is open again to who asks for the same names, and remembers what was proven.
+    reuses: bool,
+    /// Requests that were handed in, whatever came of it.
+    requests: Vec<String>,
     replaced: Vec<String>,
     /// The key of the account.
     account: Option<Value>,
@@ -99,7 +127,14 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Fake Root");
-        let ca = Arc::new((params.self_signed(&key).unwrap(), key));
+        let root = params.clone().self_signed(&key).unwrap();
+        let old_key = KeyPair::generate().unwrap();
+        let mut old = CertificateParams::default();
+        old.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        old.distinguished_name.push(DnType::CommonName, "Old Root");
+        let old = old.self_signed(&old_key).unwrap();
+        let cross = params.signed_by(&key, &old, &old_key).unwrap().pem();
+        let ca = Arc::new((root, key, cross));
         let (shared, base) = (state.clone(), url.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -181,6 +216,18 @@ impl Authority {
     pub(crate) fn add(&self, name: &str) {
         self.state.lock().unwrap().adds.push(name.into());
     }
+    /// Certificates are for none of the names that were asked for from now on, or no more.
+    pub(crate) fn drop_names(&self, drops: bool) {
+        self.state.lock().unwrap().drops_names = drops;
+    }
+    /// What it gives is no certificate from now on, or again.
+    pub(crate) fn garble(&self, garbles: bool) {
+        self.state.lock().unwrap().garbles = garbles;
+    }
+    /// It gives the chain up to its root from now on, and there is another one up to an older root.
+    pub(crate) fn give_chains(&self) {
+        self.state.lock().unwrap().has_chains = true;
+    }
     /// Another order replaced this certificate already.
     pub(crate) fn replaced(&self) {
         self.state.lock().unwrap().replaced.push("*".into());
@@ -198,19 +245,44 @@ impl Authority {
     pub(crate) fn last_replaces(&self) -> Option<String> {
         self.state.lock().unwrap().orders.last().unwrap().replaces.clone()
     }
+    /// Requests that were handed in.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.state.lock().unwrap().requests.clone()
+    }
+    /// It looks at proofs in this way from now on.
+    pub(crate) fn look(&self, look: impl Fn(&Proof) -> bool + Send + 'static) {
+        self.state.lock().unwrap().look = Some(Box::new(look));
+    }
+    /// From now on it gives an order that is open again to who asks for the same names, and remembers what was proven.
+    pub(crate) fn reuse(&self) {
+        self.state.lock().unwrap().reuses = true;
+    }
+    /// What the last order is for.
+    pub(crate) fn last_identifiers(&self) -> Value {
+        self.state.lock().unwrap().orders.last().unwrap().identifiers.clone()
+    }
+    /// The profile of the last order.
+    pub(crate) fn last_profile(&self) -> Option<String> {
+        self.state.lock().unwrap().orders.last().unwrap().profile.clone()
+    }
     /// How often `call` came.
     pub(crate) fn calls(&self, call: &str) -> usize {
         self.state.lock().unwrap().calls.iter().filter(|known| *known == call).count()
     }
 }
 
-type Ca = (rcgen::Certificate, KeyPair);
+/// Its certificate, its key, and the same certificate signed by an older one.
+type Ca = (rcgen::Certificate, KeyPair, String);
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>, base: &str, ca: &Ca) {
     while let Some((method, path, body)) = request(&mut stream) {
         let call = path.split('/').nth(1).unwrap_or_default().to_owned();
         let mut state = state.lock().unwrap();
         state.calls.push(call.clone());
+        if call == "finalize" {
+            let request = payload(&body)["csr"].as_str().unwrap_or_default().to_owned();
+            state.requests.push(request);
+        }
         let number = state.calls.len();
         let is_nth = state.nth.as_ref().is_some_and(|(nth, _)| *nth <= number);
         let planned = match is_nth {
@@ -228,6 +300,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, base: &str, ca: &Ca) {
                 let problem =
                     json!({"type": format!("urn:ietf:params:acme:error:{word}"), "detail": "told to"});
                 (status, headers.to_owned(), problem.to_string())
+            }
+            Some(Fault::Said(status, word, text)) => {
+                let problem = json!({"type": format!("urn:ietf:params:acme:error:{word}"), "detail": text});
+                (status, String::new(), problem.to_string())
             }
             _ => answer(&mut state, base, ca, &path, &body),
         };
@@ -307,6 +383,11 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             state.contact = payload(body)["contact"].clone();
             (201, format!("Location: {base}/accounts/1\r\n"), "{}".into())
         }
+        "accounts" if state.account.is_none() => problem(400, "accountDoesNotExist"),
+        "accounts" => {
+            state.contact = payload(body)["contact"].clone();
+            good(json!({}))
+        }
         "rollover" => {
             let inner = payload(body);
             let claims = payload(inner.to_string().as_bytes());
@@ -328,10 +409,21 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             if replaces.is_some() && !state.replaced.is_empty() {
                 return problem(409, "alreadyReplaced");
             }
+            let open = |order: &Order| {
+                order.identifiers == asked["identifiers"] && ["pending", "ready"].contains(&order.status)
+            };
+            if let Some(index) = state.orders.iter().position(open).filter(|_| state.reuses) {
+                let (_, _, text) = order_text(state, base, index);
+                return (201, format!("Location: {base}/orders/{index}\r\n"), text);
+            }
+            let was_proven = |order: &Order| order.proven && order.identifiers == asked["identifiers"];
+            let is_proven = state.reuses && state.orders.iter().any(was_proven);
             let order = Order {
                 identifiers: asked["identifiers"].clone(),
-                status: "pending",
+                status: if is_proven { "ready" } else { "pending" },
+                proven: is_proven,
                 replaces,
+                profile: asked["profile"].as_str().map(str::to_owned),
                 ..Order::default()
             };
             state.orders.push(order);
@@ -392,6 +484,14 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             if state.ponders {
                 return good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}));
             }
+            if let Some(look) = &state.look {
+                let token = format!("t{index}");
+                // Its members are in the order that RFC 7638 wants.
+                let key = state.account.as_ref().unwrap().to_string();
+                let thumb = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, key.as_bytes()));
+                let name = state.orders[index].identifiers[0]["value"].as_str().unwrap().to_owned();
+                state.refuses = !look(&Proof { name, authorization: format!("{token}.{thumb}"), token });
+            }
             state.orders[index].proven = true;
             state.orders[index].status = if state.refuses { "invalid" } else { "ready" };
             good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}))
@@ -410,6 +510,9 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 let name = name.clone().try_into().unwrap();
                 request.params.subject_alt_names.push(rcgen::SanType::DnsName(name));
             }
+            if state.drops_names {
+                request.params.subject_alt_names.clear();
+            }
             request.params.use_authority_key_identifier_extension = true;
             state.issued += 1;
             request.params.serial_number = Some(SerialNumber::from(0x80_00_00_00 + state.issued as u64));
@@ -418,7 +521,13 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             state.orders[index].status = if state.slow > 0 { "processing" } else { "valid" };
             order_text(state, base, index)
         }
+        "certificate" if state.garbles => (200, String::new(), "what is this?".into()),
+        "certificate" if state.has_chains => {
+            let chain = state.orders[index].chain.clone().unwrap() + &ca.0.pem();
+            (200, format!("Link: <{base}/other/{index}>;rel=\"alternate\"\r\n"), chain)
+        }
         "certificate" => (200, String::new(), state.orders[index].chain.clone().unwrap()),
+        "other" => (200, String::new(), state.orders[index].chain.clone().unwrap() + &ca.2),
         "info" => match state.window {
             Some((start, end)) => {
                 let moment = |seconds: u64| {

@@ -1,9 +1,11 @@
-//! A process that dies at every place at which it may, whatever proves names: nothing is burned, left over or torn.
+//! A process that dies at every place at which it may, whatever proves names: nothing is burned, left over or torn. The
+//! authority looks at each proof as a real one does.
 
 use crate::{
-    authority::{Authority, PERSIST},
+    authority::{Authority, PERSIST, Proof},
     world::Desk,
 };
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::FutureExt;
 use reconciled_certificates::{
     key,
@@ -11,11 +13,25 @@ use reconciled_certificates::{
     x509,
 };
 use reconciled_provider::{Outcome, Secret};
+use ring::digest;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring::default_provider as ring_provider},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use serde_json::{Value, json};
 use std::{
     fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     panic::AssertUnwindSafe,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
+use x509_parser::{certificate::X509Certificate, der_parser::asn1_rs::FromDer, extensions::X509Extension};
 
 /// How many places are passed until the process dies; none for zero.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -26,6 +42,98 @@ fn die(_: &str) {
     if left == 1 {
         // As a panic, without a word about it.
         std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+/// An address that is free just now.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn sha256(text: &str) -> Vec<u8> {
+    digest::digest(&digest::SHA256, text.as_bytes()).as_ref().to_vec()
+}
+
+/// RFC 8555 §8.3.
+fn is_answered(at: SocketAddr, proof: &Proof) -> bool {
+    let Ok(mut stream) = TcpStream::connect(at) else { return false };
+    let Proof { name, token, authorization } = proof;
+    let ask = format!(
+        "GET /.well-known/acme-challenge/{token} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(ask.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.starts_with("HTTP/1.1 200 ")
+        && answer.split_once("\r\n\r\n").is_some_and(|(_, body)| body == authorization)
+}
+
+/// RFC 8737 §3: the protocol, the name, and the digest in a critical extension.
+fn is_shown(at: SocketAddr, proof: &Proof) -> bool {
+    let Ok(mut stream) = TcpStream::connect(at) else { return false };
+    let provider = Arc::new(ring_provider());
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
+    let name = proof.name.clone().try_into().unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    while connection.is_handshaking() {
+        if connection.complete_io(&mut stream).is_err() {
+            return false;
+        }
+    }
+    let shown = connection.peer_certificates().unwrap()[0].to_vec();
+    let (_, found) = X509Certificate::from_der(&shown).unwrap();
+    let wanted = [&[4, 32][..], &sha256(&proof.authorization)].concat();
+    let is_proof = |extension: &X509Extension<'_>| {
+        extension.oid.to_id_string() == "1.3.6.1.5.5.7.1.31"
+            && extension.critical
+            && extension.value == wanted
+    };
+    let names = x509::facts("it", &shown).unwrap().names;
+    connection.alpn_protocol() == Some(b"acme-tls/1")
+        && found.extensions().iter().any(is_proof)
+        && names == [proof.name.clone()].into()
+}
+
+/// Who answers is what is asked.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+    // What cannot be read as a certificate of today's web, as one with this extension, cannot be checked here either.
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -57,6 +165,25 @@ async fn life(kind: &'static str, place: usize) -> bool {
     }
     let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
     issuer.solvers = vec![("a.example".into(), solver)];
+    (desk.listen, desk.listen_tls) = (free(), free());
+    let (http, tls, records, files) = (desk.listen, desk.listen_tls, desk.records.clone(), webroot.clone());
+    match kind {
+        "http-01" => authority.look(move |proof| is_answered(http, proof)),
+        "a web server" => authority.look(move |proof| {
+            let file = files.join(".well-known/acme-challenge").join(&proof.token);
+            fs::read_to_string(file).is_ok_and(|text| text == proof.authorization)
+        }),
+        "tls-alpn-01" => authority.look(move |proof| is_shown(tls, proof)),
+        "dns-01" => authority.look(move |proof| {
+            let value = URL_SAFE_NO_PAD.encode(sha256(&proof.authorization));
+            let wanted =
+                json!({"name": format!("_acme-challenge.{}.", proof.name), "value": value, "ttl": 60});
+            let records = records.lock().unwrap();
+            records.values().any(|spec| serde_json::from_str::<Value>(spec).unwrap() == wanted)
+        }),
+        // It looks at what is declared by itself.
+        _ => {}
+    }
     desk.wish.reload = ["a.service".to_owned()].into();
     desk.passed = die;
     desk.restart();
@@ -74,6 +201,10 @@ async fn life(kind: &'static str, place: usize) -> bool {
     assert!(orders <= 2 && issued == 1, "{name}: {orders} orders, {issued} certificates");
     assert!(desk.is_in_sync().await, "{name}");
     assert!(!webroot.join(".well-known").exists(), "{name}");
+    assert!(desk.records.lock().unwrap().is_empty(), "{name}: a record is left over");
+    for listen in [desk.listen, desk.listen_tls] {
+        assert!(TcpStream::connect(listen).is_err(), "{name}: {listen} is still open");
+    }
     assert!(!desk.keep().is_begun("web").unwrap(), "{name}");
     let told = fs::read_to_string(desk.dir.path().join("reloaded")).unwrap();
     assert!(told.lines().count() <= 2, "{name}: told {told}");

@@ -4,7 +4,7 @@ use crate::{
     authority::{Authority, BEGIN, Fault, LIFE},
     world::Desk,
 };
-use reconciled_provider::{ErrorKind, Health, Outcome};
+use reconciled_provider::{ErrorKind, Health, Outcome, Renewal};
 use reconciled_testkit::context::HandClock;
 use std::{sync::Arc, time::Duration};
 
@@ -59,6 +59,69 @@ async fn an_authority_that_asks_to_be_left_alone_is() {
     desk.clock.advance(Duration::from_secs(17));
     assert!(matches!(desk.pass().await, Outcome::Done(_)));
     assert_eq!((authority.counts(), desk.keep().busy("web").unwrap()), ((1, 1), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_certificate_finds_out_for_all_that_an_account_asked_too_much() {
+    for (call, status) in [("order", 429), ("account", 429), ("dir", 429), ("order", 503)] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let word = if status == 429 { "rateLimited" } else { "" };
+        authority.fail(call, Fault::Refused(status, word, "Retry-After: 3600\r\n"));
+        let before = |authority: &Authority| authority.calls("order") + authority.calls("account");
+        assert!(desk.pass().await.error().is_some());
+        let asked = before(&authority);
+        for name in ["a", "b", "c"] {
+            desk.restart();
+            let outcome = desk.pass_of(name).await;
+            let error = error(&outcome);
+            assert_eq!((error.kind, error.retry_after.unwrap().as_secs()), (ErrorKind::RateLimited, 3_600));
+            assert!(error.message.contains("asked to be left alone"), "{}", error.message);
+        }
+        assert_eq!(before(&authority), asked, "{call}");
+        // A person may say otherwise, for one of them.
+        desk.clock.advance(Duration::from_secs(1));
+        desk.renew().await;
+        assert!(desk.pass_of("a").await.error().is_some());
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{call}");
+        assert_eq!(authority.calls("order"), if call == "order" { 2 } else { 1 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_ordered_goes_on_while_the_account_may_order_nothing() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.fail("finalize", Fault::Refused(500, "serverInternal", ""));
+    assert!(desk.pass().await.error().is_some());
+    authority.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
+    assert!(desk.pass_of("a").await.error().is_some());
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    // And a person who asks again is heeded once.
+    desk.clock.advance(Duration::from_secs(1));
+    authority.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
+    desk.renew().await;
+    for _ in 0..3 {
+        assert!(desk.pass().await.error().is_some());
+        desk.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(authority.calls("order"), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_some_names_keeps_no_other_certificate_back() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let text =
+        "too many certificates (5) already issued for this exact set of identifiers in the last 168h0m0s";
+    authority.fail("order", Fault::Said(429, "rateLimited", text));
+    let outcome = desk.pass_of("a").await;
+    assert_eq!(error(&outcome).kind, ErrorKind::RateLimited);
+    assert!(desk.keep().busy("a").unwrap().is_some());
+    let outcome = desk.pass_of("a").await;
+    assert!(error(&outcome).message.contains("asked to be left alone"));
+    assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    assert_eq!(authority.calls("order"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,6 +430,108 @@ async fn a_new_certificate_that_is_due_at_once_is_used_and_another_one_waits() {
         assert!(error.message.contains("the new certificate is not as declared"), "{}", error.message);
         assert_eq!((error.retry_after, authority.counts().1), (Some(Duration::from_secs(wait)), issued));
         desk.clock.advance(Duration::from_secs(wait));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_what_was_asked_for_is_let_go_of_and_asked_for_again_after_a_wait() {
+    type Break = fn(&Authority, bool);
+    let cases: [(&str, Break); 2] = [
+        ("is not for all of its names", Authority::drop_names),
+        ("is no certificate in PEM", Authority::garble),
+    ];
+    for (said, wrong) in cases {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        wrong(&authority, true);
+        for (orders, wait) in [(1, 60), (2, 300)] {
+            let mut outcome = desk.pass().await;
+            if matches!(outcome, Outcome::Pending { .. }) {
+                outcome = desk.pass().await;
+            }
+            let error = error(&outcome);
+            assert!(error.chain().contains(said), "{}", error.chain());
+            assert_eq!(error.kind, ErrorKind::Unavailable, "nobody has to declare it anew");
+            assert_eq!((authority.counts().0, desk.keep().has_orders().unwrap()), (orders, false));
+            desk.restart();
+            let outcome = desk.pass().await;
+            let left = self::error(&outcome).retry_after.unwrap().as_secs();
+            assert_eq!((left, authority.counts().0), (wait, orders), "it is not asked meanwhile");
+            desk.clock.advance(Duration::from_secs(wait));
+        }
+        wrong(&authority, false);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        assert_eq!((authority.counts().0, desk.keep().refusals("web").unwrap().count), (3, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_records_go_before_it_is_said_that_what_came_is_of_no_use() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    authority.drop_names(true);
+    let outcome = desk.go_on().await;
+    assert!(matches!(outcome, Outcome::Pending { ref claims, .. } if claims.is_empty()), "{outcome:?}");
+    let outcome = desk.pass().await;
+    assert!(error(&outcome).chain().contains("is not for all of its names"));
+    assert_eq!(authority.counts().0, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_wants_another_certificate_does_not_get_that_of_an_order_that_is_done() {
+    for is_first in [true, false] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        if !is_first {
+            assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+            desk.renew().await;
+            desk.clock.advance(Duration::from_secs(1));
+        }
+        let before = authority.counts().0;
+        authority.fail("certificate", Fault::Refused(500, "serverInternal", ""));
+        assert!(desk.pass().await.error().is_some());
+        desk.clock.advance(Duration::from_secs(1));
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert_eq!(authority.counts().0, before + 2, "{is_first}");
+        assert!(desk.is_in_sync().await && desk.keep().renewal("web").unwrap().is_none(), "{is_first}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_certificate_is_tried_at_once_when_a_person_says_so_whatever_is_waited_for() {
+    let way = Renewal { issuer: Some("second".into()), ..Renewal::default() };
+    type Break = fn(&Authority);
+    let cases: [(&str, Break); 4] = [
+        ("asked to be left alone", |it| {
+            it.fail("authz", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
+        }),
+        ("asked to be left alone", |it| {
+            it.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 3600\r\n"));
+        }),
+        ("refused once", |it| it.fail("order", Fault::Refused(400, "rejectedIdentifier", ""))),
+        ("refused once", |it| it.drop_names(true)),
+    ];
+    for (said, wrong) in cases {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        let refused = desk.renew_by(&Renewal::default()).await.unwrap_err();
+        assert!(refused.hint.unwrap().contains("asks for what was never asked for"));
+        wrong(&authority);
+        desk.pass().await;
+        let outcome = desk.pass().await;
+        assert!(error(&outcome).chain().contains(said), "{outcome:?}");
+        assert!(error(&outcome).hint.as_ref().unwrap().contains("reconciled renew Certificate/web"));
+        let hint = desk.renew_by(&way).await.unwrap_err().hint.unwrap();
+        assert!(hint.contains("reconciled renew Certificate/web"), "{hint}");
+        desk.clock.advance(Duration::from_secs(1));
+        authority.drop_names(false);
+        desk.renew().await;
+        desk.restart();
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)), "{said}");
+        let keep = desk.keep();
+        assert_eq!((keep.busy("web").unwrap(), keep.renewal("web").unwrap()), (None, None));
+        assert_eq!(keep.refusals("web").unwrap().count, 0);
     }
 }
 

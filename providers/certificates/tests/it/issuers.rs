@@ -220,3 +220,29 @@ async fn nothing_is_put_outside_of_what_the_host_allows() {
     let outcome = desk.pass().await;
     assert!(outcome.error().unwrap().message.contains("is in none of the directories"), "{outcome:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_profile_counts_when_it_is_renewed_or_at_once_where_that_is_wanted() {
+    for at_once in [false, true] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        (issuer.profile, issuer.profile_at_once) = (Some("shortlived".into()), at_once);
+        assert_eq!(desk.is_in_sync().await, !at_once);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        assert_eq!(
+            (authority.counts().1, authority.last_profile().is_some()),
+            (1 + usize::from(at_once), at_once)
+        );
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert_eq!(authority.last_profile().as_deref(), Some("shortlived"));
+        assert!(by(&desk).ends_with(" shortlived") && desk.is_in_sync().await);
+        // Another authority is another matter.
+        let other = Authority::start();
+        let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+        issuer.server = format!("{}/dir", other.url);
+        assert!(!desk.is_in_sync().await);
+    }
+}

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod authority;
+mod chains;
+mod contact;
 mod deaths;
 mod faults;
 mod issuers;
@@ -11,4 +13,8 @@ mod keystore;
 mod manifests;
 mod persist;
 mod place;
+mod rotation;
+mod served;
+mod suggested;
+mod ways;
 mod world;

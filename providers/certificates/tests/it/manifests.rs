@@ -1,7 +1,11 @@
 //! What manifests come to, and what is wrong with them.
 
 use bytes::Bytes;
-use reconciled_certificates::{Config, normalize::normalize};
+use reconciled_certificates::{
+    Config,
+    normalize::normalize,
+    wish::{Issue, Solver, Wish},
+};
 use reconciled_provider::{
     Error, Hash, Inputs, Manifest, ManifestKey, Normalized, Policies, Policy, PolicyId, Reference, Scope,
     SecretMark, SecretRef, SourceFile, manifest::Value, yaml,
@@ -10,6 +14,8 @@ use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 #[derive(Default)]
 struct TestInputs {
+    /// What all secrets are at the moment.
+    secret: &'static str,
     scopes: BTreeSet<Scope>,
     others: Vec<Manifest>,
     policies: RefCell<Policies>,
@@ -27,9 +33,14 @@ impl Inputs for TestInputs {
     }
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
         match reference {
-            SecretRef::Named(name) if &**name == "p12" => Ok(SecretMark(Hash::of(b"a password"))),
+            SecretRef::Named(name) if ["p12", "eab", "ca", "key"].contains(&&**name) => {
+                Ok(SecretMark(Hash::of(self.secret.as_bytes())))
+            }
             _ => Err(Error::invalid("there is no such secret")),
         }
+    }
+    fn secret_of(&self, _: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.secret(reference)
     }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown
@@ -93,6 +104,24 @@ fn where_the_host_has_no_command_for_it_no_service_is_named() {
     assert!(told[0].contains("makes no service read its files again") && told[0].contains("bus: system"));
     let without = spec.replace(", reload: [sshd.service]", "");
     assert_eq!(certificate(&config, "{selfSigned: {}}", &without).problems, []);
+}
+
+#[test]
+fn units_are_restarted_only_where_the_host_can_and_something_says_which() {
+    let check = |config: &Config, spec: &str, part: &str| {
+        let spec = format!("issuerRef: {{name: own}}, dnsNames: [a.example], {spec}");
+        let told = told(&certificate(config, "{selfSigned: {}}", &spec));
+        assert!(told.len() == usize::from(!part.is_empty()), "{spec}: {told:?}");
+        assert!(told.iter().all(|told| told.contains(part)), "{spec}: {told:?}");
+    };
+    const ALL: &str = "reload: [nginx.service], serve: ['127.0.0.1:443'], escalate: true";
+    check(&host(), ALL, "");
+    check(&host(), "serve: ['127.0.0.1:443'], escalate: true", "nothing says which, or where");
+    check(&host(), "reload: [nginx.service], escalate: true", "nothing says which, or where");
+    check(&host(), "escalate: false", "");
+    let rndc = Config { reload: vec!["rndc".into(), "reload".into()], ..host() };
+    check(&rndc, ALL, "restart: [systemctl, try-restart");
+    check(&Config { restart: Some(vec!["boot".into()]), ..rndc }, ALL, "");
 }
 
 #[test]
@@ -182,4 +211,189 @@ fn a_record_that_stays_proves_names_with_a_star_and_no_addresses() {
     assert_eq!((told(&out), out.resources.len()), (Vec::new(), 1));
     let out = of("ipAddresses: [192.0.2.1]");
     assert!(told(&out)[0].contains("no solver of the issuer can prove `192.0.2.1`"), "{:?}", told(&out));
+}
+
+/// What a manifest of cert-manager comes to beside an issuer, whose problems come first.
+fn of_cert_manager(
+    issuer: &str,
+    labels: &[(&str, &str)],
+    spec: &str,
+) -> (Vec<String>, Vec<String>, Option<Wish>) {
+    let issuer = manifest("Issuer", "own", issuer);
+    let first = told(&normalize(&host(), &issuer, &TestInputs::default()));
+    let inputs = TestInputs { others: vec![issuer], ..TestInputs::default() };
+    let spec = format!(
+        "{{issuerRef: {{name: own, group: cert-manager.io}}, secretName: web, dnsNames: [a.example]{spec}}}"
+    );
+    let mut certificate = manifest("Certificate", "web", &spec);
+    certificate.labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    let config = Config { directory: Some("/etc/ssl".into()), ..host() };
+    let out = normalize(&config, &certificate, &inputs);
+    let wish = out.resources.first().and_then(|resource| Wish::decode(resource.spec.bytes()?));
+    (first, told(&out), wish)
+}
+
+#[test]
+fn what_a_manifest_of_cert_manager_says_is_done_or_warned_of_or_refused_by_name() {
+    let solvers = "solvers: [{http01: {ingress: {ingressClassName: nginx, podTemplate: {spec: {}}}}}]";
+    let acme = |more: &str| format!("{{acme: {{server: 'https://ca.example/dir', {more}}}}}");
+    // An issuer: what is told of it, and whether a certificate can be had from it.
+    for (spec, expect, works) in [
+        (solvers, "`http01.ingress` has no effect", true),
+        (
+            "enableDurationFeature: true, solvers: [{http01: {}}]",
+            "`enableDurationFeature` has no effect",
+            true,
+        ),
+        ("skipTLSVerify: true, solvers: [{http01: {}}]", "write caBundle", true),
+        ("skipTLSVerify: false, privateKeySecretRef: {name: x}, solvers: [{http01: {}}]", "", true),
+        (
+            "disableAccountKeyGeneration: true, solvers: [{http01: {}}]",
+            "the key of the account is made",
+            true,
+        ),
+        (
+            "externalAccountBinding: {keyID: a, keySecretRef: {name: eab, key: secret}}, solvers: [{http01: {}}]",
+            "",
+            true,
+        ),
+        (
+            "externalAccountBinding: {keyID: a, keyAlgorithm: HS512, key: {secret: eab}}, solvers: [{http01: {}}]",
+            "write keyAlgorithm: HS256",
+            true,
+        ),
+        (
+            "externalAccountBinding: {keyID: a}, solvers: [{http01: {}}]",
+            "write key: {secret: NAME}, or keySecretRef",
+            false,
+        ),
+        (
+            "solvers: [{dns01: {cloudflare: {apiTokenSecretRef: {name: x, key: y}}}}]",
+            "`dns01.cloudflare` has no meaning here / write provider: NAME",
+            false,
+        ),
+        (
+            "solvers: [{dns01: {cnameStrategy: Follow, route53: {region: r}}}]",
+            "`dns01.route53` has no meaning here",
+            false,
+        ),
+        ("onProfileChange: renewal, solvers: [{http01: {}}]", "", true),
+        ("onProfileChange: later, solvers: [{http01: {}}]", "write onProfileChange: now, or renewal", true),
+        ("solvers: [{dns01: {}}]", "`dns01` says nowhere to put a record / write provider: NAME", false),
+        ("solvers: [{dns01: {provider: pdns, cnameStrategy: Follow}}]", "write delegatedTo: NAME", true),
+        ("solvers: [{dns01: {provider: pdns, cnameStrategy: None}}]", "", true),
+        ("solvers: [{dns01: {cloudfare: {}}}]", "did you mean `cloudflare`?", false),
+    ] {
+        let (first, _, wish) = of_cert_manager(&acme(spec), &[], "");
+        assert!(
+            first.iter().any(|told| told.contains(expect)) || (expect.is_empty() && first.is_empty()),
+            "{spec}: {first:?}"
+        );
+        assert_eq!(wish.is_some(), works, "{spec}");
+    }
+    // A certificate, of an authority and of our own.
+    let public = acme("solvers: [{http01: {}}]");
+    for (issuer, spec, expect, works) in [
+        (&*public, "secretTemplate: {labels: {a: b}}", "`secretTemplate` has no effect", true),
+        (&public, "subject: {organizations: [x]}", "`subject` has no effect", true),
+        ("{selfSigned: {}}", "subject: {organizations: [x]}", "write commonName: NAME", false),
+        (&public, "uris: ['spiffe://a']", "names in `uris` are not written here", false),
+        (&public, "emailAddresses: [a@a.example]", "names in `emailAddresses` are not written here", false),
+        (&public, "encodeUsagesInRequest: false", "`encodeUsagesInRequest` has no effect", true),
+        (&public, "encodeUsagesInRequest: true, uris: []", "", true),
+        (&public, "additionalOutputFormats: [{type: DER}]", "write type: CombinedPEM", false),
+        (&public, "privateKey: {encoding: PKCS7}", "write encoding: PKCS8 or PKCS1", false),
+    ] {
+        let (_, told, wish) = of_cert_manager(issuer, &[], &format!(", {spec}"));
+        assert!(
+            told.iter().any(|told| told.contains(expect)) || (expect.is_empty() && told.is_empty()),
+            "{spec}: {told:?}"
+        );
+        assert_eq!(wish.is_some(), works, "{spec}: {told:?}");
+    }
+    let more = ", privateKey: {encoding: PKCS1}, additionalOutputFormats: [{type: CombinedPEM}]";
+    let output = of_cert_manager(&public, &[], more).2.unwrap().output;
+    assert!(output.pkcs1 && output.combined);
+    let output = of_cert_manager(&public, &[], "").2.unwrap().output;
+    assert!(!output.pkcs1 && !output.combined);
+    let issuer = acme(
+        "externalAccountBinding: {keyID: a, keySecretRef: {name: eab, key: secret}}, solvers: [{http01: {}}]",
+    );
+    let Issue::Acme(authority) = of_cert_manager(&issuer, &[], "").2.unwrap().issuer else { panic!() };
+    assert_eq!(authority.binding, Some(("a".into(), "eab".into())));
+}
+
+#[test]
+fn a_solver_is_chosen_by_name_then_by_zone_then_by_labels() {
+    let issuer = "{acme: {server: 'https://ca.example/dir', solvers: [\
+        {http01: {}}, \
+        {selector: {matchLabels: {zone: 'yes'}}, tlsAlpn01: {}}, \
+        {selector: {dnsZones: [example]}, dns01: {provider: wide}}, \
+        {selector: {dnsZones: [b.example]}, dns01: {provider: zone, delegatedTo: b.delegated.example.}}, \
+        {selector: {dnsNames: [x.b.example]}, dns01: {provider: name}}]}}";
+    let chosen = |labels: &[(&str, &str)], name: &str| {
+        let spec = format!(
+            "{{issuerRef: {{name: own}}, output: {{directory: /etc/ssl/web}}, dnsNames: ['{name}']}}"
+        );
+        let inputs = TestInputs { others: vec![manifest("Issuer", "own", issuer)], ..TestInputs::default() };
+        let mut certificate = manifest("Certificate", "web", &spec);
+        certificate.labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let out = normalize(&host(), &certificate, &inputs);
+        let wish = Wish::decode(out.resources[0].spec.bytes().unwrap()).unwrap();
+        let Issue::Acme(authority) = wish.issuer else { panic!() };
+        authority.solvers[0].1.clone()
+    };
+    let dns = |provider: &str| Solver::Dns(provider.into(), None);
+    assert_eq!(chosen(&[], "a.other"), Solver::Http);
+    assert_eq!(chosen(&[("zone", "yes")], "a.other"), Solver::Tls);
+    assert_eq!(chosen(&[("zone", "no")], "a.other"), Solver::Http);
+    assert_eq!(chosen(&[("zone", "yes")], "a.example"), dns("wide"), "a zone counts more than labels");
+    assert_eq!(chosen(&[], "*.b.example"), Solver::Dns("zone".into(), Some("b.delegated.example".into())));
+    assert_eq!(chosen(&[], "ab.example"), dns("wide"), "no part of a label");
+    assert_eq!(chosen(&[], "x.b.example"), dns("name"));
+}
+
+#[test]
+fn a_secret_that_rotates_is_another_content_and_nothing_that_a_person_wrote() {
+    let of = |issuer: &str, name: &str, secret: &'static str| {
+        let others = vec![manifest("Issuer", "own", issuer)];
+        let output = "output: {directory: /etc/ssl/web, pkcs12: {password: {secret: p12}}}";
+        let spec = format!("{{issuerRef: {{name: own}}, dnsNames: [{name}], {output}}}");
+        let inputs = TestInputs { others, secret, ..TestInputs::default() };
+        let out = normalize(&host(), &manifest("Certificate", "web", &spec), &inputs);
+        assert_eq!(told(&out), [""; 0]);
+        (out.resources[0].spec.hash().unwrap(), out.resources[0].spec.template())
+    };
+    for issuer in ["{selfSigned: {}}", "{ca: {cert: {secret: ca}, key: {secret: key}}}"] {
+        let (before, after) = (of(issuer, "a.example", "one"), of(issuer, "a.example", "two"));
+        assert!(before.0 != after.0 && before.1 == after.1, "{issuer}: the engine calls that `input`");
+        let other = of(issuer, "b.example", "one");
+        assert!(before.0 != other.0 && before.1 != other.1, "{issuer}: and that `commit`");
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_secret_is_its_name_and_never_a_mark() {
+    let config = host();
+    let observer = reconciled_certificates::open("cert", config.clone()).unwrap();
+    let others = vec![manifest("Issuer", "own", "{ca: {cert: {secret: ca}, key: {secret: key}}}")];
+    let output = "output: {directory: /etc/ssl/web, pkcs12: {password: {secret: p12}}}";
+    let spec = format!("{{issuerRef: {{name: own}}, dnsNames: [a.example], {output}}}");
+    let inputs = TestInputs { others, ..TestInputs::default() };
+    let out = normalize(&config, &manifest("Certificate", "web", &spec), &inputs);
+    let bytes = out.resources[0].spec.bytes().unwrap().to_vec();
+    let shown = |bytes: &[u8]| {
+        let shown = observer.show(&"web".into(), bytes);
+        move |path: &str| {
+            shown.iter().find(|(known, _)| &**known == path).map(|(_, value)| value.clone()).unwrap()
+        }
+    };
+    let named = shown(&bytes);
+    assert_eq!(
+        (named("issuerRef"), named("output.pkcs12")),
+        ("secret ca".into(), "with the password of secret p12".into())
+    );
+    let hash = Hash::of(b"of a file").to_string();
+    let text = String::from_utf8(bytes).unwrap().replace("\"p12\"", &format!("\"sops:{hash}\""));
+    assert_eq!(shown(text.as_bytes())("output.pkcs12"), "with the password of a sops file");
 }

@@ -256,3 +256,44 @@ async fn a_signer_whose_name_cannot_be_repeated_signs_nothing() {
     let error = signed(ca("/OU=one/OU=two/CN=Lab")).unwrap_err();
     assert!(error.message.contains("cannot be repeated exactly"), "{}", error.message);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_written_in_its_older_form_where_that_is_wanted_and_taken_over_from_it() {
+    for stays_old in [true, false] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        (desk.wish.output.pkcs1, desk.wish.output.combined) = (true, true);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+        let directory = desk.dir.path().join("out/web");
+        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+        let (chain, key) = (read("tls.crt"), read("tls.key"));
+        assert!(key.starts_with("-----BEGIN EC PRIVATE KEY-----\n"), "its first line is another one");
+        assert_eq!(read("tls-combined.pem"), format!("{key}{chain}"));
+        assert!(
+            desk.keep()
+                .issued("web")
+                .unwrap()
+                .unwrap()
+                .key
+                .secret()
+                .reveal_str()
+                .unwrap()
+                .contains("BEGIN PRIVATE")
+        );
+        // What another program put there.
+        assert!(matches!(desk.delete().await, Outcome::Gone));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("tls.crt"), &chain).unwrap();
+        fs::write(directory.join("tls.key"), &key).unwrap();
+        for name in ["tls.crt", "tls.key"] {
+            let mode = if name == "tls.key" { 0o600 } else { 0o644 };
+            fs::set_permissions(directory.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        (desk.wish.output.pkcs1, desk.wish.output.combined) = (stays_old, false);
+        desk.restart();
+        assert_eq!(desk.is_in_sync().await, stays_old);
+        assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+        assert_eq!(read("tls.key") == key, stays_old);
+        assert_eq!((read("tls.crt"), authority.counts().1), (chain, 1), "it is the same certificate");
+    }
+}

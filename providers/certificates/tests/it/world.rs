@@ -15,6 +15,7 @@ use reconciled_provider::{
 };
 use reconciled_testkit::context::{HandClock, TableSecrets};
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -26,8 +27,12 @@ pub(crate) struct Desk {
     pub(crate) cx: Cx,
     pub(crate) clock: Arc<HandClock>,
     pub(crate) wish: Wish,
-    /// Where challenges are answered.
+    /// Where challenges are answered, over HTTP and in TLS.
     pub(crate) listen: SocketAddr,
+    pub(crate) listen_tls: SocketAddr,
+    /// What is claimed and carried out: the specs of records. An outcome says which ones stand from then on; an error, and a
+    /// process that dies, leave them as they are.
+    pub(crate) records: Arc<Mutex<BTreeMap<String, String>>>,
     /// Whose limits are kept.
     pub(crate) limits: Option<Limits>,
     /// Told the name of each place at which the process may die.
@@ -75,6 +80,7 @@ impl Desk {
             binding: None,
             rotate: None,
             profile: None,
+            profile_at_once: false,
             preferred_chain: None,
             solvers: vec![("a.example".into(), Solver::Http)],
             others: Vec::new(),
@@ -94,12 +100,28 @@ impl Desk {
             renew: Renew::Usual,
             output: Output { directory, mode: 0o600, ..Output::default() },
             reload: [].into(),
+            escalate: false,
             serve: [].into(),
         };
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (name, former) = ("cert", Vec::new());
-        let provider = connect(&dir, name, &former, listen, None, |_| {});
-        Desk { dir, cx, clock, wish, listen, limits: None, passed: |_| {}, name, former, provider }
+        let provider = connect(&dir, name, &former, [listen; 2], None, |_| {});
+        let records = Arc::default();
+        let (listen_tls, limits) = (listen, None);
+        Desk {
+            dir,
+            cx,
+            clock,
+            wish,
+            listen,
+            listen_tls,
+            records,
+            limits,
+            passed: |_| {},
+            name,
+            former,
+            provider,
+        }
     }
 
     /// The entry has another name from now on.
@@ -110,7 +132,14 @@ impl Desk {
 
     /// As a process that has just started has it.
     pub(crate) fn restart(&mut self) {
-        self.provider = connect(&self.dir, self.name, &self.former, self.listen, self.limits, self.passed);
+        self.provider = connect(
+            &self.dir,
+            self.name,
+            &self.former,
+            [self.listen, self.listen_tls],
+            self.limits,
+            self.passed,
+        );
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -238,9 +267,9 @@ impl Desk {
     }
 
     /// As [`Desk::passes`], with what it claims carried out between them, as the engine does it: what stands was claimed by
-    /// the last outcome.
+    /// the last outcome that was no error, also that of a process that died since.
     pub(crate) async fn carried(&self, most: usize) -> Outcome {
-        let mut last = self.pass().await;
+        let mut last = self.carry_on().await;
         for _ in 1..most {
             let wait = match &last {
                 Outcome::Done(_) => return last,
@@ -248,23 +277,38 @@ impl Desk {
                 other => other.error().and_then(|error| error.retry_after).unwrap_or(Duration::from_secs(1)),
             };
             self.clock.advance(wait);
-            last = match last {
-                Outcome::Pending { claims, .. } if !claims.is_empty() => {
-                    let desired = self.desired();
-                    let tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap());
-                    let state = |claim: Claim| ClaimState {
-                        owner: "web".into(),
-                        key: claim.key,
-                        synced: true,
-                        health: None,
-                    };
-                    let claims = claims.into_iter().map(state).collect();
-                    self.carry_out(Op::Continue { desired, tracked, claims }).await
-                }
-                _ => self.pass().await,
-            };
+            last = self.carry_on().await;
         }
         last
+    }
+
+    /// A pass, or a further step where something is claimed.
+    async fn carry_on(&self) -> Outcome {
+        let keys: Vec<String> = self.records.lock().unwrap().keys().cloned().collect();
+        let outcome = match keys.is_empty() {
+            true => self.pass().await,
+            false => {
+                let desired = self.desired();
+                let tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap());
+                let state = |key: &String| ClaimState {
+                    owner: "web".into(),
+                    key: key.as_str().into(),
+                    synced: true,
+                    health: None,
+                };
+                let claims = keys.iter().map(state).collect();
+                self.carry_out(Op::Continue { desired, tracked, claims }).await
+            }
+        };
+        let claims: &[Claim] = match &outcome {
+            Outcome::Pending { claims, .. } => claims,
+            Outcome::Done(_) | Outcome::Gone => &[],
+            _ => return outcome,
+        };
+        let spec = |claim: &Claim| String::from_utf8(claim.spec.to_vec()).unwrap();
+        *self.records.lock().unwrap() =
+            claims.iter().map(|claim| (claim.key.to_string(), spec(claim))).collect();
+        outcome
     }
 
     /// Passes until it is done, at most so many, waiting as told between them.
@@ -292,18 +336,19 @@ fn connect(
     dir: &tempfile::TempDir,
     name: &str,
     former: &[String],
-    listen: SocketAddr,
+    listen: [SocketAddr; 2],
     limits: Option<Limits>,
     passed: fn(&str),
 ) -> Arc<dyn Provider> {
     let path = dir.path().display().to_string();
     let mut config = Config::new(dir.path().join(state_of(name)), &[&path]);
-    (config.listen, config.limits, config.former) = (listen, limits, former.to_vec());
-    config.listen_tls = SocketAddr::from(([127, 0, 0, 1], 0));
+    ([config.listen, config.listen_tls], config.limits, config.former) = (listen, limits, former.to_vec());
     config.passed = passed;
     let script =
         format!("cd {path} && env >> environment && echo \"$1\" >> reloaded && test \"$1\" != bad.service");
     config.reload = ["sh", "-c", &script, "sh", "{unit}"].map(String::from).into();
+    let restart = format!("cd {path} && echo \"$1\" >> restarted && test \"$1\" != stiff.service");
+    config.restart = Some(["sh", "-c", &restart, "sh", "{unit}"].map(String::from).into());
     config.timeout = Duration::from_secs(10);
     open(name, config).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use super::{Address, Constraints, From, Pin, Program, Wanted};
 use std::path::{Path, PathBuf};
-use url::Url;
+use url::{Host, Url};
 
 /// The keys, as they were written.
 #[derive(Clone, Debug, Default)]
@@ -74,10 +74,29 @@ impl Program {
                         && url.username().is_empty()
                 });
                 let wrong = || ("url", format!("`{text}` is no address of a server"), None);
-                From::Registry(good.ok_or_else(wrong)?)
+                let good = good.ok_or_else(wrong)?;
+                // Keys come the same way as what they sign.
+                if good.scheme() == "http" && !is_here(&good) && keys.hashes.is_empty() {
+                    let text = format!(
+                        "whoever is between here and `{text}` could put another program in its place"
+                    );
+                    let hint = "write https, or the checksum that is meant in `hashes`";
+                    return Err(("url", text, Some(hint)));
+                }
+                From::Registry(good)
             }
         };
         Ok(Program::Wanted(Box::new(Wanted { address, version, hashes, from, folder: folder.into() })))
+    }
+}
+
+/// True for an address of this machine.
+fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
     }
 }
 
@@ -129,6 +148,26 @@ mod tests {
         check(
             Written { version: Some("1.0"), url: Some("ftp://x"), ..nothing() },
             "url: `ftp://x` is no address of a server",
+        );
+        for here in ["http://127.0.0.1:8080/", "http://localhost/", "http://[::1]/"] {
+            check(
+                Written { version: Some("1.0"), url: Some(here), ..nothing() },
+                &format!("registry.opentofu.org/team/toy (1.0) of {here}"),
+            );
+        }
+        check(
+            Written { version: Some("1.0"), url: Some("http://proxy.example/"), ..nothing() },
+            "url: whoever is between here and `http://proxy.example/` could put another program in its place",
+        );
+        let sum = format!("zh:{}", "a".repeat(64));
+        check(
+            Written {
+                version: Some("1.0"),
+                url: Some("http://proxy.example/"),
+                hashes: std::slice::from_ref(&sum),
+                ..nothing()
+            },
+            "registry.opentofu.org/team/toy (1.0) of http://proxy.example/",
         );
         check(
             Written { version: Some("1.0"), hashes: &["md5:1".into()], ..nothing() },

@@ -2,8 +2,9 @@
 //! its signature.
 //!
 //! *Guarantees*: no archive is unpacked before its checksum is that of a list that one of the keys signed which the
-//! registry names for the provider. A provider without keys needs a checksum in the host configuration. Over https, no
-//! answer leads to plain http.
+//! registry names for the provider, and the list has it under the name of this provider, version and machine: what was signed
+//! as something else is refused. A provider without keys needs a checksum in the host configuration. Over https, no answer
+//! leads to plain http; plain http is for this machine alone, or for checksums that are configured.
 
 use super::{
     Found, Wanted,
@@ -92,6 +93,12 @@ pub(super) async fn install(wanted: &Wanted, url: &Url) -> Result<Found, Error> 
     let of = format!("{}/{}", wanted.address.namespace, wanted.address.name);
     let at = registry.join(&base, &format!("{of}/{version}/download/{os}/{arch}"))?;
     let download: Download = registry.ask(&at).await?;
+    // Keys sign all that their owner makes: an older version, or another provider, is signed as well.
+    let expected = format!("{}_{version}_{os}_{arch}.zip", wanted.address.prefix());
+    if download.filename != expected {
+        let why = format!("{} offers `{}` as {expected}", registry.host, download.filename.escape_debug());
+        return Err(wanted.refused(&why).hint("the server is not what it should be, or is wrong"));
+    }
     registry.vouched(&at, &download).await?;
     let scratch = installed::prepare(wanted)?;
     let archive = scratch.path().join("archive.zip");
@@ -231,11 +238,17 @@ impl<'a> Registry<'a> {
         let why = match () {
             () if error.is_timeout() => "gave no answer in time",
             () if error.is_connect() => "cannot be reached",
-            () if error.is_redirect() => "leads elsewhere without end",
+            () if error.is_redirect() => "leads elsewhere without end, or where it must not",
             () => "broke off",
         };
         let hint = "where this machine reaches no registry: `mirror` of the entry, or `path`";
-        self.wanted.failed(&format!("{} {why}", shown(url))).hint(hint)
+        // The first cause of all: the others have addresses in them, whose queries give access.
+        let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+        while let Some(deeper) = cause.and_then(std::error::Error::source) {
+            cause = Some(deeper);
+        }
+        let because = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        self.wanted.failed(&format!("{} {why}{because}", shown(url))).hint(hint)
     }
 }
 
@@ -244,5 +257,6 @@ fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     let _ = url.set_password(None);
+    let _ = url.set_username("");
     url.to_string()
 }

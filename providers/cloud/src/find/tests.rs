@@ -1,5 +1,7 @@
 //! Providers from a folder, and from a registry in this process whose lists are signed by `gpg` itself.
 
+mod https;
+
 use super::{Address, Constraints, From, Pin, Program, Wanted, address::platform};
 use reconciled_provider::{Error, ErrorKind};
 use std::{
@@ -13,10 +15,11 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 use url::Url;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
@@ -74,6 +77,12 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
+/// What its archive for this machine is called.
+fn name() -> String {
+    let (os, arch) = platform();
+    format!("terraform-provider-toy_1.2.0_{os}_{arch}.zip")
+}
+
 /// A registry: what it answers by path, and what it was asked.
 struct Registry {
     url: Url,
@@ -86,11 +95,21 @@ struct Registry {
 impl Registry {
     /// One that has version 1.2.0 of a provider for this machine, and 2.0.0 for others.
     async fn start() -> Registry {
+        Registry::start_with(None).await
+    }
+
+    /// The same behind TLS, as `localhost`.
+    async fn start_with(tls: Option<TlsAcceptor>) -> Registry {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let url = match &tls {
+            Some(_) => format!("https://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        };
+        let url = Url::parse(&url).unwrap();
         let (pages, asked) = <(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<Vec<String>>>)>::default();
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, pages.clone(), asked.clone()));
+        serving.spawn(serve(listener, tls, pages.clone(), asked.clone()));
         let registry = Registry { url, signer: Signer::new(), pages, asked, serving };
         let (os, arch) = platform();
         registry.put("/.well-known/terraform.json", br#"{"providers.v1": "/v1/providers/"}"#);
@@ -110,7 +129,7 @@ impl Registry {
     /// Version 1.2.0, with a list of checksums that is signed.
     fn release(&self, archive: &[u8], key: &str) {
         let sum = super::sums::sha256(archive).unwrap();
-        let list = format!("{sum}  toy.zip\n{}  other.zip\n", "0".repeat(64));
+        let list = format!("{sum}  {}\n{}  other.zip\n", name(), "0".repeat(64));
         self.put("/files/toy.zip", archive);
         self.put("/files/SUMS", list.as_bytes());
         self.put("/files/SUMS.sig", &self.signer.sign(list.as_bytes()));
@@ -118,10 +137,14 @@ impl Registry {
     }
 
     fn download(&self, sum: &str, keys: &[&str]) {
+        self.offer(&name(), sum, keys);
+    }
+
+    fn offer(&self, name: &str, sum: &str, keys: &[&str]) {
         let (os, arch) = platform();
         let keys: Vec<_> = keys.iter().map(|key| serde_json::json!({ "ascii_armor": key })).collect();
         let answer = serde_json::json!({
-            "filename": "toy.zip", "download_url": "/files/toy.zip?token=secret", "shasum": sum,
+            "filename": name, "download_url": "/files/toy.zip?token=secret", "shasum": sum,
             "shasums_url": "/files/SUMS", "shasums_signature_url": "/files/SUMS.sig",
             "signing_keys": { "gpg_public_keys": keys },
         });
@@ -136,25 +159,48 @@ impl Registry {
 
 async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     pages: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     asked: Arc<Mutex<Vec<String>>>,
 ) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") {
-            let Ok(byte) = stream.read_u8().await else { break };
-            request.push(byte);
+    while let Ok((stream, _)) = listener.accept().await {
+        match &tls {
+            None => answer(stream, &pages, &asked).await,
+            Some(tls) => {
+                if let Ok(stream) = tls.accept(stream).await {
+                    answer(stream, &pages, &asked).await;
+                }
+            }
         }
-        let request = String::from_utf8_lossy(&request).into_owned();
-        let path = request.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/").to_string();
-        let page = pages.lock().unwrap().get(&path).cloned();
-        asked.lock().unwrap().push(path);
-        let (status, body) = page.map_or(("404 Not Found", Vec::new()), |page| ("200 OK", page));
-        let head =
-            format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-        let _ = stream.write_all(head.as_bytes()).await;
-        let _ = stream.write_all(&body).await;
     }
+}
+
+/// A page that begins with `-> ` leads elsewhere.
+async fn answer(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    pages: &Mutex<BTreeMap<String, Vec<u8>>>,
+    asked: &Mutex<Vec<String>>,
+) {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = stream.read_u8().await else { break };
+        request.push(byte);
+    }
+    let request = String::from_utf8_lossy(&request).into_owned();
+    let path = request.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/").to_string();
+    let page = pages.lock().unwrap().get(&path).cloned();
+    asked.lock().unwrap().push(path);
+    let (status, body) = match page {
+        None => ("404 Not Found".to_string(), Vec::new()),
+        Some(page) => match page.strip_prefix(b"-> ") {
+            Some(place) => (format!("302 Found\r\nLocation: {}", String::from_utf8_lossy(place)), Vec::new()),
+            None => ("200 OK".to_string(), page),
+        },
+    };
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(&body).await;
+    let _ = stream.shutdown().await;
 }
 
 fn wanted(from: From, folder: &Path, version: &str) -> Wanted {
@@ -226,12 +272,12 @@ async fn what_a_registry_should_not_give_is_refused_and_nothing_is_installed() {
 
     registry.release(&good, key);
     registry.put("/files/toy.zip", &archive(&[(PROGRAM, "#!/bin/evil\n")]));
-    check("toy.zip has another checksum than was signed").await;
+    check(&format!("{} has another checksum than was signed", name())).await;
     registry.put("/files/toy.zip", &good[..good.len() - 7]);
-    check("toy.zip has another checksum than was signed").await;
+    check(&format!("{} has another checksum than was signed", name())).await;
 
     registry.release(&good, key);
-    registry.put("/files/SUMS", format!("{sum}  toy.zip\n").as_bytes());
+    registry.put("/files/SUMS", format!("{sum}  {}\n", name()).as_bytes());
     check("none of the keys that the registry names for it signed this").await;
     registry.put("/files/SUMS.sig", b"no signature");
     check("the signature cannot be read").await;
@@ -242,7 +288,16 @@ async fn what_a_registry_should_not_give_is_refused_and_nothing_is_installed() {
     registry.download(&sum, &[]);
     check("names no key that signs it").await;
     registry.download(&"1".repeat(64), &[key]);
-    check("another checksum of toy.zip than was signed").await;
+    check(&format!("another checksum of {} than was signed", name())).await;
+
+    // Signed, and another one: an older version, say.
+    let older = name().replace("1.2.0", "1.1.0");
+    registry.put("/files/SUMS", format!("{sum}  {older}\n").as_bytes());
+    registry.put("/files/SUMS.sig", &registry.signer.sign(format!("{sum}  {older}\n").as_bytes()));
+    registry.download(&sum, &[key]);
+    check("is not on its list of checksums").await;
+    registry.offer(&older, &sum, &[key]);
+    check(&format!("offers `{older}` as {}", name())).await;
 
     registry.release(&good[..good.len() / 2], key);
     check("the archive cannot be unpacked").await;

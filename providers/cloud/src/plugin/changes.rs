@@ -1,12 +1,13 @@
 //! Planning and carrying out a change.
 
-use super::{Plugin, ResourceType, said, settled, write_value};
+use super::{Class, Identity, Known, Plugin, ResourceType, said, says_something, settled, write_value};
 use crate::{
     change,
     cty::{self, Value},
     hidden::Hidden,
-    wire::message::{Apply, Plan},
+    wire::message::{Apply, DynamicValue, IdentityData, Plan},
 };
+use prost::bytes::Bytes;
 use reconciled_provider::Error;
 
 /// A plan of a provider.
@@ -16,6 +17,8 @@ pub struct Planned {
     pub state: Value,
     /// What the provider wants back when it is carried out.
     pub private: Vec<u8>,
+    /// What will identify it, in the provider's own form: parts of it may not be known yet.
+    pub identity: Option<Vec<u8>>,
     /// Paths that cannot be changed in place.
     pub replace: Vec<String>,
     /// The old SDK made it.
@@ -25,9 +28,7 @@ pub struct Planned {
 /// What there is after a change.
 pub struct Applied {
     /// What is there, if anything is.
-    pub state: Value,
-    /// What the provider wants back.
-    pub private: Vec<u8>,
+    pub now: Known,
     /// The old SDK made it.
     pub is_legacy: bool,
     /// What went wrong.
@@ -39,17 +40,21 @@ impl Plugin {
     pub async fn plan(
         &self,
         of: &ResourceType,
-        prior: &Value,
+        known: &Known,
         config: &Value,
-        private: &[u8],
         hidden: &Hidden,
     ) -> Result<Planned, Error> {
         let doing = format!("plan a {}", of.name);
+        let prior = &known.state;
         let hidden = &self.secrets(of, &[prior, config], hidden);
+        let identity_type = self.identity_type(of, hidden).await?;
+        let identity = known.identity_data(identity_type);
+        let as_it_was = identity.clone().and_then(msgpack);
         if config.is_null() && !self.catalog.plans_deletions() {
             return Ok(Planned {
                 state: Value::Null,
-                private: private.to_vec(),
+                private: known.private.clone(),
+                identity: as_it_was,
                 replace: Vec::new(),
                 is_legacy: true,
             });
@@ -62,16 +67,17 @@ impl Plugin {
             prior: Some(write_value(prior, of_type)),
             proposed: Some(write_value(&proposed, of_type)),
             config: Some(write_value(config, of_type)),
-            private: private.to_vec().into(),
+            private: known.private.clone().into(),
             provider_meta: self.catalog.meta(),
             capabilities: None,
+            identity,
         };
         let answer = match self.call(self.process.calls.plan(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
         if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
-            return Err(error);
+            return Err(self.pace.told(Class::Reads, error));
         }
         let state = self.read_value(answer.state, of_type, &doing)?;
         let state = settled(block, state);
@@ -101,11 +107,12 @@ impl Plugin {
             replace: if prior.is_null() { Vec::new() } else { replace },
             state,
             private: answer.private.to_vec(),
+            identity: answer.identity.and_then(msgpack).or(as_it_was),
             is_legacy: answer.legacy_type_system,
         })
     }
 
-    /// Carries out a plan. What the provider refuses is in the answer.
+    /// Carries out a plan, at once: whoever asks has waited for its turn. What the provider refuses is in the answer.
     ///
     /// Errors: there is no answer, or none that can be read: what was done is not known.
     pub async fn apply(
@@ -119,6 +126,11 @@ impl Plugin {
     ) -> Result<Applied, Error> {
         let hidden = &self.secrets(of, &[prior, &planned.state, config], hidden);
         let of_type = &of.schema.value_type;
+        // Whoever cannot say what identifies things can still make them: before it is sent, nothing may go wrong.
+        let identity_type = self.identity_type(of, hidden).await.ok().flatten();
+        let identity = planned.identity.clone().filter(|_| identity_type.is_some()).map(|msgpack| {
+            IdentityData { identity: Some(DynamicValue { msgpack: msgpack.into(), json: Bytes::new() }) }
+        });
         let message = Apply {
             type_name: of.name.to_string(),
             prior: Some(write_value(prior, of_type)),
@@ -126,6 +138,7 @@ impl Plugin {
             config: Some(write_value(config, of_type)),
             private: planned.private.clone().into(),
             provider_meta: self.catalog.meta(),
+            identity,
         };
         let answer = match self.call(self.process.calls.apply(message)).await {
             Ok(answer) => answer,
@@ -134,8 +147,10 @@ impl Plugin {
         // What was made may be secret, and the provider may say so in what went wrong then.
         let told = answer.state.as_ref().and_then(|state| cty::decode(&state.msgpack, of_type).ok());
         let hidden = &self.secrets(of, told.iter().collect::<Vec<_>>().as_slice(), hidden);
-        let error = said(doing, &answer.diagnostics, hidden);
-        let state = match (answer.state, &error) {
+        let error = self.heard(Class::Writes, doing, &answer.diagnostics, hidden);
+        let state = match (answer.state.filter(says_something), &error) {
+            // The answer of some libraries for what is gone.
+            (None, None) if planned.state.is_null() => Value::Null,
             // Without a state in the answer nothing is said about what there was.
             (None, Some(_)) => prior.clone(),
             (state, _) => {
@@ -145,8 +160,17 @@ impl Plugin {
                 if is_lost { prior.clone() } else { state }
             }
         };
-        Ok(Applied { state, private: answer.private.to_vec(), is_legacy: answer.legacy_type_system, error })
+        // What came about is remembered whatever is said of its identity.
+        let told = self.told(answer.identity, identity_type, doing).ok().flatten();
+        let identity = told.or_else(|| Identity::planned(planned.identity.as_deref(), identity_type));
+        let now = Known { state, private: answer.private.to_vec(), identity };
+        Ok(Applied { now, is_legacy: answer.legacy_type_system, error })
     }
+}
+
+/// An identity as it came; nothing where there is none.
+fn msgpack(data: IdentityData) -> Option<Vec<u8>> {
+    Some(data.identity?.msgpack.to_vec()).filter(|bytes| !bytes.is_empty())
 }
 
 /// What is unknown after it was done is a mistake of the provider; nothing is the best that can be said of it.

@@ -5,10 +5,13 @@
 
 mod changes;
 mod identity;
+mod pace;
 mod reads;
 mod said;
 
 pub use changes::{Applied, Planned};
+pub use identity::Identity;
+pub(crate) use pace::{Class, Pace};
 pub(crate) use said::cut;
 pub use said::said;
 
@@ -20,11 +23,11 @@ use crate::{
     schema::{Block, Nesting, Schema},
     wire::{
         Process, Status,
-        message::{DynamicValue, IdentitySchemas},
+        message::{Diagnostic, DynamicValue},
     },
 };
 use prost::bytes::Bytes;
-use reconciled_provider::Error;
+use reconciled_provider::{Cx, Error};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -43,6 +46,24 @@ pub struct ResourceType {
     pub schema: Arc<Schema>,
 }
 
+/// What is known of a resource.
+#[derive(Clone)]
+pub struct Known {
+    /// Null where it is not there.
+    pub state: Value,
+    /// What the provider wants back with it.
+    pub private: Vec<u8>,
+    /// What identifies it, where its type has that.
+    pub identity: Option<Identity>,
+}
+
+impl Known {
+    /// A state without an identity.
+    pub fn new(state: Value, private: Vec<u8>) -> Known {
+        Known { state, private, identity: None }
+    }
+}
+
 /// A provider that was given its configuration.
 pub struct Plugin {
     process: Process,
@@ -53,15 +74,23 @@ pub struct Plugin {
     /// When it was last of use.
     last: Mutex<Instant>,
     is_broken: AtomicBool,
+    /// Of the account: it outlives this process.
+    pace: Arc<Pace>,
     /// Secrets of the entry.
     hidden: Hidden,
     /// What identifies resources, once somebody asked.
-    identities: OnceCell<IdentitySchemas>,
+    identities: OnceCell<identity::Types>,
 }
 
 impl Plugin {
     /// Wraps a process that is configured already.
-    pub fn new(name: Arc<str>, process: Process, catalog: Arc<Catalog>, hidden: Hidden) -> Plugin {
+    pub(crate) fn new(
+        name: Arc<str>,
+        process: Process,
+        catalog: Arc<Catalog>,
+        hidden: Hidden,
+        pace: Arc<Pace>,
+    ) -> Plugin {
         let (used, is_broken) = (AtomicU64::new(0), AtomicBool::new(false));
         Plugin {
             process,
@@ -70,6 +99,7 @@ impl Plugin {
             used,
             last: Mutex::new(Instant::now()),
             is_broken,
+            pace,
             hidden,
             identities: OnceCell::new(),
         }
@@ -131,6 +161,23 @@ impl Plugin {
         answer
     }
 
+    /// Waits until something may be asked of the cloud: by the entry's `rate`, and by what the cloud said of it.
+    pub(crate) async fn turn(&self, cx: &Cx, class: Class) {
+        cx.pace.turn().await;
+        self.pace.turn(class).await;
+    }
+
+    /// What the cloud said to a call that asked it for something.
+    fn heard(&self, class: Class, doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
+        match said(doing, diagnostics, hidden) {
+            Some(error) => Some(self.pace.told(class, error)),
+            None => {
+                self.pace.well(class);
+                None
+            }
+        }
+    }
+
     async fn severed(&self, doing: &str, status: Status, hidden: &Hidden) -> Error {
         let hidden = self.hidden.and(hidden.iter().cloned());
         let status = match status {
@@ -169,6 +216,11 @@ impl Plugin {
         let of_values = values.iter().flat_map(|value| change::secrets(&of.schema.block, value));
         self.hidden.and(hidden.iter().cloned().chain(of_values))
     }
+}
+
+/// True where there is a value, be it null.
+fn says_something(value: &DynamicValue) -> bool {
+    !(value.msgpack.is_empty() && value.json.is_empty())
 }
 
 /// A value for a message.

@@ -1,6 +1,6 @@
 //! What is asked of a provider and changes nothing.
 
-use super::{Plugin, ResourceType, said, settled, write_value};
+use super::{Class, Known, Plugin, ResourceType, said, says_something, settled, write_value};
 use crate::{
     change,
     cty::Value,
@@ -8,7 +8,7 @@ use crate::{
     wire::message::{IdentityData, Import, RawState, Read, ReadData, Upgrade},
 };
 use prost::bytes::Bytes;
-use reconciled_provider::{Error, ErrorKind};
+use reconciled_provider::{Cx, Error, ErrorKind};
 
 impl Plugin {
     /// Asks whether a configuration is valid.
@@ -68,33 +68,51 @@ impl Plugin {
     /// Reads a resource; null is gone.
     pub async fn read(
         &self,
+        cx: &Cx,
         of: &ResourceType,
-        state: &Value,
-        private: &[u8],
+        known: &Known,
         hidden: &Hidden,
-    ) -> Result<(Value, Vec<u8>), Error> {
+    ) -> Result<Known, Error> {
+        self.turn(cx, Class::Reads).await;
+        self.read_at_once(of, known, hidden).await
+    }
+
+    /// The same for whoever has waited for its turn.
+    pub(crate) async fn read_at_once(
+        &self,
+        of: &ResourceType,
+        known: &Known,
+        hidden: &Hidden,
+    ) -> Result<Known, Error> {
         let doing = format!("read a {}", of.name);
-        let hidden = &self.secrets(of, &[state], hidden);
+        let hidden = &self.secrets(of, &[&known.state], hidden);
+        let identity_type = self.identity_type(of, hidden).await?;
         let message = Read {
             type_name: of.name.to_string(),
-            current: Some(write_value(state, &of.schema.value_type)),
-            private: private.to_vec().into(),
+            current: Some(write_value(&known.state, &of.schema.value_type)),
+            private: known.private.clone().into(),
             provider_meta: self.catalog.meta(),
             capabilities: None,
+            identity: known.identity_data(identity_type),
         };
         let answer = match self.call(self.process.calls.read(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+        if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
-        let state = match answer.state {
+        let state = match answer.state.filter(says_something) {
             // The answer of some libraries for what is gone; Terraform and OpenTofu take it so.
             None => Value::Null,
             state => self.read_value(state, &of.schema.value_type, &doing)?,
         };
-        Ok((settled(&of.schema.block, state), answer.private.to_vec()))
+        if state.is_null() {
+            return Ok(Known::new(Value::Null, answer.private.to_vec()));
+        }
+        // What is not said again is as it was.
+        let identity = self.told(answer.identity, identity_type, &doing)?.or_else(|| known.identity.clone());
+        Ok(Known { state: settled(&of.schema.block, state), private: answer.private.to_vec(), identity })
     }
 
     /// Reads a data source.
@@ -102,6 +120,7 @@ impl Plugin {
     /// Errors: also `Unexpected` when nothing is told: what is not there is an error of the provider.
     pub async fn read_data(
         &self,
+        cx: &Cx,
         of: &ResourceType,
         config: &Value,
         hidden: &Hidden,
@@ -127,11 +146,12 @@ impl Plugin {
             provider_meta: self.catalog.meta(),
             capabilities: None,
         };
+        self.turn(cx, Class::Reads).await;
         let answer = match self.call(self.process.calls.read_data(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+        if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
         let state = self.read_value(answer.state, of_type, &doing)?;
@@ -141,27 +161,31 @@ impl Plugin {
         }
     }
 
-    /// Finds a resource by its id, or by its identity, which is written as an object: its state as far as the provider tells it without reading.
+    /// Finds a resource by its id, or by its identity, which is written as an object: as much of it as the provider tells
+    /// without reading.
     pub async fn import(
         &self,
+        cx: &Cx,
         of: &ResourceType,
         id: &str,
         hidden: &Hidden,
-    ) -> Result<Option<(Value, Vec<u8>)>, Error> {
+    ) -> Result<Option<Known>, Error> {
         let doing = format!("find {} `{id}`", of.name);
         let hidden = &self.hidden.and(hidden.iter().cloned());
         let identity = self.identity(of, id, hidden).await?;
+        let identity_type = self.identity_type(of, hidden).await?;
         let message = Import {
             type_name: of.name.to_string(),
             id: if identity.is_none() { id.into() } else { String::new() },
             capabilities: None,
             identity: identity.map(|identity| IdentityData { identity: Some(identity) }),
         };
+        self.turn(cx, Class::Reads).await;
         let answer = match self.call(self.process.calls.import(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
-        if let Some(error) = said(&doing, &answer.diagnostics, hidden) {
+        if let Some(error) = self.heard(Class::Reads, &doing, &answer.diagnostics, hidden) {
             return Err(error);
         }
         // A provider may tell of others that belong to it; they have manifests of their own.
@@ -169,6 +193,11 @@ impl Plugin {
             return Ok(None);
         };
         let state = self.read_value(found.state, &of.schema.value_type, &doing)?;
-        Ok((!state.is_null()).then(|| (settled(&of.schema.block, state), found.private.to_vec())))
+        if state.is_null() {
+            return Ok(None);
+        }
+        let identity = self.told(found.identity, identity_type, &doing)?;
+        let (state, private) = (settled(&of.schema.block, state), found.private.to_vec());
+        Ok(Some(Known { state, private, identity }))
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     change,
     cty::{Value, write_json},
     hidden::Hidden,
-    plugin::{Plugin, ResourceType},
+    plugin::{Known, Plugin, ResourceType},
     schema::{Attribute, Block, NestedBlock, Nesting},
 };
 use reconciled_provider::Error;
@@ -40,10 +40,10 @@ pub(super) struct Fit {
 pub(super) async fn fit(
     plugin: &Plugin,
     of: &ResourceType,
-    state: &Value,
-    private: &[u8],
+    known: &Known,
     marked: &Marked,
 ) -> Result<Fit, Error> {
+    let state = &known.state;
     let block = &of.schema.block;
     let hidden: Hidden = marked.values.and(change::secrets(block, state));
     let ignore = ignored(block, state, marked);
@@ -85,7 +85,7 @@ pub(super) async fn fit(
     for _ in 0..ROUNDS {
         let config = written(&chosen);
         let asked = change::leave_ignored(config.clone(), state, &ignore);
-        let planned = plugin.plan(of, state, &asked, private, &hidden).await?;
+        let planned = plugin.plan(of, known, &asked, &hidden).await?;
         if planned.state == *state && planned.replace.is_empty() {
             plugin.validate(of, &config, &hidden).await?;
             let secrets = secrets(block, state, marked);

@@ -17,7 +17,7 @@ use crate::{
     host::Host,
     kept::Kept,
     kind,
-    plugin::{Plugin, ResourceType},
+    plugin::{Known, Plugin, ResourceType},
     schema::{
         Block,
         canonical::{self, Clear},
@@ -225,19 +225,21 @@ async fn look(
     let in_file = Marked::of(&held.marked, &held.attributes, &of, &Value::Null).values;
     let json = held.attributes.to_string();
     let state = plugin.upgrade(&of, held.version, &json, &in_file).await?;
-    let (state, private) = plugin.read(&of, &state, &held.private, &in_file).await?;
-    if state.is_null() {
+    let identity = plugin.upgrade_identity(&of, held.identity.as_ref(), &in_file).await?;
+    let known = Known { state, private: held.private.clone(), identity };
+    let known = plugin.read(cx, &of, &known, &in_file).await?;
+    if known.state.is_null() {
         return Err(Error::invalid("it is not there any more"));
     }
-    let marked = Marked::of(&held.marked, &held.attributes, &of, &state);
+    let marked = Marked::of(&held.marked, &held.attributes, &of, &known.state);
     // What no schema and no manifest calls secret is known to be by what is remembered with the state alone.
     let by_id = match marked.is_known_by(&of.schema.block) {
-        true => by_id(&plugin, &of, &state).await,
+        true => by_id(cx, &plugin, &of, &known.state).await,
         false => None,
     };
     let is_by_id = by_id.is_some();
-    let (import, private) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), private));
-    let fit = fit(&plugin, &of, &state, &private, &marked).await?;
+    let (import, known) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), known));
+    let fit = fit(&plugin, &of, &known, &marked).await?;
     if !fit.secrets.is_empty() && !with_secrets {
         let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
         return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))
@@ -245,8 +247,8 @@ async fn look(
     }
     if !is_by_id {
         let account = host.said(&plugin.catalog)?.1;
-        let mut kept = Kept::new(&of, &state, &private, account);
-        kept.secrets = marked.values.within(&state);
+        let mut kept = Kept::new(&of, &known, account);
+        kept.secrets = marked.values.within(&known.state);
         let handover = host.config.handover.as_ref();
         let handover = handover.ok_or_else(|| Error::unsupported("there is no state to keep it in"))?;
         handover.put(&import, &kept.seal().0)?;
@@ -256,11 +258,11 @@ async fn look(
 }
 
 /// The id, where the provider finds all of the state by it.
-async fn by_id(plugin: &Plugin, of: &ResourceType, state: &Value) -> Option<(String, Vec<u8>)> {
+async fn by_id(cx: &Cx, plugin: &Plugin, of: &ResourceType, state: &Value) -> Option<(String, Known)> {
     let id = state.get("id").as_str()?;
-    let (found, private) = plugin.import(of, id, &Hidden::default()).await.ok()??;
-    let (found, private) = plugin.read(of, &found, &private, &Hidden::default()).await.ok()?;
-    (found == *state).then(|| (id.to_string(), private))
+    let found = plugin.import(cx, of, id, &Hidden::default()).await.ok()??;
+    let found = plugin.read(cx, of, &found, &Hidden::default()).await.ok()?;
+    (found.state == *state).then(|| (id.to_string(), found))
 }
 
 /// The entry that stands for a provider of a state file.
@@ -309,12 +311,12 @@ pub(crate) async fn by_type_and_id(host: &Host, cx: &Cx, query: &str) -> Result<
     let of = plugin.catalog.resource(typed.map_or(wanted, |name| name))?;
     let nothing = Hidden::default();
     let nowhere = || Error::invalid(format!("there is no {} with the id `{id}`", of.name));
-    let (state, private) = plugin.import(&of, id, &nothing).await?.ok_or_else(nowhere)?;
-    let (state, private) = plugin.read(&of, &state, &private, &nothing).await?;
-    if state.is_null() {
+    let found = plugin.import(cx, &of, id, &nothing).await?.ok_or_else(nowhere)?;
+    let found = plugin.read(cx, &of, &found, &nothing).await?;
+    if found.state.is_null() {
         return Err(nowhere());
     }
-    let Fit { config, ignore, secrets } = fit(&plugin, &of, &state, &private, &Marked::default()).await?;
+    let Fit { config, ignore, secrets } = fit(&plugin, &of, &found, &Marked::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
     for name in secrets.keys() {
         // A person names it; what it is stays where it is.

@@ -3,6 +3,7 @@
 //! Such a file holds secrets in clear, so no error quotes it.
 
 use super::marked::{self, Path};
+use crate::plugin::Identity;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reconciled_provider::Error;
 use serde::Deserialize;
@@ -34,6 +35,8 @@ pub(super) struct Held {
     pub(super) marked: Vec<Path>,
     /// What the provider wants back.
     pub(super) private: Vec<u8>,
+    /// What identifies it.
+    pub(super) identity: Option<Identity>,
     /// What it depends on.
     pub(super) dependencies: Vec<String>,
     /// The new one is made before the old one is deleted.
@@ -80,6 +83,9 @@ struct Instance {
     #[serde(default)]
     sensitive_attributes: Json,
     private: Option<String>,
+    identity: Option<Json>,
+    #[serde(default)]
+    identity_schema_version: i64,
     #[serde(default)]
     dependencies: Vec<String>,
     #[serde(default)]
@@ -129,6 +135,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Held>, Error> {
                 attributes: instance.attributes.unwrap_or_default(),
                 marked,
                 private: instance.private.and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default(),
+                identity: instance.identity.filter(Json::is_object).map(|identity| Identity {
+                    version: instance.identity_schema_version,
+                    value: identity.to_string(),
+                }),
                 dependencies: instance.dependencies,
                 create_before_destroy: instance.create_before_destroy,
                 is_managed: mode == "managed",

@@ -6,7 +6,8 @@ use super::{
     message::{
         Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty,
         IdentitySchemas, Import, ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas,
-        Upgrade, Upgraded, Validate, ValidateProvider, ValidatedProvider, v5,
+        Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate, ValidateProvider, ValidatedProvider,
+        v5,
     },
     version,
 };
@@ -29,6 +30,11 @@ pub struct Calls {
 impl Calls {
     pub(super) fn new(channel: Channel, protocol: Protocol) -> Calls {
         Calls { channel, protocol }
+    }
+
+    /// Becomes true once the connection has ended.
+    pub(super) fn ended(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.channel.ended()
     }
 
     /// What it speaks.
@@ -112,6 +118,11 @@ impl Calls {
     /// What identifies resources.
     pub async fn identity_schemas(&self) -> Result<IdentitySchemas, Status> {
         self.call(version::IDENTITIES, &Empty {}).await
+    }
+
+    /// Brings a kept identity into today's form.
+    pub async fn upgrade_identity(&self, message: UpgradeIdentity) -> Result<UpgradedIdentity, Status> {
+        self.call(version::UPGRADE_IDENTITY, &message).await
     }
 
     /// Asks what is under way to come to an end.

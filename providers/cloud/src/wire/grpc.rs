@@ -9,6 +9,7 @@ use prost::bytes::{BufMut, Bytes, BytesMut};
 use std::fmt;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    sync::watch,
     task::JoinSet,
 };
 
@@ -55,6 +56,7 @@ impl std::error::Error for Status {}
 #[derive(Clone)]
 pub(super) struct Channel {
     send: SendRequest<Bytes>,
+    ended: watch::Receiver<bool>,
     /// Drives the connection; aborted when nobody needs it.
     _driver: std::sync::Arc<JoinSet<()>>,
 }
@@ -68,11 +70,18 @@ impl Channel {
         builder.initial_window_size(WINDOW).initial_connection_window_size(4 * WINDOW);
         let (send, connection) = builder.handshake::<_, Bytes>(io).await.map_err(broken)?;
         let mut driver = JoinSet::new();
+        let (end, ended) = watch::channel(false);
         driver.spawn(async move {
             // How it ends is told to every call that is under way.
             let _ = connection.await;
+            end.send_replace(true);
         });
-        Ok(Channel { send, _driver: driver.into() })
+        Ok(Channel { send, ended, _driver: driver.into() })
+    }
+
+    /// Becomes true once the connection has ended.
+    pub(super) fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.clone()
     }
 
     /// One call, whose answer has `largest` bytes at most.
@@ -98,8 +107,12 @@ impl Channel {
             .map_err(broken)?;
         let mut send = self.send.clone().ready().await.map_err(broken)?;
         let (answer, mut stream) = send.send_request(request, false).map_err(broken)?;
-        stream.send_data(body, true).map_err(broken)?;
-        let answer = answer.await.map_err(broken)?;
+        // Who refuses a call, such as one that it does not know, may have answered before it heard all of it.
+        let sent = stream.send_data(body, true);
+        let answer = match (answer.await, sent) {
+            (Ok(answer), _) => answer,
+            (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(broken(error)),
+        };
         if answer.status() != 200 {
             return Err(Status::Broken(format!("HTTP status {}", answer.status())));
         }

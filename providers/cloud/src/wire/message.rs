@@ -364,6 +364,8 @@ pub struct Read {
     pub provider_meta: Option<DynamicValue>,
     #[prost(message, optional, tag = "5")]
     pub capabilities: Option<ClientCapabilities>,
+    #[prost(message, optional, tag = "6")]
+    pub identity: Option<IdentityData>,
 }
 
 /// What was read; a null state is gone.
@@ -375,6 +377,8 @@ pub struct ReadAnswer {
     pub diagnostics: Vec<Diagnostic>,
     #[prost(bytes = "bytes", tag = "3")]
     pub private: Bytes,
+    #[prost(message, optional, tag = "5")]
+    pub identity: Option<IdentityData>,
 }
 
 /// Reads a data source.
@@ -416,6 +420,8 @@ pub struct Plan {
     pub provider_meta: Option<DynamicValue>,
     #[prost(message, optional, tag = "7")]
     pub capabilities: Option<ClientCapabilities>,
+    #[prost(message, optional, tag = "8")]
+    pub identity: Option<IdentityData>,
 }
 
 /// What would be.
@@ -432,6 +438,8 @@ pub struct Planned {
     /// Made with the old SDK, of which less may be expected.
     #[prost(bool, tag = "5")]
     pub legacy_type_system: bool,
+    #[prost(message, optional, tag = "7")]
+    pub identity: Option<IdentityData>,
 }
 
 /// Carries out what was planned.
@@ -449,6 +457,8 @@ pub struct Apply {
     pub private: Bytes,
     #[prost(message, optional, tag = "6")]
     pub provider_meta: Option<DynamicValue>,
+    #[prost(message, optional, tag = "7")]
+    pub identity: Option<IdentityData>,
 }
 
 /// What is there now, also where it failed.
@@ -462,6 +472,8 @@ pub struct Applied {
     pub diagnostics: Vec<Diagnostic>,
     #[prost(bool, tag = "4")]
     pub legacy_type_system: bool,
+    #[prost(message, optional, tag = "5")]
+    pub identity: Option<IdentityData>,
 }
 
 /// Finds a resource by its id.
@@ -497,6 +509,8 @@ pub struct IdentitySchemas {
 /// What identifies resources of one type.
 #[derive(Clone, PartialEq, Message)]
 pub struct IdentitySchema {
+    #[prost(int64, tag = "1")]
+    pub version: i64,
     #[prost(message, repeated, tag = "2")]
     pub attributes: Vec<IdentityAttribute>,
 }
@@ -510,6 +524,26 @@ pub struct IdentityAttribute {
     pub type_json: Vec<u8>,
     #[prost(bool, tag = "3")]
     pub required_for_import: bool,
+}
+
+/// Brings a kept identity into the form of today's schema.
+#[derive(Clone, PartialEq, Message)]
+pub struct UpgradeIdentity {
+    #[prost(string, tag = "1")]
+    pub type_name: String,
+    #[prost(int64, tag = "2")]
+    pub version: i64,
+    #[prost(message, optional, tag = "3")]
+    pub raw_identity: Option<RawState>,
+}
+
+/// The identity in that form.
+#[derive(Clone, PartialEq, Message)]
+pub struct UpgradedIdentity {
+    #[prost(message, optional, tag = "1")]
+    pub identity: Option<IdentityData>,
+    #[prost(message, repeated, tag = "2")]
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// What was found.
@@ -530,4 +564,6 @@ pub struct Imported {
     pub state: Option<DynamicValue>,
     #[prost(bytes = "bytes", tag = "3")]
     pub private: Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub identity: Option<IdentityData>,
 }

@@ -8,10 +8,12 @@ mod grpc;
 mod handshake;
 pub mod message;
 mod process;
+mod sandbox;
 mod version;
 
 pub use call::{Calls, schema, schemas};
 pub use grpc::Status;
 pub use handshake::{COOKIE_NAME, COOKIE_VALUE, Network, Offer};
 pub use process::{Launch, Process};
+pub use sandbox::serve;
 pub use version::Protocol;

@@ -9,6 +9,7 @@ use super::{
     Calls, Network, Offer,
     grpc::Channel,
     handshake::{COOKIE_NAME, COOKIE_VALUE},
+    sandbox,
 };
 use reconciled_provider::Error;
 use rustix::fs::{FlockOperation, flock};
@@ -17,7 +18,7 @@ use rustix::process::{
 };
 use std::{
     os::{
-        fd::OwnedFd,
+        fd::{AsRawFd, OwnedFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
     path::{Path, PathBuf},
@@ -27,14 +28,14 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, BufReader},
     net::{TcpStream, UnixStream},
     sync::{oneshot, watch},
     task::JoinSet,
 };
 
 /// How long a provider may take until its first line.
-const START: Duration = Duration::from_secs(60);
+pub(super) const START: Duration = Duration::from_secs(60);
 /// How long it may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 /// As much of its standard error is kept.
@@ -55,6 +56,10 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// It may listen at an address of this machine, where every user can reach it.
     pub allow_tcp: bool,
+    /// The socket of whoever starts it in its place, with fewer rights.
+    pub sandbox: Option<PathBuf>,
+    /// The program, where it is open already: it is run and not looked for again.
+    pub opened: Option<Arc<OwnedFd>>,
 }
 
 /// The values of variables may be secrets.
@@ -72,6 +77,13 @@ impl std::fmt::Debug for Launch {
 pub struct Process {
     /// Its calls.
     pub calls: Calls,
+    /// None for one that somebody else started: it ends with the connection.
+    begun: Option<Begun>,
+}
+
+/// A process that said where it listens.
+pub(super) struct Begun {
+    pub(super) offer: Offer,
     process: Running,
     _listeners: JoinSet<()>,
     /// Last: the socket is in it.
@@ -84,6 +96,55 @@ impl Process {
     /// Errors: `Unsupported` where it is no provider that can be hosted; `Unavailable` where it may be one another
     /// time.
     pub async fn start(launch: &Launch) -> Result<Process, Error> {
+        let (channel, protocol, begun) = match &launch.sandbox {
+            Some(at) => {
+                let (channel, protocol) = sandbox::start(launch, at).await?;
+                (channel, protocol, None)
+            }
+            None => {
+                let begun = Begun::start(launch).await?;
+                let name = launch.path.display();
+                let failed = |why| Error::unavailable(format!("speak to {name}: {why}"));
+                let channel = connect(&begun.offer.network).await.map_err(failed)?;
+                (channel, begun.offer.protocol, Some(begun))
+            }
+        };
+        Ok(Process { calls: Calls::new(channel, protocol), begun })
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&self) -> bool {
+        match &self.begun {
+            Some(begun) => begun.process.ending.borrow().is_some(),
+            None => *self.calls.ended().borrow(),
+        }
+    }
+
+    /// How it ended, once it has: to be told after a call that broke off. Of one that somebody else started nobody knows.
+    pub async fn ending(&self) -> Option<String> {
+        let mut ending = self.begun.as_ref()?.process.ending.clone();
+        let ended = tokio::time::timeout(Duration::from_millis(500), ending.wait_for(Option::is_some)).await;
+        ended.ok()?.ok().and_then(|status| status.map(described))
+    }
+
+    /// Asks it to end, and ends it if it does not.
+    pub async fn stop(self) {
+        let asked = async {
+            self.calls.shutdown().await;
+            match &self.begun {
+                Some(begun) => drop(begun.process.ending.clone().wait_for(Option::is_some).await),
+                None => drop(self.calls.ended().wait_for(|ended| *ended).await),
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, asked).await;
+    }
+}
+
+impl Begun {
+    /// Starts a provider and reads its first line.
+    ///
+    /// Errors: as [`Process::start`].
+    pub(super) async fn start(launch: &Launch) -> Result<Begun, Error> {
         let name = launch.path.display().to_string();
         sweep(&std::env::temp_dir());
         let folder = Folder::new().map_err(|error| {
@@ -117,38 +178,7 @@ impl Process {
                 return Err(Error::unsupported(format!("start {name}: {why}")).hint(hint));
             }
         };
-        let channel = match connect(&offer.network).await {
-            Ok(channel) => channel,
-            Err(why) => return Err(Error::unavailable(format!("speak to {name}: {why}"))),
-        };
-        Ok(Process {
-            calls: Calls::new(channel, offer.protocol),
-            process,
-            _listeners: listeners,
-            _folder: folder,
-        })
-    }
-
-    /// True once it has ended.
-    pub fn has_ended(&self) -> bool {
-        self.process.ending.borrow().is_some()
-    }
-
-    /// How it ended, once it has: to be told after a call that broke off.
-    pub async fn ending(&self) -> Option<String> {
-        let mut ending = self.process.ending.clone();
-        let ended = tokio::time::timeout(Duration::from_millis(500), ending.wait_for(Option::is_some)).await;
-        ended.ok()?.ok().and_then(|status| status.map(described))
-    }
-
-    /// Asks it to end, and ends it if it does not.
-    pub async fn stop(self) {
-        let mut ending = self.process.ending.clone();
-        let asked = async {
-            self.calls.shutdown().await;
-            let _ = ending.wait_for(Option::is_some).await;
-        };
-        let _ = tokio::time::timeout(GRACE, asked).await;
+        Ok(Begun { offer, process, _listeners: listeners, _folder: folder })
     }
 }
 
@@ -241,14 +271,23 @@ struct Started {
 /// Starts the process from a thread that lives as long as it does: a wish to be told of the parent's death is about the
 /// thread that forked, and threads of a runtime come and go.
 async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
+    let path = match &launch.opened {
+        // As the new process has it: it inherits what is open.
+        Some(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
+        None => launch.path.clone(),
+    };
     let (program, first) = match launch.keeper.split_first() {
         Some((keeper, first)) => (keeper.clone(), first.to_vec()),
-        None => (launch.path.clone(), Vec::new()),
+        None => (path.clone(), Vec::new()),
     };
     let mut command = std::process::Command::new(program);
     command.args(first);
     if !launch.keeper.is_empty() {
-        command.arg(&launch.path);
+        command.arg(&path);
+    }
+    if launch.opened.is_some() {
+        // So that people know it by its name.
+        command.arg0(&launch.path);
     }
     command
         .env_clear()
@@ -373,18 +412,22 @@ async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: watch::Sender<Vec<u8>
     }
 }
 
+/// A way to a provider.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Goes to where a provider listens.
+pub(super) async fn reach(network: &Network) -> std::io::Result<Box<dyn Stream>> {
+    Ok(match network {
+        Network::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Network::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+    })
+}
+
 async fn connect(network: &Network) -> Result<Channel, String> {
     let connected = async {
-        match network {
-            Network::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
-                Channel::over(stream).await.map_err(|error| error.to_string())
-            }
-            Network::Tcp(address) => {
-                let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-                Channel::over(stream).await.map_err(|error| error.to_string())
-            }
-        }
+        let stream = reach(network).await.map_err(|error| error.to_string())?;
+        Channel::over(stream).await.map_err(|error| error.to_string())
     };
     let limit = Duration::from_secs(10);
     tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err("it accepts no connection".into()))

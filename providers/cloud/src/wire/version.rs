@@ -35,6 +35,7 @@ methods! {
     VALIDATE_DATA: "ValidateDataSourceConfig", "ValidateDataResourceConfig";
     READ_DATA: "ReadDataSource", "ReadDataSource";
     IDENTITIES: "GetResourceIdentitySchemas", "GetResourceIdentitySchemas";
+    UPGRADE_IDENTITY: "UpgradeResourceIdentity", "UpgradeResourceIdentity";
     STOP: "Stop", "StopProvider";
 }
 

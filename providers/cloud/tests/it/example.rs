@@ -1,4 +1,5 @@
-//! The example of a provider in Rust, `examples/providers/rust`, by its life from the first plan to the last.
+//! The examples of providers, `examples/providers`, by the life of a note from the first plan to the last: one provider in each
+//! language.
 
 use crate::{provider::Desk, writes::Notes};
 use reconciled_cloud::{Config, find::Program, open};
@@ -16,7 +17,7 @@ struct Notebook {
 }
 
 impl Notebook {
-    fn new(program: &Path) -> Notebook {
+    fn new(program: &Path, allow_tcp: bool) -> Notebook {
         let desk = Desk::new("");
         let text = format!("directory: {}\n", desk.world.path().display());
         let file = Arc::new(SourceFile::new("config.yaml", &*text));
@@ -26,7 +27,7 @@ impl Notebook {
             program: Program::At(program.into()),
             config: Some(node),
             file,
-            allow_tcp: true,
+            allow_tcp,
             ..desk.config.clone()
         };
         Notebook { desk, provider: open("note", config).expect("a program") }
@@ -82,24 +83,39 @@ fn done(outcome: Outcome) -> Tracked {
     tracked
 }
 
-/// `tests/run` builds the example where it can, and says where it is.
-#[tokio::test(flavor = "multi_thread")]
+/// `tests/run` makes the examples where it can, and says where they are.
 #[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
+fn made(variable: &str) -> Option<std::path::PathBuf> {
+    std::env::var_os(variable).map(Into::into)
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_provider_in_rust_is_hosted() {
-    let Some(program) = std::env::var_os("RECONCILED_TEST_RUST_PROVIDER") else { return };
-    let book = Notebook::new(Path::new(&program));
+    let Some(program) = made("RECONCILED_TEST_RUST_PROVIDER") else { return };
+    // Its library knows no unix sockets.
+    a_note_lives(&Notebook::new(&program, true)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_provider_in_python_is_hosted() {
+    let Some(program) = made("RECONCILED_TEST_PYTHON_PROVIDER") else { return };
+    a_note_lives(&Notebook::new(&program, false)).await;
+}
+
+async fn a_note_lives(book: &Notebook) {
     let one = Notebook::desired("one", "hello");
     let (_, delta, words) = book.plan(&one, &[]).await;
     assert_eq!(words, "id text title");
-    let tracked = done(book.carry_out(Op::Create { desired: one.clone(), delta: delta.unwrap() }).await);
+    let tracked =
+        done(book.carry_out(Op::Create { desired: one.clone(), delta: delta.expect("a difference") }).await);
     assert_eq!(book.note("one").as_deref(), Some("hello"));
     let (_, delta, _) = book.plan(&one, std::slice::from_ref(&tracked)).await;
     assert!(delta.is_none(), "{delta:?}");
 
-    fs::write(book.desk.world.path().join("one"), "by hand").unwrap();
+    fs::write(book.desk.world.path().join("one"), "by hand").expect("a file");
     let (observed, delta, words) = book.plan(&one, std::slice::from_ref(&tracked)).await;
     assert_eq!(words, "text");
-    let (observed, delta) = (observed.unwrap(), delta.unwrap());
+    let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
     let heal = Op::Update { desired: one, delta, observed, tracked: Some(tracked) };
     let tracked = done(book.carry_out(heal).await);
     assert_eq!(book.note("one").as_deref(), Some("hello"));
@@ -107,13 +123,13 @@ async fn the_example_of_a_provider_in_rust_is_hosted() {
     let two = Notebook::desired("two", "hello");
     let (observed, delta, words) = book.plan(&two, std::slice::from_ref(&tracked)).await;
     assert_eq!(words, "id title replace");
-    let (observed, delta) = (observed.unwrap(), delta.unwrap());
+    let (observed, delta) = (observed.expect("it is there"), delta.expect("a difference"));
     let replace = Op::Replace { desired: two.clone(), delta, observed, tracked: Some(tracked) };
     let tracked = done(book.carry_out(replace).await);
     assert_eq!((book.note("one"), book.note("two").as_deref()), (None, Some("hello")));
 
     let (observed, ..) = book.plan(&two, std::slice::from_ref(&tracked)).await;
-    let delete = Op::Delete { observed: observed.unwrap(), tracked: Some(tracked.clone()) };
+    let delete = Op::Delete { observed: observed.expect("it is there"), tracked: Some(tracked.clone()) };
     assert!(matches!(book.carry_out(delete).await, Outcome::Gone));
     assert_eq!(book.note("two"), None);
     // What is gone is told so.

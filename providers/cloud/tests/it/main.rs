@@ -1,7 +1,11 @@
 //! The wire against a real process: the small provider of this package.
 
+mod aws;
 mod example;
+mod faults;
+mod identity;
 mod provider;
+mod sandbox;
 mod takeover;
 mod writes;
 
@@ -19,6 +23,8 @@ fn launch(environment: &[(&str, &str)]) -> Launch {
         keeper: Vec::new(),
         environment,
         allow_tcp: false,
+        sandbox: None,
+        opened: None,
     }
 }
 

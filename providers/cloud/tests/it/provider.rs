@@ -41,6 +41,7 @@ impl Desk {
             max_calls: Config::MAX_CALLS,
             cache: None,
             keeper: Vec::new(),
+            sandbox: None,
             handover: None,
         };
         let mut secrets = TableSecrets::default();
@@ -159,11 +160,16 @@ async fn a_process_is_replaced_after_so_many_calls() {
     assert!(!crate::is_running(&last), "one at a time");
 }
 
-/// The same desk with a provider whose schema has another version.
-fn of_version(desk: Desk, version: &str) -> Desk {
+/// The same desk with a provider that is told something else.
+pub(crate) fn told(desk: Desk, variable: &str, text: &str) -> Desk {
     let mut config = desk.config.clone();
-    config.environment.push(("TOY_VERSION".into(), Given::Text(version.into())));
+    config.environment.push((variable.into(), Given::Text(text.into())));
     Desk { provider: open("toy", config).expect("a program"), ..desk }
+}
+
+/// The same desk with a provider whose schema has another version.
+pub(crate) fn of_version(desk: Desk, version: &str) -> Desk {
+    told(desk, "TOY_VERSION", version)
 }
 
 #[tokio::test(flavor = "multi_thread")]

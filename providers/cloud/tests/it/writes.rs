@@ -58,7 +58,7 @@ impl Journal for Notes {
 }
 
 /// Carries out one operation.
-async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome {
+pub(crate) async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome {
     let notes = Notes { stop, ..Notes::default() };
     let action = Action { id: ActionId(1), token: "t".into(), op };
     let batch = Batch { scope: Desk::scope(), base: Version::Unknown, actions: vec![action] };
@@ -68,14 +68,14 @@ async fn carry_out(desk: &Desk, cx: &Cx, op: Op, stop: Option<Stop>) -> Outcome 
     outcomes.remove(0)
 }
 
-async fn create(desk: &Desk, declared: &Json) -> Op {
+pub(crate) async fn create(desk: &Desk, declared: &Json) -> Op {
     let (_, mut deltas) = desk.look(declared, &[]).await.expect("a plan");
     let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
     Op::Create { desired: Desk::desired(declared), delta }
 }
 
 /// The thing `thing-1`, tracked, and what `declared` comes to then.
-async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
+pub(crate) async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
     desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
     let (seen, _) =
         desk.look(&json!({ "config": { "name": "a" }, "import": "thing-1" }), &[]).await.expect("a plan");
@@ -83,19 +83,19 @@ async fn planned(desk: &Desk, declared: &Json) -> (Tracked, Observed, Delta) {
     replan(desk, declared, tracked).await
 }
 
-async fn replan(desk: &Desk, declared: &Json, tracked: Tracked) -> (Tracked, Observed, Delta) {
+pub(crate) async fn replan(desk: &Desk, declared: &Json, tracked: Tracked) -> (Tracked, Observed, Delta) {
     let (mut seen, mut deltas) = desk.look(declared, std::slice::from_ref(&tracked)).await.expect("a plan");
     let delta = deltas.remove(&"toy_thing.a".into()).expect("a difference").expect("a plan");
     (tracked, seen.resources.remove(0), delta)
 }
 
 /// What is remembered after an outcome.
-fn remembered(outcome: &Outcome) -> Json {
+pub(crate) fn remembered(outcome: &Outcome) -> Json {
     let (Outcome::Done(tracked) | Outcome::Partial(tracked, _)) = outcome else { panic!("{outcome:?}") };
     serde_json::from_slice(&tracked.private.0).expect("a state")
 }
 
-fn word(outcome: &Outcome) -> String {
+pub(crate) fn word(outcome: &Outcome) -> String {
     let error = outcome.error().map(|error| format!(": {}", error.message)).unwrap_or_default();
     format!("{}{error}", outcome.word())
 }

@@ -1,7 +1,7 @@
 use super::*;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Clock, Cx, ErrorKind, Origin, PolicyId, Resource, ResourceId, Scope, Secret, SecretMark, SecretRef,
+    Clock, Cx, ErrorKind, Origin, Pace, PolicyId, Resource, ResourceId, Scope, Secret, SecretMark, SecretRef,
     Secrets, Spec, Stop, Version,
 };
 use std::{
@@ -30,7 +30,13 @@ impl Secrets for Nobody {
 
 fn cx() -> Cx {
     let deadline = Duration::from_secs(60);
-    Cx { clock: Arc::new(Nobody), secrets: Arc::new(Nobody), deadline, stop: Stop::default() }
+    Cx {
+        clock: Arc::new(Nobody),
+        secrets: Arc::new(Nobody),
+        deadline,
+        stop: Stop::default(),
+        pace: Pace::default(),
+    }
 }
 
 /// What happened, in order: `started 1 2`, `done 1`, `failed 2: why`.

@@ -35,6 +35,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     type_name: "cloudflare",
     // There is no change token; `apply` compares what it touches itself.
     fencing: Fencing::None,
+    // Comments and tags are shown where they are declared.
+    reads_ahead: false,
     marking: Marking::Native,
     apply_limit: Duration::from_secs(300),
     ..family::INFO

@@ -30,6 +30,7 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
     identity: Identity::Deterministic,
     marking: Marking::InventoryOnly,
     lists: true,
+    reads_ahead: true,
     // Each request is one step; a batch above the limit of a request needs several.
     atomic_batch: true,
     concurrency: 4,

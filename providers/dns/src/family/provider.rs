@@ -148,6 +148,8 @@ impl Provider for Family {
         if let Some(watch) = &self.watch {
             watch.writing(cx, &batch.scope, &batch.actions);
         }
+        // A look at what is there, and the first write that it is for.
+        let cx = &Cx { pace: cx.pace.ahead(2).await, ..cx.clone() };
         self.marker.apply(&*self.backend, cx, batch, journal).await
     }
 }

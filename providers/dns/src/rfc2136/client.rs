@@ -107,6 +107,7 @@ impl<'c> Connection<'c> {
         let id = message.id;
         let (octets, verifier) =
             key.signer(self.cx).and_then(|signer| signer.sign(message)).map_err(Broken::NotSent)?;
+        self.cx.pace.turn().await;
         self.tcp.send(&octets, doing).await?;
         Ok((id, verifier))
     }

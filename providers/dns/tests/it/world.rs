@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reconciled_provider::{
     Action, ActionId, Batch, Clock, Cx, Deltas, Error, Focus, Inputs, Journal, Manifest, ManifestKey,
-    Observation, Op, Outcome, Policies, Policy, PolicyId, Problem, Provider, Reference, Resource, ResourceId,
-    Scope, Secret, SecretMark, SecretRef, Secrets, SourceFile, Stop, Tracked, Want, manifest::Value, yaml,
+    Observation, Op, Outcome, Pace, Policies, Policy, PolicyId, Problem, Provider, Reference, Resource,
+    ResourceId, Scope, Secret, SecretMark, SecretRef, Secrets, SourceFile, Stop, Tracked, Want,
+    manifest::Value, yaml,
 };
 use std::{
     cell::RefCell,
@@ -42,6 +43,7 @@ pub(crate) fn cx(key: &'static str) -> Cx {
         secrets: Arc::new(OneKey(key)),
         deadline: Duration::from_secs(60),
         stop: Stop::default(),
+        pace: Pace::default(),
     }
 }
 
@@ -129,6 +131,9 @@ impl Inputs for TestInputs {
     }
     fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
         Err(Error::invalid("no secrets here"))
+    }
+    fn secret_of(&self, _: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.secret(reference)
     }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown

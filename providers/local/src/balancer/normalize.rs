@@ -9,7 +9,7 @@ use crate::{
     deployment::{self, DEPLOYMENT, DEPLOYMENTS},
     hands::{is_address, unknown_command},
     kind::{FILE, FileSpec},
-    normalize::{FILES, known_or_waiting, left_rule, unknown},
+    normalize::{FILES, certificate_at, known_or_waiting, left_rule, remote, unknown},
     path::FilePath,
     systemd,
 };
@@ -88,6 +88,11 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
             let message = format!("{} is declared by File/{} as well", spec.path.value, other.name);
             refuse(spec.path.span, message, "a balancer writes the whole file: leave one of the two out");
         }
+        let path = FilePath::parse(&spec.path.value);
+        if let Some(name) = path.ok().and_then(|path| certificate_at(config, inputs, &path)) {
+            let message = format!("{} is written by Certificate/{name} as well", spec.path.value);
+            refuse(spec.path.span, message, "a certificate has its files to itself: write it elsewhere");
+        }
     }
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
@@ -132,9 +137,11 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     };
     // Where the directory that it is in is purged, it is no stray.
     out.ignored.push((Scope::new(inputs.entry(), FILES), left_rule(&spec.path.value).into()));
+    let scope = Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS));
+    out.remotes.push((scope.clone(), spec.path.value.as_str().into(), remote(&spec.path.value)));
     out.resources.push(Resource {
         id: ResourceId::from(spec.path.value),
-        scope: Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS)),
+        scope,
         spec: known_or_waiting(balancer.encode(), &unknown(&manifest.spec)),
         origin: manifest.origin(manifest.span),
         policy: inputs.policy(manifest.policy.clone()),

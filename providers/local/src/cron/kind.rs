@@ -37,8 +37,15 @@ pub struct CronJobSpec {
     /// What becomes of runs that were missed while the host was off. Default: `Skip`.
     #[serde(default)]
     pub missed_runs: MissedRuns,
+    /// How late a run may begin, such as after the host was off or asleep; one that would begin later is left out.
+    /// At least 10. Default: no limit.
+    pub starting_deadline_seconds: Option<At<u32>>,
     /// A run that takes longer is ended, and failed.
     pub active_deadline_seconds: Option<At<u32>>,
+    /// How many runs that went well are remembered. Default: 3.
+    pub successful_jobs_history_limit: Option<At<u32>>,
+    /// How many runs that failed are remembered. Default: 1.
+    pub failed_jobs_history_limit: Option<At<u32>>,
     /// No further runs begin. Default: false.
     #[serde(default)]
     pub suspend: bool,

@@ -1,7 +1,7 @@
 //! Manifests of cron jobs to units. Pure.
 
 use super::{
-    CRON,
+    CRON, Limits,
     kind::{CRON_JOB, Concurrency, CronJobSpec, MissedRuns},
     schedule::calendar,
 };
@@ -11,7 +11,7 @@ use crate::{
     normalize::{known_or_waiting, unknown},
     systemd::{self, OnChange, RunState, Unit},
 };
-use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
+use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
 use std::sync::Arc;
 
 /// Turns a manifest of a cron job into its units.
@@ -34,7 +34,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         let message = format!("`{}` is no name of a job", name.escape_debug());
         refuse(manifest.span, message, "use letters, digits, `-`, `_` and `.`");
     }
-    let units = spec.map(|spec| units(name, &spec, &mut refuse));
+    let units = spec.map(|spec| units(config, name, &spec, &mut refuse));
     let is_same = |other: &&Manifest| {
         let names = units.iter().flatten().any(|(unit, _)| **unit == *other.name);
         names && other.is_for(inputs.entry(), inputs.is_sole())
@@ -58,6 +58,8 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let waits_for = unknown(&manifest.spec);
     let scope = Arc::new(Scope::new(inputs.entry(), CRON));
     let policy = inputs.policy(manifest.policy.clone());
+    let names = units.iter().map(|(unit, _)| (scope.clone(), unit.as_str().into(), systemd::remote(unit)));
+    out.remotes.extend(names);
     out.resources.extend(units.into_iter().map(|(id, unit)| Resource {
         id: ResourceId::from(id),
         scope: scope.clone(),
@@ -69,7 +71,15 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
 }
 
 /// The units of a job, by name.
-fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &str)) -> Vec<(String, Unit)> {
+fn units(
+    config: &Config,
+    name: &str,
+    spec: &CronJobSpec,
+    refuse: &mut impl FnMut(Span, String, &str),
+) -> Vec<(String, Unit)> {
+    let is_of_user = config.places.is_user();
+    let mut wrong = |span: Span, message: &str, hint: &str| refuse(span, message.to_owned(), hint);
+    check(spec, is_of_user, &mut wrong);
     let times = calendar(&spec.schedule.value).unwrap_or_else(|why| {
         if !spec.schedule.unknown.is_empty() {
             return Vec::new();
@@ -123,6 +133,10 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
         setting("TimeoutStartSec", at.span, at.value.to_string(), "seconds");
     }
     let is_beside = spec.concurrency_policy == Concurrency::Allow;
+    let history = Limits {
+        successful: number(&spec.successful_jobs_history_limit, Limits::default().successful),
+        failed: number(&spec.failed_jobs_history_limit, Limits::default().failed),
+    };
     if is_beside {
         // Each run is a unit of its own, which nobody would ever take away.
         service = service.replacen("[Service]\n", "CollectMode=inactive-or-failed\n[Service]\n", 1);
@@ -134,7 +148,7 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
         ..Unit::default()
     };
     let work = if is_beside { format!("{name}@.service") } else { format!("{name}.service") };
-    let mut units = vec![(work, job(service))];
+    let mut units = vec![(work, Unit { history, ..job(service) })];
     let mut timer =
         format!("[Unit]\nDescription=Times of job {name}: {}\n[Timer]\n", spec.schedule.value.trim());
     timer.extend(times.iter().map(|time| format!("OnCalendar={time}{zone}\n")));
@@ -142,16 +156,27 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
     if spec.missed_runs == MissedRuns::Run {
         timer += "Persistent=true\n";
     }
+    let deadline = spec.starting_deadline_seconds.as_ref().map(|at| at.value);
     let start = match spec.concurrency_policy {
-        Concurrency::Forbid => None,
+        Concurrency::Forbid => deadline.map(|_| format!("start --no-block {name}.service")),
         Concurrency::Replace => Some(format!("restart --no-block {name}.service")),
         // The run of the unit that starts it is its name.
         Concurrency::Allow => Some(format!("start --no-block {name}@${{INVOCATION_ID}}.service")),
     };
     if let Some(start) = start {
         timer += &format!("Unit={name}-start.service\n");
+        if !is_beside {
+            // systemd forgets how a unit fared that nothing refers to.
+            timer = timer.replacen("[Timer]\n", &format!("Before={name}.service\n[Timer]\n"), 1);
+        }
+        let condition = deadline.map(|seconds| {
+            let times: Vec<String> = times.iter().map(|time| format!("{time}{zone}")).collect();
+            in_time(&times, seconds)
+        });
+        let condition = condition.unwrap_or_default();
+        let whose = if is_of_user { "--user " } else { "" };
         let start = format!(
-            "[Unit]\nDescription=Start of job {name}\n[Service]\nType=oneshot\nExecStart=systemctl {start}\n"
+            "[Unit]\nDescription=Start of job {name}\n[Service]\nType=oneshot\n{condition}ExecStart=systemctl {whose}{start}\n"
         );
         units.push((format!("{name}-start.service"), job(start)));
     }
@@ -162,6 +187,45 @@ fn units(name: &str, spec: &CronJobSpec, refuse: &mut impl FnMut(Span, String, &
         Unit { content: Some(timer), enabled: Some(!spec.suspend), state: Some(state), ..Unit::default() },
     ));
     units
+}
+
+/// What is said of fields that only count beside others.
+fn check(spec: &CronJobSpec, is_of_user: bool, wrong: &mut impl FnMut(Span, &str, &str)) {
+    if let Some(at) = spec.user.as_ref().filter(|_| is_of_user) {
+        wrong(at.span, "a user's manager runs everything as that user", "leave `user` out");
+    }
+    if let Some(at) =
+        spec.starting_deadline_seconds.as_ref().filter(|at| at.unknown.is_empty() && at.value < 10)
+    {
+        wrong(at.span, "on a busy host a run may begin some seconds late", "write at least 10");
+    }
+    let limits = [&spec.successful_jobs_history_limit, &spec.failed_jobs_history_limit];
+    for at in limits.into_iter().flatten() {
+        if spec.concurrency_policy == Concurrency::Allow {
+            let text = "with `concurrencyPolicy: Allow` each run is a unit that is gone when it ends, and none is remembered";
+            wrong(at.span, text, "leave it out: the journal has them, `journalctl -u 'NAME@*'`");
+        } else if at.unknown.is_empty() && at.value > MOST_RUNS {
+            wrong(at.span, "so many runs are not remembered", "write at most 100: the journal has them all");
+        }
+    }
+}
+
+/// Most runs of a kind that are remembered.
+const MOST_RUNS: u32 = 100;
+
+fn number(at: &Option<At<u32>>, default: u32) -> u32 {
+    at.as_ref().map_or(default, |at| at.value)
+}
+
+/// The condition that one of `times` came within the last `seconds`: the first one after that moment is past, as
+/// `systemd-analyze calendar` says in words.
+fn in_time(times: &[String], seconds: u32) -> String {
+    let times: Vec<String> = times.iter().map(|time| format!("'{time}'")).collect();
+    let ask =
+        format!("systemd-analyze calendar --base-time=@$(($(date +%s) - {seconds})) {}", times.join(" "));
+    // What cannot be asked is a failure, and not a run that came too late.
+    let script = format!("said=$({ask}) || exit 255; echo \"$said\" | grep -Eq 'From now: .*(ago|now)$'");
+    format!("ExecCondition=/bin/sh -c {}\n", quoted(&script, true))
 }
 
 /// A word as `systemd.service(5)` reads it back: `%` and, in commands, `$` stand for themselves.
@@ -188,5 +252,11 @@ mod tests {
         assert_eq!(quoted("a b", true), "\"a b\"");
         assert_eq!(quoted("100%$HOME\"\\", true), "\"100%%$$HOME\\\"\\\\\"");
         assert_eq!(quoted("A=$B", false), "\"A=$B\"");
+    }
+
+    #[test]
+    fn times_are_words_of_the_shell() {
+        let condition = in_time(&["Fri *-*-* 03:00:00 UTC".into()], 60);
+        assert!(condition.contains("@$$(($$(date +%%s) - 60)) 'Fri *-*-* 03:00:00 UTC')"), "{condition}");
     }
 }

@@ -440,7 +440,7 @@ impl<'a> Turn<'a> {
             let Some(looked) = group.members.get(number) else { continue };
             is_changed |= match is_of_template {
                 true => units::remove(hands, &looked.file).await?,
-                false => units::write(hands, &looked.file, goal).await?,
+                false => units::write(hands, manager.places(), &looked.file, goal).await?,
             };
             is_changed |= looked.state.needs_reload;
         }
@@ -575,7 +575,7 @@ impl<'a> Turn<'a> {
             manager.job(&super::instance(&group.name, number), Job::Stop).await?;
         }
         let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
-        let mut is_changed = units::write(hands, &group.template, goal).await?;
+        let mut is_changed = units::write(hands, manager.places(), &group.template, goal).await?;
         for looked in group.members.values() {
             is_changed |= units::remove(hands, &looked.file).await? || looked.state.needs_reload;
         }

@@ -49,6 +49,10 @@ pub struct DeploymentSpec {
     /// What must answer for an instance to be available, besides that its unit is active. `%i` is its number.
     #[serde(default)]
     pub health: Vec<At<CheckSpec>>,
+    /// Files that the service reads, by their paths, each declared by a `File` of the same source: another content of one is
+    /// another revision.
+    #[serde(default)]
+    pub restart_on: Vec<At<String>>,
 }
 
 /// How a new revision is brought to the instances of a deployment.

@@ -5,7 +5,7 @@ use crate::{
     hands::{Asked, Check, Hands, Manager, Seen, UnitState},
     systemd::{
         Why, definition,
-        observe::{fragment, no_file, text},
+        observe::{no_file, text},
     },
 };
 use futures_util::future::join_all;
@@ -41,9 +41,10 @@ pub(crate) async fn group(
     numbers: &BTreeSet<u32>,
 ) -> Result<Group, Error> {
     let units: Vec<String> = numbers.iter().map(|number| instance(name, *number)).collect();
-    let mut paths = vec![fragment(&template(name))?];
+    let places = manager.places();
+    let mut paths = vec![places.fragment(&template(name))?];
     for unit in &units {
-        paths.push(fragment(unit)?);
+        paths.push(places.fragment(unit)?);
     }
     let mut seen = hands.look(&paths).await?.into_iter();
     let missing = || Error::unexpected(format!("nothing was said of {}", template(name)));

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     Config, balancer,
     hands::{Check, is_address, unknown_command, url},
-    normalize::{known_or_waiting, unknown},
-    systemd::{self, RunState, definition},
+    normalize::{declared_at, known_or_waiting, unknown},
+    systemd::{self, RunState, definition, reads},
 };
 use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
 use std::sync::Arc;
@@ -40,8 +40,10 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     reader.check_entry(inputs);
     let (fronts, waits_of_fronts) = balancer::of_deployment(manifest, inputs);
     let waits_for = [unknown(&manifest.spec), waits_of_fronts].concat();
+    let files = spec.as_ref().map(|spec| reader.files(spec, inputs)).unwrap_or_default();
     let declared = spec.map(|spec| reader.read(&spec)).map(|(mut deployment, enabled)| {
         deployment.fronts = fronts;
+        deployment.content = definition::reading(&deployment.content, &files);
         if deployment.max_surge > 0 && !deployment.fronts.is_empty() {
             // Those that come besides are no members, so whoever is replaced for them is one less that serves.
             let message =
@@ -57,6 +59,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     let scope = Arc::new(Scope::new(inputs.entry(), DEPLOYMENTS));
     let policy = inputs.policy(manifest.policy.clone());
     let mut resource = |id: String, declared: Declared| {
+        out.remotes.push((scope.clone(), id.as_str().into(), systemd::remote(&id)));
         out.resources.push(Resource {
             id: ResourceId::from(id),
             scope: scope.clone(),
@@ -108,6 +111,27 @@ impl Reader<'_> {
                 format!("{} is a unit of the deployment {name}, and declared by itself as well", other.name);
             self.refuse(span, message, "declare it in one of the two places");
         }
+    }
+
+    /// The files that the service reads, and what is declared of them.
+    fn files(&mut self, spec: &DeploymentSpec, inputs: &dyn Inputs) -> Vec<(String, String)> {
+        let mut files = Vec::new();
+        for at in &spec.restart_on {
+            let config = self.config;
+            let mut refuse = |span: Span, text: String, hint: &str| self.refuse(span, text, hint);
+            let Some(path) = reads::allowed(config, at, &mut refuse) else { continue };
+            match declared_at(self.config, inputs, &path) {
+                Some(hash) => files.push((path.as_str().to_owned(), hash.to_string())),
+                None => self.refuse(
+                    at.span,
+                    format!("no `File` of this source is at {path}, or it is in error"),
+                    "declare the file; what nobody declares has no revisions",
+                ),
+            }
+        }
+        files.sort();
+        files.dedup();
+        files
     }
 
     fn read(&mut self, spec: &DeploymentSpec) -> (Deployment, Option<bool>) {

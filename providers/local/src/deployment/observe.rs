@@ -11,10 +11,7 @@ use super::{
 use crate::{
     balancer,
     hands::{Hands, Manager, Watched, What},
-    systemd::{
-        definition,
-        observe::{fragment, reported},
-    },
+    systemd::{Places, definition, observe::reported},
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -75,7 +72,7 @@ pub(crate) async fn observe(
     let all = by_name(want);
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
-        let (mut paths, units) = watched(&all);
+        let (mut paths, units) = watched(manager.places(), &all);
         paths.extend(balancers(want).into_keys().filter_map(|id| balancer::path_of(&id.0)));
         hands.watch(DEPLOYMENTS, Watched { paths, directories: BTreeSet::new() }).await?;
         manager.watch(DEPLOYMENTS, units);
@@ -134,14 +131,17 @@ fn is_of(unit: &str, names: &BTreeSet<String>) -> bool {
 }
 
 /// Files and units whose changes are to be told.
-fn watched(all: &BTreeMap<&str, Asked<'_>>) -> (BTreeSet<crate::path::FilePath>, BTreeSet<String>) {
+fn watched(
+    places: &Places,
+    all: &BTreeMap<&str, Asked<'_>>,
+) -> (BTreeSet<crate::path::FilePath>, BTreeSet<String>) {
     let (mut paths, mut units) = (BTreeSet::new(), BTreeSet::new());
     for (name, asked) in all {
-        paths.extend(fragment(&template(name)).ok());
+        paths.extend(places.fragment(&template(name)).ok());
         let known = numbers(asked.desired().as_ref(), &asked.memory());
         for number in known.iter().chain(asked.instances.keys()) {
             let unit = super::instance(name, *number);
-            paths.extend(fragment(&unit).ok());
+            paths.extend(places.fragment(&unit).ok());
             units.insert(unit);
         }
     }

@@ -41,6 +41,16 @@ impl Accounts {
     }
 }
 
+/// The home of the user with this number, in the list of the machine below `root`.
+pub(crate) fn home(root: &Path, id: u32) -> Option<String> {
+    let text = content(open(root, "etc/passwd")?);
+    text.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let is_that = fields.get(2)?.parse() == Ok(id);
+        is_that.then(|| fields.get(5).map(|home| (*home).to_owned())).flatten()
+    })
+}
+
 /// Opens a regular file below `root`: links of another root lead nowhere else, and a pipe keeps nobody waiting.
 fn open(root: &Path, name: &str) -> Option<File> {
     let root =

@@ -5,11 +5,11 @@
 //! rights is done here: URLs and addresses are asked, and `systemd-analyze verify` runs, in this process.
 
 use super::{
-    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Seen, UnitState, Watched, analyze,
-    check,
+    Asked, Change, Check, Fault, Hands, Job, Link, Manager, Put, Remove, Run, Seen, UnitState, Watched,
+    analyze, check,
     wire::{Answer, Ask, Frames, OneCheck, Question, VERSION, send},
 };
-use crate::path::FilePath;
+use crate::{path::FilePath, systemd::Places};
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
@@ -45,6 +45,8 @@ struct Kept {
     socket: PathBuf,
     files: Wish<Watched>,
     units: Wish<BTreeSet<String>>,
+    /// A helper has the rights of root, and the units of the machine.
+    places: Places,
 }
 
 /// What changes shall be told of, by scope, and what they are told of.
@@ -93,7 +95,12 @@ type Connection = (Frames<OwnedReadHalf>, OwnedWriteHalf);
 impl Afar {
     /// The helper at `socket`; nothing is asked before it is needed.
     pub fn new(socket: &Path) -> Afar {
-        Afar(Arc::new(Kept { socket: socket.into(), files: Wish::default(), units: Wish::default() }))
+        Afar(Arc::new(Kept {
+            socket: socket.into(),
+            files: Wish::default(),
+            units: Wish::default(),
+            places: Places::system(),
+        }))
     }
 
     fn lost(&self, error: io::Error) -> Error {
@@ -280,6 +287,24 @@ impl Manager for Afar {
         states.ok_or_else(|| Error::unexpected("the helper did not say how the units stand"))
     }
 
+    async fn triggers(&self, name: &str) -> Result<Vec<String>, Error> {
+        let said = self.read(Ask::Triggers(name.to_owned())).await?;
+        let names = said.into_iter().find_map(|answer| match answer {
+            Answer::Names(names) => Some(names),
+            _ => None,
+        });
+        names.ok_or_else(|| Error::unexpected(format!("the helper did not say what {name} starts")))
+    }
+
+    async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
+        let said = self.read(Ask::Runs(names.to_vec())).await?;
+        let runs = said.into_iter().find_map(|answer| match answer {
+            Answer::Runs(runs) if runs.len() == names.len() => Some(runs),
+            _ => None,
+        });
+        runs.ok_or_else(|| Error::unexpected("the helper did not say how the units ran"))
+    }
+
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
         self.change(Ask::Link(name.to_owned(), link)).await
     }
@@ -309,6 +334,10 @@ impl Manager for Afar {
     }
 
     async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>> {
-        analyze::verify(units).await
+        analyze::verify(units, None).await
+    }
+
+    fn places(&self) -> &Places {
+        &self.0.places
     }
 }

@@ -13,6 +13,9 @@ use std::{
 /// Characters of a command's output that are shown.
 const EXCERPT: usize = 500;
 
+/// What a command ends with that may know more later: `EX_TEMPFAIL` of `sysexits(3)`.
+const NOT_NOW: i32 = 75;
+
 /// Where commands are looked for: the environment of the daemon, which may hold secrets, is not theirs.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -35,7 +38,8 @@ pub(super) enum Shown {
 
 /// Runs the command on the draft that is `shown`, the new content of `path`.
 ///
-/// Errors: `Invalid` when the command says no, `Unavailable` when it cannot be run or does not end in time.
+/// Errors: `Invalid` when the command says no; `Unavailable` when it cannot be run, does not end in time or by itself, or
+/// says that it cannot tell now.
 pub(super) async fn accepts(command: &Command<'_>, shown: Shown, path: &FilePath) -> Result<(), Error> {
     let (draft, input) = match shown {
         Shown::At(path) => (path.to_string_lossy().into_owned(), Stdio::null()),
@@ -53,6 +57,10 @@ pub(super) async fn accepts(command: &Command<'_>, shown: Shown, path: &FilePath
         true => format!(": {said}"),
         false => ": what it said may repeat what not everyone may read, and is not shown".into(),
     };
+    if matches!(output.status.code(), None | Some(NOT_NOW)) {
+        let text = format!("`{name}` cannot tell now of the new {path} ({}){said}", output.status);
+        return Err(Error::unavailable(text).hint("the old file is untouched; it is asked again"));
+    }
     Err(Error::invalid(format!("`{name}` refuses the new {path} ({}){said}", output.status))
         .hint("the old file is untouched; mend the content in the repository"))
 }

@@ -18,7 +18,12 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use std::{collections::HashMap, fs::File, io::Read, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs::File,
+    io::Read,
+    sync::Arc,
+};
 
 /// Carries out requests in this process, with its rights.
 #[derive(Clone, Debug)]
@@ -183,7 +188,10 @@ impl Hands for Here {
     async fn list_all(&self) -> Result<Vec<Seen>, Error> {
         self.blocking(|me| {
             let mut look = Look::new(me);
-            for base in &me.0.paths {
+            // The home of a user is gone to for the directory of units alone, unless `paths` names it as well.
+            let times = |base: &String| me.0.paths.iter().filter(|path| *path == base).count();
+            let is_listed = |base: &&String| Some(base.as_str()) != me.0.places.home() || times(base) > 1;
+            for base in me.0.paths.iter().filter(is_listed).collect::<BTreeSet<_>>() {
                 let base = FilePath::parse(base).map_err(|why| Error::invalid(format!("`{base}` {why}")))?;
                 look.base(&base)?;
             }
@@ -266,8 +274,11 @@ impl<'a> Look<'a> {
         }
         match self.here.parent(path) {
             Ok(Some(parent)) => self.beside(parent, path),
-            Ok(None) => Seen { path: path.clone(), what: What::Absent, is_public: false },
-            Err(refusal) => Seen { path: path.clone(), what: What::Refused(refusal), is_public: false },
+            Ok(None) => Seen { path: path.clone(), what: What::Absent, is_public: false, changed: 0 },
+            Err(refusal) => {
+                let what = What::Refused(refusal);
+                Seen { path: path.clone(), what, is_public: false, changed: 0 }
+            }
         }
     }
 
@@ -278,13 +289,13 @@ impl<'a> Look<'a> {
     }
 
     fn entry(&mut self, parent: &OwnedFd, path: &FilePath) -> Seen {
-        let (what, mode) = match what(parent, path, &self.accounts) {
+        let (what, mode, changed) = match what(parent, path, &self.accounts) {
             Ok(found) => found,
-            Err(Errno::NOENT) => (What::Absent, 0),
-            Err(errno) => (What::Refused(refusal("look at", path, errno)), 0),
+            Err(Errno::NOENT) => (What::Absent, 0, 0),
+            Err(errno) => (What::Refused(refusal("look at", path, errno)), 0, 0),
         };
         let is_public = mode & 0o004 != 0 && self.is_open_to_all(path.parent());
-        Seen { path: path.clone(), what, is_public }
+        Seen { path: path.clone(), what, is_public, changed }
     }
 
     fn is_open_to_all(&mut self, directory: &str) -> bool {
@@ -365,8 +376,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// What stands in `parent` under the name of `path`, and its permissions.
-fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What, u32), Errno> {
+/// What stands in `parent` under the name of `path`, its permissions, and when it became so.
+fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What, u32, u64), Errno> {
     let stat = rustix::fs::statat(parent, path.name(), AtFlags::SYMLINK_NOFOLLOW)?;
     let mode = |stat: &Stat| stat.st_mode & 0o7777;
     let meta = |stat: &Stat| Meta {
@@ -374,7 +385,12 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
         group: accounts.group(stat.st_gid),
         mode: mode(stat),
     };
-    Ok(match FileType::from_raw_mode(stat.st_mode) {
+    let changed = |stat: &Stat| {
+        let micros =
+            stat.st_ctime.saturating_mul(1_000_000).saturating_add(stat.st_ctime_nsec as i64 / 1_000);
+        u64::try_from(micros).unwrap_or_default()
+    };
+    let (what, mode) = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             // Without O_NONBLOCK a FIFO that took its place this instant would make us wait for a writer.
             let flags =
@@ -393,7 +409,8 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
             if content.len() as u64 > LARGEST {
                 return Err(Errno::FBIG);
             }
-            (What::File { meta: meta(&stat), content: Secret::new(content) }, mode(&stat))
+            let what = What::File { meta: meta(&stat), content: Secret::new(content) };
+            return Ok((what, mode(&stat), changed(&stat)));
         }
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(parent, path.name(), Vec::new())?;
@@ -408,5 +425,6 @@ fn what(parent: &OwnedFd, path: &FilePath, accounts: &Accounts) -> Result<(What,
         FileType::Fifo => (What::Other("a pipe".into()), 0),
         FileType::BlockDevice | FileType::CharacterDevice => (What::Other("a device".into()), 0),
         FileType::Unknown => (What::Other("of no known type".into()), 0),
-    })
+    };
+    Ok((what, mode, changed(&stat)))
 }

@@ -21,9 +21,9 @@ mod replace;
 mod watch;
 pub mod wire;
 
-pub(crate) use accounts::Accounts;
+pub(crate) use accounts::{Accounts, home};
 pub use afar::Afar;
-pub use bus::{Bus, Job, Link, Manager, UnitState};
+pub use bus::{Bus, Job, Link, Manager, Run, UnitState};
 pub use check::{Asked, Check};
 pub(crate) use check::{is_address, url};
 pub use here::Here;
@@ -128,6 +128,8 @@ pub struct Seen {
     pub what: What,
     /// Every user of the machine gets there and may read it.
     pub is_public: bool,
+    /// When it became what it is, in microseconds since the epoch; 0 where nothing is.
+    pub changed: u64,
 }
 
 impl Seen {

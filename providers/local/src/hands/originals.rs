@@ -5,6 +5,7 @@
 
 use crate::path::FilePath;
 use reconciled_provider::{Error, Hash};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use std::{
     fs,
     io::{self, Write},
@@ -35,31 +36,44 @@ fn folder(path: &FilePath) -> String {
     if name.len() <= 255 { name } else { format!("={}", Hash::of(path.as_str().as_bytes())) }
 }
 
-/// Makes a directory and those above it; each is durable in the one that it stands in.
-fn make(place: &Path) -> io::Result<()> {
+/// Makes a directory and those above it; those that something was made in are added to `grown`.
+fn make(place: &Path, grown: &mut Vec<PathBuf>) -> io::Result<()> {
     if place.is_dir() {
         return Ok(());
     }
     let Some(parent) = place.parent() else { return Ok(()) };
-    make(parent)?;
+    make(parent, grown)?;
     match fs::DirBuilder::new().mode(0o700).create(place) {
         // Somebody else was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         result => result?,
     }
-    fs::File::open(parent)?.sync_all()
+    grown.push(parent.into());
+    Ok(())
 }
 
 fn store(place: &Path, content: &[u8]) -> io::Result<()> {
-    make(place)?;
-    let name = Hash::of(content).to_string();
-    let (draft, file) = (place.join(format!(".{name}")), place.join(name));
-    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    out.write_all(content)?;
+    let mut grown = Vec::new();
+    make(place, &mut grown)?;
+    let file = place.join(Hash::of(content).to_string());
+    // It has its name before it is whole: until it is on the disk, what it is a copy of stays where it is.
+    let is_there = fs::read(&file).is_ok_and(|kept| kept == content);
+    let mut options = fs::OpenOptions::new();
+    let mut out = options.write(true).create(true).truncate(!is_there).mode(0o600).open(&file)?;
+    if !is_there {
+        out.write_all(content)?;
+    }
     out.sync_all()?;
-    // Written again although it is there: the newest is what was there last.
-    fs::rename(draft, &file)?;
-    fs::File::open(place)?.sync_all()?;
+    // All at once, after the file: most file systems have stored them with it.
+    grown.push(place.into());
+    for directory in grown {
+        fs::File::open(directory)?.sync_all()?;
+    }
+    if is_there {
+        // The newest is what was there last.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        futimens(&out, &Timestamps { last_access: now, last_modification: now })?;
+    }
     let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(place)? {
         let entry = entry?;

@@ -5,9 +5,9 @@
 use crate::{
     Config,
     config::Commands,
-    hands::Accounts,
+    hands::{Accounts, Make, Put},
     path::FilePath,
-    systemd::{CONTROL, DIRECTORY, LOADED_FROM, unit_at},
+    systemd::{CONTROL, DIRECTORY, LOADED_FROM},
 };
 use reconciled_provider::{Error, Problem, yaml};
 use rustix::process::geteuid;
@@ -98,6 +98,11 @@ impl Allowed {
             written.users.iter().map(user).filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let groups =
             written.groups.iter().map(group).filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        if written.bus.as_deref() == Some("user") {
+            return Err(Error::invalid("the helper has the units of the machine, and none of a user").hint(
+                "leave `bus` out; a daemon that has units of its own user needs no helper: bus: user at its entry",
+            ));
+        }
         let (mut paths, has_units) = (written.paths, !written.units.is_empty());
         let own = path.parent().unwrap_or(path).to_string_lossy().into_owned();
         let originals = written.originals.unwrap_or_else(|| ORIGINALS.into());
@@ -145,7 +150,7 @@ impl Allowed {
             return self.units();
         }
         if [DIRECTORY].iter().chain(&CONTROL).any(|directory| path.below(directory).is_some()) {
-            return match unit_at(path) {
+            return match self.config.places.unit_at(path) {
                 Some(unit) => self.unit(&unit.0),
                 None => Err(Error::permission_denied(format!("{path} is no file of a unit"))),
             };
@@ -164,6 +169,46 @@ impl Allowed {
             ))
             .hint("extend `paths` in /etc/reconciled/hostd.yaml")),
         }
+    }
+
+    /// Whether what is in a directory may be listed; what is told of it is only what may be looked at.
+    pub(super) fn list(&self, directory: &FilePath) -> Result<(), Error> {
+        match directory.as_str() == DIRECTORY {
+            true => self.units(),
+            false => self.path(directory),
+        }
+    }
+
+    /// Whether this may be made at a path that is allowed. A file that gives the rights of its owner to who runs it is
+    /// not, nor a directory of somebody else's on the way to what decides about this host: the daemon could become root by
+    /// either.
+    pub(super) fn make(&self, put: &Put) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::permission_denied(text));
+        match &put.make {
+            Make::File { access, .. } if access.mode & 0o6000 != 0 => refuse(format!(
+                "the helper makes no file set-user-id or set-group-id (mode {:04o})",
+                access.mode
+            )),
+            Make::Directory { access } => {
+                let is_plain = access.owner.is_none() && access.group.is_none() && access.mode == 0o755;
+                let decides =
+                    CONTROL.contains(&put.path.as_str()) || self.config.is_above_reserved(&put.path);
+                match decides && !is_plain {
+                    true => refuse(format!(
+                        "who {} belongs to decides about what is below it: units, or the helper's own",
+                        put.path
+                    )),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it may be told that something changed at `path`: also at the links that enable a unit that is allowed.
+    pub(super) fn told_of(&self, path: &FilePath) -> bool {
+        let unit = self.config.places.about(path);
+        self.path(path).is_ok() || unit.is_some_and(|unit| self.unit(&unit.0).is_ok())
     }
 
     /// Whether a unit may be written, started and stopped.
@@ -286,6 +331,9 @@ mod tests {
         ] {
             assert!(path(text).is_err(), "{text}");
         }
+        let told = |text: &str| allowed.told_of(&FilePath::parse(text).unwrap());
+        assert!(told("/etc/systemd/system/multi-user.target.wants/web@1.service"), "and no more than that");
+        assert!(!told("/etc/systemd/system/multi-user.target.wants/ssh.service") && !told("/root/x"));
         let unit = |name: &str| allowed.unit(name).is_ok();
         assert!(unit("web@8001.service") && unit("job-a.timer"));
         for name in [

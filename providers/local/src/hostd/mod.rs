@@ -11,7 +11,7 @@ pub use config::Allowed;
 
 use crate::{
     hands::{
-        Asked, Bus, Change, Check, Fault, Hands, Here, Make, Manager, Seen, UnitState, What,
+        Asked, Bus, Change, Check, Fault, Hands, Here, Manager, Run, Seen, UnitState, What,
         wire::{self, Answer, Ask, Frames, send},
     },
     path::FilePath,
@@ -19,6 +19,7 @@ use crate::{
 };
 use futures_util::StreamExt;
 use reconciled_provider::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     net::{
@@ -149,25 +150,35 @@ impl Helper {
                 Ok(states) => say(to, &Answer::Units(states)).await.map(Ok)?,
                 Err(error) => Err(error.into()),
             },
+            Ask::Triggers(name) => match self.triggers(&name).await {
+                Ok(names) => say(to, &Answer::Names(names)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
+            Ask::Runs(names) => match self.runs(&names).await {
+                Ok(runs) => say(to, &Answer::Runs(runs)).await.map(Ok)?,
+                Err(error) => Err(error.into()),
+            },
             Ask::ListenFiles(number, watched) => return self.tell_files(number, watched, from, to).await,
             Ask::ListenUnits(number, names) => return self.tell_units(number, names, from, to).await,
-            one => self.change(one).await,
+            one => self.change(one, to).await,
         })
     }
 
     /// Whatever changes something; and checks, which run commands.
-    async fn change(&self, ask: Ask) -> Result<(), Fault> {
+    async fn change(&self, ask: Ask, to: &OwnedWriteHalf) -> Result<(), Fault> {
         match ask {
             Ask::Put(put) => {
                 self.allowed.path(&put.path)?;
-                is_harmless(&put.make)?;
+                self.allowed.make(&put)?;
                 let _alone = self.files.write().await;
+                is_wanted(to)?;
                 self.here.put(&put).await?;
                 info!(path = %put.path, "written");
             }
             Ask::Remove(remove) => {
                 self.allowed.path(&remove.path)?;
                 let _alone = self.files.write().await;
+                is_wanted(to)?;
                 self.here.remove(&remove).await?;
                 info!(path = %remove.path, "removed");
             }
@@ -221,14 +232,14 @@ impl Helper {
             Ok(()) => seen.next(),
             Err(Error { kind, message, hint, .. }) => {
                 let what = What::Refused(Refusal { kind, message, hint });
-                Some(Seen { path: path.clone(), what, is_public: false })
+                Some(Seen { path: path.clone(), what, is_public: false, changed: 0 })
             }
         };
         Ok(paths.iter().filter_map(one).collect())
     }
 
     async fn list(&self, directory: &FilePath) -> Result<Vec<Seen>, Error> {
-        self.allowed.path(directory)?;
+        self.allowed.list(directory)?;
         let _quiet = self.files.read().await;
         Ok(self.allowed_of(self.here.list(directory).await?))
     }
@@ -249,6 +260,26 @@ impl Helper {
         Ok(names.iter().filter_map(one).collect())
     }
 
+    /// What a unit that is allowed starts, where all of that is allowed too.
+    async fn triggers(&self, name: &str) -> Result<Vec<String>, Error> {
+        let triggered = self.manager(name)?.triggers(name).await?;
+        // They are stopped and started with it, so one that is out of reach is no reason to begin.
+        triggered.iter().try_for_each(|unit| self.allowed.unit(unit).map(drop))?;
+        Ok(triggered)
+    }
+
+    /// Nor how they ran.
+    async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
+        let is_allowed = |name: &&String| self.allowed.unit(name).is_ok();
+        let some: Vec<String> = names.iter().filter(is_allowed).cloned().collect();
+        let mut runs = self.bus()?.runs(&some).await?.into_iter();
+        let one = |name: &String| match self.allowed.unit(name) {
+            Ok(()) => runs.next(),
+            Err(_) => Some(Run::default()),
+        };
+        Ok(names.iter().filter_map(one).collect())
+    }
+
     /// Tells of files until the caller goes. Each listener has watches of its own.
     async fn tell_files(
         &self,
@@ -260,7 +291,7 @@ impl Helper {
         let hands = Here::new(self.allowed.config.clone());
         let mut changes = hands.changes();
         loop {
-            watched.paths.retain(|path| self.allowed.path(path).is_ok());
+            watched.paths.retain(|path| self.allowed.told_of(path));
             watched.directories.retain(|path| self.allowed.path(path).is_ok());
             if let Err(error) = hands.watch("", std::mem::take(&mut watched)).await {
                 return Ok(Err(error.into()));
@@ -286,7 +317,7 @@ impl Helper {
 
     fn of_allowed(&self, changes: Vec<Change>) -> Vec<Change> {
         let is_allowed = |change: &Change| match change {
-            Change::At(path) => self.allowed.path(path).is_ok(),
+            Change::At(path) => self.allowed.told_of(path),
             Change::Anywhere => true,
         };
         changes.into_iter().filter(is_allowed).collect()
@@ -325,15 +356,13 @@ impl Helper {
     }
 }
 
-/// Refuses a file that gives the rights of its owner to who runs it: the daemon could become root by it.
-fn is_harmless(make: &Make) -> Result<(), Error> {
-    match make {
-        Make::File { access, .. } if access.mode & 0o6000 != 0 => Err(Error::permission_denied(format!(
-            "the helper makes no file set-user-id or set-group-id (mode {:04o})",
-            access.mode
-        ))),
-        _ => Ok(()),
-    }
+/// Refuses to begin what nobody waits for any longer: whoever looks now plans for what is there now. What was begun before
+/// its caller died is over before the next one sees how things stand.
+fn is_wanted(to: &OwnedWriteHalf) -> Result<(), Error> {
+    let mut caller = [PollFd::new(to.as_ref(), PollFlags::empty())];
+    let asked = poll(&mut caller, Some(&Timespec::default()));
+    let is_gone = asked.is_ok() && caller.iter().any(|one| one.revents().contains(PollFlags::HUP));
+    if is_gone { Err(Error::unavailable("the caller is gone, and nothing was begun")) } else { Ok(()) }
 }
 
 /// The question of a new connection; why it is none, or nothing where nobody asks.

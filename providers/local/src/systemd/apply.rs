@@ -5,7 +5,9 @@
 //! are ours is remembered before the first of them is written.
 
 use super::{
+    Places, definition,
     observe::{self, Look, Memory},
+    reads::{self, Then},
     unit::{OnChange, RunState, Unit},
 };
 use crate::{
@@ -16,8 +18,10 @@ use crate::{
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Sealed, Secret,
+    Tracked,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Carries out a batch.
 pub(crate) async fn apply(
@@ -31,7 +35,7 @@ pub(crate) async fn apply(
         return Ok(());
     }
     let mut works: Vec<Work<'_>> = Vec::new();
-    for action in &batch.actions {
+    for action in in_order(&batch.actions) {
         let mut work = Work::of(action);
         if cx.stop.is_set() {
             work.end = Some(stopped(work.name).into());
@@ -52,13 +56,24 @@ pub(crate) async fn apply(
             .filter(|work| work.end.is_none())
             .for_each(|work| work.end = Some(Fault::Unknown(error.clone())));
     }
+    // A socket takes its services down and up with it: they run as their files are after that.
+    let (sockets, mut others): (Vec<Work<'_>>, Vec<Work<'_>>) =
+        works.into_iter().partition(|work| kind(work.name) == "socket");
+    for socket in sockets {
+        let (outcome, restarted) = socket.finish(hands, manager, cx).await;
+        journal.finished(vec![outcome]).await?;
+        let is_of_it = |work: &&mut Work<'_>| restarted.iter().any(|name| name == work.name);
+        others.iter_mut().filter(is_of_it).for_each(|work| {
+            (work.is_running, work.is_stale, work.due) = (true, false, None);
+        });
+    }
     // A job may take minutes, so none waits for another that systemd does not have it wait for.
-    let (mut left, mut jobs) = (works.into_iter(), FuturesUnordered::new());
+    let (mut left, mut jobs) = (others.into_iter(), FuturesUnordered::new());
     loop {
         while let Some(work) = (jobs.len() < JOBS).then(|| left.next()).flatten() {
             jobs.push(work.finish(hands, manager, cx));
         }
-        let Some(outcome) = jobs.next().await else { return Ok(()) };
+        let Some((outcome, _)) = jobs.next().await else { return Ok(()) };
         journal.finished(vec![outcome]).await?;
     }
 }
@@ -81,12 +96,20 @@ struct Work<'a> {
     memory: Option<Memory>,
     /// Nothing is remembered of it, or only that it was begun: what is written has to be remembered even where it fails.
     is_new: bool,
+    /// What was remembered of it for others.
+    outputs: Sealed,
     /// What it was found as.
     before: Memory,
     /// Something was written that the manager has to read.
     is_changed: bool,
     /// It runs as other files say.
     is_stale: bool,
+    /// That is about the options of a mount alone.
+    is_options: bool,
+    /// What files mean that it has not read.
+    due: Option<Then>,
+    /// What is in those that it reads, as looked at before the job.
+    read: BTreeMap<String, String>,
     is_running: bool,
     end: Option<Fault>,
 }
@@ -110,9 +133,13 @@ impl<'a> Work<'a> {
             planned,
             memory: Memory::open(tracked),
             is_new: tracked.is_none() || matches!(action.op, Op::Continue { .. }),
+            outputs: tracked.map(|tracked| tracked.outputs.clone()).unwrap_or_default(),
             before: Memory::default(),
             is_changed: false,
             is_stale: false,
+            is_options: false,
+            due: None,
+            read: BTreeMap::new(),
             is_running: false,
             end: None,
         }
@@ -124,7 +151,7 @@ impl<'a> Work<'a> {
 
     async fn look(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Look, Error> {
         let state = manager.units(&[self.name.to_owned()]).await?.pop().unwrap_or_default();
-        observe::look(hands, state, self.name, self.unit.as_ref(), self.memory.as_ref()).await
+        observe::look(hands, manager, state, self.name, self.unit.as_ref(), self.memory.as_ref()).await
     }
 
     /// Files and links. What is there must be what the plan was made from, or what is wanted already. The outer error is
@@ -176,25 +203,44 @@ impl<'a> Work<'a> {
         (self.is_running, self.is_changed) = (look.state.is_running(), look.state.needs_reload);
         let started_with = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
         let effective = started_with.map_or_else(|| look.effective(), |memory| memory.effective.clone());
-        self.before = Memory { effective, ..observe::remembered(self.unit.as_ref(), &look) };
+        // A row of an earlier version does not have it: then it is known where the files are those of the run.
+        let fixed = match started_with {
+            Some(memory) if memory.fixed.is_empty() && memory.effective != look.effective() => String::new(),
+            Some(memory) if !memory.fixed.is_empty() => memory.fixed.clone(),
+            _ => look.fixed(),
+        };
+        // Before its job it has read what the present run is known to have read.
+        let read = started_with.map(|memory| memory.read.clone()).unwrap_or_default();
+        self.read = reads::marks(cx, &look);
+        if let Some(unit) = &self.unit {
+            self.due = reads::due(&reads::seen(cx, unit, self.memory.as_ref(), &look));
+        }
+        self.before = Memory { effective, fixed, read, ..observe::remembered(cx, self.unit.as_ref(), &look) };
         Ok(look)
     }
 
     async fn write(&mut self, hands: &dyn Hands, manager: &dyn Manager, look: &Look) -> Result<(), Fault> {
         match self.unit.clone() {
             Some(unit) => {
-                self.write_files(hands, &unit, look).await?;
-                let texts = unit.content.iter().chain(unit.drop_ins.values()).map(String::as_str);
-                self.is_stale = self.before.effective != super::definition::effective(texts);
+                self.write_files(hands, manager.places(), &unit, look).await?;
+                let texts = || unit.content.iter().chain(unit.drop_ins.values()).map(String::as_str);
+                self.is_stale = self.before.effective != definition::effective(texts());
+                self.is_options = self.before.fixed == definition::fixed(texts());
                 self.set_links(manager, &unit, look).await
             }
             None => self.take_away(hands, manager, look).await,
         }
     }
 
-    async fn write_files(&mut self, hands: &dyn Hands, unit: &Unit, look: &Look) -> Result<(), Fault> {
+    async fn write_files(
+        &mut self,
+        hands: &dyn Hands,
+        places: &Places,
+        unit: &Unit,
+        look: &Look,
+    ) -> Result<(), Fault> {
         if let Some(content) = &unit.content {
-            self.is_changed |= write(hands, &look.fragment, content).await?;
+            self.is_changed |= write(hands, places, &look.fragment, content).await?;
         } else if self.memory.as_ref().is_some_and(|memory| memory.fragment)
             && matches!(look.fragment.what, What::File { .. })
         {
@@ -202,11 +248,12 @@ impl<'a> Work<'a> {
             self.is_changed |= remove(hands, &look.fragment).await?;
         }
         if unit.drop_ins.keys().any(|name| look.drop_ins.get(name).is_some_and(is_absent)) {
-            make_directory(hands, observe::drop_in_directory(self.name)?).await?;
+            make_way(hands, places, &places.drop_in_directory(self.name)?).await?;
+            make_directory(hands, places.drop_in_directory(self.name)?).await?;
         }
         for (name, seen) in &look.drop_ins {
             match unit.drop_ins.get(name) {
-                Some(content) => self.is_changed |= write(hands, seen, content).await?,
+                Some(content) => self.is_changed |= write(hands, places, seen, content).await?,
                 None => self.is_changed |= remove(hands, seen).await?,
             }
         }
@@ -252,47 +299,75 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// What runs is brought to what is declared.
-    async fn run(&self, manager: &dyn Manager) -> Result<(), Fault> {
+    /// What runs is brought to what is declared; returns the services that were stopped and started for that.
+    async fn run(&self, manager: &dyn Manager) -> Result<Vec<String>, Fault> {
         let Some(unit) = &self.unit else {
-            return match self.memory.as_ref().is_some_and(|memory| memory.fragment) {
-                true => manager.reset_failed(self.name).await,
-                false => Ok(()),
-            };
+            if self.memory.as_ref().is_some_and(|memory| memory.fragment) {
+                manager.reset_failed(self.name).await?;
+            }
+            return Ok(Vec::new());
         };
-        match (unit.state, self.is_running) {
-            (Some(RunState::Stopped), true) => manager.job(self.name, Job::Stop).await,
+        let job = match (unit.state, self.is_running) {
+            (Some(RunState::Stopped), true) => Some(Job::Stop),
             (Some(RunState::Running), false) => {
                 // What failed too often within its limit would not be started.
                 manager.reset_failed(self.name).await?;
-                manager.job(self.name, Job::Start).await
+                Some(Job::Start)
             }
-            (_, true) if self.is_stale => match (unit.on_change, kind(self.name)) {
-                // systemd takes these over from the files while they are active.
-                (OnChange::None, _) | (_, "target" | "slice" | "path") => Ok(()),
-                (OnChange::Reload, "service") => manager.job(self.name, Job::Reload).await,
-                _ => manager.job(self.name, Job::Restart).await,
-            },
-            _ => Ok(()),
+            (_, true) => self.job(unit.on_change),
+            _ => None,
+        };
+        match job {
+            Some(job @ (Job::Start | Job::Restart)) if kind(self.name) == "socket" => {
+                listen(manager, self.name, job).await
+            }
+            Some(job) => manager.job(self.name, job).await.map(|()| Vec::new()),
+            None => Ok(Vec::new()),
         }
     }
 
+    /// What is to be done to what runs, so that it runs as its files are.
+    fn job(&self, on_change: OnChange) -> Option<Job> {
+        let of_its_files = match (on_change, kind(self.name)) {
+            _ if !self.is_stale => None,
+            // systemd takes these over from the files while they are active.
+            (OnChange::None, _) | (_, "target" | "slice" | "path") => None,
+            (OnChange::Reload, "service") => Some(Then::Reload),
+            (_, "mount") if self.is_options => Some(Then::Reload),
+            _ => Some(Then::Restart),
+        };
+        of_its_files.max(self.due).map(|then| match then {
+            Then::Reload => Job::Reload,
+            Then::Restart => Job::Restart,
+        })
+    }
+
     /// The job, and how it all ended.
-    async fn finish(mut self, hands: &dyn Hands, manager: &dyn Manager, cx: &Cx) -> (ActionId, Outcome) {
+    async fn finish(
+        mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+    ) -> ((ActionId, Outcome), Vec<String>) {
+        let mut restarted = Vec::new();
         if self.end.is_none() {
-            self.end = match cx.stop.is_set() {
-                true => Some(Fault::Unknown(stopped(self.name))),
-                false => self.run(manager).await.err(),
+            let ended = match cx.stop.is_set() {
+                true => Err(Fault::Unknown(stopped(self.name))),
+                false => self.run(manager).await,
             };
+            match ended {
+                Ok(names) => restarted = names,
+                Err(fault) => self.end = Some(fault),
+            }
         }
         let outcome = match self.end.take() {
             Some(fault) => self.failed(fault),
-            None => match self.ended(hands, manager).await {
+            None => match self.ended(cx, hands, manager).await {
                 Ok(outcome) => outcome,
                 Err(error) => self.failed(Fault::Unknown(error)),
             },
         };
-        (self.action.id, outcome)
+        ((self.action.id, outcome), restarted)
     }
 
     /// What is remembered of a failure: files that were written are ours, and run as they did before.
@@ -309,16 +384,66 @@ impl<'a> Work<'a> {
     fn tracked(&self, memory: &Memory) -> Option<Tracked> {
         let desired = self.desired?;
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        tracked.private = memory.seal();
+        (tracked.private, tracked.outputs) = (memory.seal(), self.outputs.clone());
         Some(tracked)
     }
 
     /// The outcome, from how it stands now.
-    async fn ended(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Outcome, Error> {
+    async fn ended(&self, cx: &Cx, hands: &dyn Hands, manager: &dyn Manager) -> Result<Outcome, Error> {
         let look = self.look(hands, manager).await?;
-        let tracked = self.tracked(&observe::remembered(self.unit.as_ref(), &look));
+        // What changed while the job went on is not known to have been read.
+        let read = self.read.clone();
+        let tracked = self.tracked(&Memory { read, ..observe::remembered(cx, self.unit.as_ref(), &look) });
         Ok(tracked.map_or(Outcome::Gone, Outcome::Done))
     }
+}
+
+/// Starts or restarts a socket. systemd does neither while its services run, so these are stopped first, and started after
+/// that; returns their names.
+async fn listen(manager: &dyn Manager, socket: &str, job: Job) -> Result<Vec<String>, Fault> {
+    let services = manager.triggers(socket).await?;
+    let mut stopped = BTreeSet::new();
+    let mut tries = 0;
+    let listens = 'tries: loop {
+        let states = match services.is_empty() {
+            true => Ok(Vec::new()),
+            false => manager.units(&services).await,
+        };
+        let states = match states {
+            Ok(states) => states,
+            Err(error) => break Err(error.into()),
+        };
+        for (service, _) in services.iter().zip(states).filter(|(_, state)| state.is_running()) {
+            stopped.insert(service.clone());
+            if let Err(fault) = manager.job(service, Job::Stop).await {
+                break 'tries Err(fault);
+            }
+        }
+        let listens = manager.job(socket, job).await;
+        tries += 1;
+        // Whoever came meanwhile had the service started again.
+        if listens.is_ok() || stopped.is_empty() || tries == LISTENS {
+            break listens;
+        }
+    };
+    // Also where it does not listen, and whatever became of the others: they served before.
+    let mut started = Ok(());
+    for service in &stopped {
+        started = manager.job(service, Job::Start).await.and(started);
+    }
+    listens.and(started).map(|()| stopped.into_iter().collect())
+}
+
+/// How often a socket is told to listen whose services are started by whoever connects meanwhile.
+const LISTENS: u32 = 5;
+
+/// Actions in the order in which they are begun: what starts others goes before these do, or a connection in between would start
+/// what has no file any longer.
+fn in_order(actions: &[Action]) -> Vec<&Action> {
+    let mut ordered: Vec<&Action> = actions.iter().collect();
+    let starts = |name: &str| matches!(kind(name), "socket" | "timer" | "path");
+    ordered.sort_by_key(|action| !(matches!(action.op, Op::Delete { .. }) && starts(&action.op.id().0)));
+    ordered
 }
 
 /// The type of a unit, from its name.
@@ -331,12 +456,18 @@ pub(crate) fn is_absent(seen: &Seen) -> bool {
 }
 
 /// Writes a file; false where it is as wanted already.
-pub(crate) async fn write(hands: &dyn Hands, seen: &Seen, content: &str) -> Result<bool, Fault> {
+pub(crate) async fn write(
+    hands: &dyn Hands,
+    places: &Places,
+    seen: &Seen,
+    content: &str,
+) -> Result<bool, Fault> {
     if let What::File { content: is, .. } = &seen.what
         && is.reveal() == content.as_bytes()
     {
         return Ok(false);
     }
+    make_way(hands, places, &seen.path).await?;
     let access = Access { owner: None, group: None, mode: 0o644 };
     let content = Secret::new(content.as_bytes().to_vec());
     let make = Make::File { access, content, validate: None, is_public: true };
@@ -352,6 +483,21 @@ pub(crate) async fn remove(hands: &dyn Hands, seen: &Seen) -> Result<bool, Fault
     }
     hands.remove(&Remove { path: seen.path.clone(), expect: seen.stamp(), keep: true }).await?;
     Ok(true)
+}
+
+/// Makes the directories on the way to `path` that are missing in the home of a user. Those of a machine are there.
+async fn make_way(hands: &dyn Hands, places: &Places, path: &FilePath) -> Result<(), Fault> {
+    let Some(home) = places.home() else { return Ok(()) };
+    let mut missing = Vec::new();
+    let mut next = path.directory().filter(|directory| directory.below(home).is_some());
+    while let Some(directory) = next {
+        next = directory.directory().filter(|directory| directory.below(home).is_some());
+        missing.push(directory);
+    }
+    for directory in missing.into_iter().rev() {
+        make_directory(hands, directory).await?;
+    }
+    Ok(())
 }
 
 async fn make_directory(hands: &dyn Hands, path: FilePath) -> Result<(), Fault> {

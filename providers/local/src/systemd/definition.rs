@@ -31,9 +31,41 @@ const LIMITS: &[&str] = &[
     "TasksMax",
 ];
 
+/// A section that systemd does not read: what an instance reads besides its unit file.
+const READS: &str = "X-Reconciled";
+
+/// The unit file `text` of a service that reads these files, each a path and the hash of what is declared there: another
+/// content of one is another revision.
+pub(crate) fn reading(text: &str, files: &[(String, String)]) -> String {
+    if files.is_empty() {
+        return text.to_owned();
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let lines: String = files.iter().map(|(path, hash)| format!("Reads={path} {hash}\n")).collect();
+    format!("{text}{end}[{READS}]\n{lines}")
+}
+
 /// A hash of what fragment and drop-ins, in this order, make a running unit be.
 pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String {
-    let mut settings: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    hash(settings(files))
+}
+
+/// The same of a mount without what it can take over while it is mounted.
+pub(crate) fn fixed<'a>(files: impl IntoIterator<Item = &'a str>) -> String {
+    let mut settings = settings(files);
+    settings.remove(&("Mount".to_owned(), "Options".to_owned()));
+    hash(settings)
+}
+
+/// Values by section and key.
+type Settings = BTreeMap<(String, String), Vec<String>>;
+
+fn hash(settings: Settings) -> String {
+    Hash::of(format!("{settings:?}").as_bytes()).to_string()
+}
+
+fn settings<'a>(files: impl IntoIterator<Item = &'a str>) -> Settings {
+    let mut settings = Settings::new();
     for file in files {
         let mut section = String::new();
         for line in logical_lines(file) {
@@ -44,10 +76,11 @@ pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String 
             let Some((key, value)) = line.split_once('=') else { continue };
             let (key, value) = (key.trim(), value.trim());
             let is_for_people = section == "Unit" && matches!(key, "Description" | "Documentation");
-            let is_limit = matches!(&*section, "Service" | "Slice") && LIMITS.contains(&key);
+            let is_limit =
+                matches!(&*section, "Service" | "Slice" | "Socket" | "Mount") && LIMITS.contains(&key);
             if is_limit
                 || section == "Install"
-                || section.starts_with("X-")
+                || section.starts_with("X-") && section != READS
                 || key.starts_with("X-")
                 || is_for_people
             {
@@ -62,7 +95,7 @@ pub(crate) fn effective<'a>(files: impl IntoIterator<Item = &'a str>) -> String 
         }
     }
     settings.retain(|_, values| !values.is_empty());
-    Hash::of(format!("{settings:?}").as_bytes()).to_string()
+    settings
 }
 
 /// Lines without comments, with those that end in a backslash joined to the next one.
@@ -95,15 +128,37 @@ pub(crate) fn has_install(text: &str) -> bool {
 
 /// The keys of `[Install]` that have a value.
 pub(crate) fn install(text: &str) -> Vec<String> {
-    let (mut keys, mut is_inside) = (Vec::new(), false);
+    installs(text).into_iter().map(|(key, _)| key).collect()
+}
+
+/// The directories that a link is made in when the unit is enabled, such as `multi-user.target.wants`.
+pub(crate) fn links(text: &str) -> Vec<String> {
+    let mut directories = Vec::new();
+    for (key, value) in installs(text) {
+        let end = match &*key {
+            "WantedBy" => "wants",
+            "RequiredBy" => "requires",
+            _ => continue,
+        };
+        // What systemd fills in is not known here.
+        let names = value.split_whitespace().filter(|name| !name.contains('%') && !name.contains('/'));
+        directories.extend(names.map(|name| format!("{name}.{end}")));
+    }
+    directories
+}
+
+/// What `[Install]` says, without what has no value.
+fn installs(text: &str) -> Vec<(String, String)> {
+    let (mut found, mut is_inside) = (Vec::new(), false);
     for line in logical_lines(text) {
         if line.starts_with('[') {
             is_inside = line == "[Install]";
         } else if let (true, Some((key, value))) = (is_inside, line.split_once('=')) {
-            keys.extend((!value.trim().is_empty()).then(|| key.trim().to_owned()));
+            let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+            found.extend((!value.is_empty()).then_some((key, value)));
         }
     }
-    keys
+    found
 }
 
 #[cfg(test)]
@@ -125,6 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_takes_over_its_options_and_nothing_else() {
+        let mount = "[Mount]\nWhat=tmpfs\nWhere=/a\nOptions=size=1m\n";
+        let (other, elsewhere) = (mount.replace("1m", "2m"), mount.replace("What=tmpfs", "What=x"));
+        assert!(effective([mount]) != effective([&*other]) && fixed([mount]) == fixed([&*other]));
+        assert_ne!(fixed([mount]), fixed([&*elsewhere]));
+    }
+
+    #[test]
     fn drop_ins_add_and_an_empty_value_takes_back() {
         let with = |drop_in: &str| effective([UNIT, drop_in]);
         assert_eq!(with("[Service]\nEnvironment=\nEnvironment=A=1\n"), effective([UNIT]));
@@ -133,9 +196,22 @@ mod tests {
     }
 
     #[test]
+    fn another_file_that_is_read_is_another_meaning() {
+        let reads = |hash: &str| reading(UNIT, &[("/etc/a".into(), hash.into())]);
+        assert_eq!(reading(UNIT, &[]), UNIT);
+        assert!(reads("1").ends_with("\n[X-Reconciled]\nReads=/etc/a 1\n"));
+        assert!(
+            effective([&*reads("1")]) != effective([&*reads("2")])
+                && effective([UNIT]) != effective([&*reads("1")])
+        );
+    }
+
+    #[test]
     fn how_it_is_enabled_is_found() {
         assert!(has_install("[Unit]\n [Install] \nAlias=x\n"));
         assert!(!has_install("# [Install]\n[Unit]\n"));
         assert_eq!(install("[Install]\nWantedBy=a\nAlias=\n[Unit]\nWants=b\n"), ["WantedBy"]);
+        let text = "[Install]\nWantedBy=a.target b@%i.target\nRequiredBy = c.service\nAlias=d.service\n";
+        assert_eq!(links(text), ["a.target.wants", "c.service.requires"]);
     }
 }

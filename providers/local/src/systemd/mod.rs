@@ -5,14 +5,19 @@
 
 pub(crate) mod apply;
 pub(crate) mod definition;
+mod discover;
 mod normalize;
 pub(crate) mod observe;
+mod places;
+pub(crate) mod reads;
 pub(crate) mod unit;
 
 pub(crate) use apply::apply;
-pub(crate) use normalize::normalize;
+pub(crate) use discover::discover;
+pub(crate) use normalize::{normalize, remote};
 pub(crate) use observe::is_closed;
-pub(crate) use observe::{diff, health, observe, unit_at};
+pub(crate) use observe::{diff, health, observe};
+pub use places::Places;
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
 pub(crate) use unit::{Unit, Why, compare, show};
 

@@ -1,7 +1,7 @@
 //! Manifests of units to resources. Pure.
 
 use super::{
-    API_VERSION, SYSTEMD, definition,
+    API_VERSION, SYSTEMD, definition, reads,
     unit::{RunState, UNIT, Unit, UnitSpec},
 };
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 use reconciled_provider::{Inputs, Manifest, Normalized, Problem, Resource, Scope, Span};
 use std::sync::Arc;
 
-/// Types of units that are managed, and what the others need that is not there yet.
-const TYPES: &[&str] = &["service", "timer", "path", "target", "slice"];
+/// Types of units that are managed.
+const TYPES: &[&str] = &["service", "socket", "timer", "path", "mount", "target", "slice"];
 
 /// Turns a manifest of a unit into its resource.
 pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
@@ -35,6 +35,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     if let Some(spec) = &spec {
         check(name, spec, manifest.span, &mut refuse);
     }
+    let reads = spec.as_ref().map(|spec| reads::declared(config, inputs, name, spec, &mut refuse));
     let mut out = Normalized { problems, ..Normalized::default() };
     let Some(spec) = spec.filter(|_| !out.problems.iter().any(Problem::is_error)) else { return out };
     let unit = Unit {
@@ -44,11 +45,14 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         masked: spec.masked.map(|at| at.value),
         state: spec.state,
         on_change: spec.on_change,
+        reads: reads.unwrap_or_default(),
         ..Unit::default()
     };
+    let scope = Arc::new(Scope::new(inputs.entry(), SYSTEMD));
+    out.remotes.push((scope.clone(), name.into(), remote(name)));
     out.resources.push(Resource {
         id: name.into(),
-        scope: Arc::new(Scope::new(inputs.entry(), SYSTEMD)),
+        scope,
         spec: known_or_waiting(unit.encode(), &unknown(&manifest.spec)),
         origin: manifest.origin(manifest.span),
         policy: inputs.policy(manifest.policy.clone()),
@@ -56,20 +60,29 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
     out
 }
 
+/// What a unit is called across scopes: a job, a deployment and a manifest of its own may all come to it, from any source.
+pub(crate) fn remote(unit: &str) -> Arc<str> {
+    format!("the unit {unit}").into()
+}
+
 /// `NAME.TYPE`, as `systemd.unit(5)` has it.
-fn check_name(name: &str) -> Result<(), (String, &'static str)> {
+pub(super) fn check_name(name: &str) -> Result<(), (String, &'static str)> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
     let hint = "metadata.name is the name of the unit, such as web.service";
     let Some((stem, kind)) = name.rsplit_once('.') else {
         return Err((format!("`{name}` is no name of a unit"), hint));
     };
+    if name == "-.mount" {
+        let hint = "what the root of the host is mounted from is for /etc/fstab and its kernel";
+        return Err(("the root of the host is no mount to manage".into(), hint));
+    }
     if stem.is_empty() || name.len() > 255 || !name.chars().all(is_plain) || stem.starts_with(['.', '@']) {
         return Err((format!("`{}` is no name of a unit", name.escape_debug()), hint));
     }
     match TYPES.contains(&kind) {
         true => Ok(()),
         false => {
-            let hint = "this version knows service, timer, path, target and slice";
+            let hint = "this version knows service, socket, timer, path, mount, target and slice";
             Err((format!("units of type `{kind}` are not managed"), hint))
         }
     }

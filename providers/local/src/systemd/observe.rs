@@ -5,7 +5,9 @@
 //! restart is found by the next look.
 
 use super::{
-    CONTROL, DIRECTORY, definition,
+    Places, definition,
+    places::path,
+    reads,
     unit::{RunState, Unit, Why, compare},
 };
 use crate::{
@@ -32,8 +34,14 @@ pub(crate) struct Memory {
     pub(crate) drop_ins: BTreeSet<String>,
     /// What the files mean that it was last started with.
     pub(crate) effective: String,
+    /// The same without what a mount can take over while it is mounted; empty where it is not known.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub(crate) fixed: String,
     /// The run that was started with them.
     pub(crate) invocation: String,
+    /// Marks of the files that this run has read.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(crate) read: BTreeMap<String, String>,
 }
 
 impl Memory {
@@ -49,25 +57,6 @@ impl Memory {
     }
 }
 
-/// Path of a unit's file.
-pub(crate) fn fragment(name: &str) -> Result<FilePath, Error> {
-    path(format!("{DIRECTORY}/{name}"))
-}
-
-/// The directory of a unit's drop-ins.
-pub(crate) fn drop_in_directory(name: &str) -> Result<FilePath, Error> {
-    path(format!("{DIRECTORY}/{name}.d"))
-}
-
-/// Path of a drop-in.
-pub(crate) fn drop_in(name: &str, drop_in: &str) -> Result<FilePath, Error> {
-    path(format!("{DIRECTORY}/{name}.d/{drop_in}.conf"))
-}
-
-fn path(text: String) -> Result<FilePath, Error> {
-    FilePath::parse(&text).map_err(|why| Error::invalid(format!("`{text}` {why}")))
-}
-
 /// A unit and its files, looked at.
 pub(crate) struct Look {
     pub(crate) state: UnitState,
@@ -75,14 +64,24 @@ pub(crate) struct Look {
     pub(crate) drop_ins: BTreeMap<String, Seen>,
     /// What somebody set by `systemctl set-property`, where the unit file is declared.
     pub(crate) properties: Vec<Seen>,
+    /// The files that it reads.
+    pub(crate) reads: Vec<Seen>,
+    /// When the present run began, where that is asked for: in microseconds since the epoch.
+    pub(crate) began: u64,
 }
 
 impl Look {
     /// What the managed files mean that are there.
     pub(crate) fn effective(&self) -> String {
+        definition::effective(self.texts().iter().map(String::as_str))
+    }
+    /// The same without what a mount takes over while it is mounted.
+    pub(crate) fn fixed(&self) -> String {
+        definition::fixed(self.texts().iter().map(String::as_str))
+    }
+    fn texts(&self) -> Vec<String> {
         let files = std::iter::once(&self.fragment).chain(self.drop_ins.values());
-        let texts: Vec<String> = files.filter_map(text).collect();
-        definition::effective(texts.iter().map(String::as_str))
+        files.filter_map(text).collect()
     }
 }
 
@@ -142,6 +141,7 @@ pub(crate) fn closed(cx: &Cx, text: &str) -> String {
 struct Place {
     state: UnitState,
     drop_ins: BTreeSet<String>,
+    reads: Vec<FilePath>,
 }
 
 impl Place {
@@ -149,35 +149,49 @@ impl Place {
         let mut drop_ins: BTreeSet<String> =
             desired.iter().flat_map(|unit| unit.drop_ins.keys().cloned()).collect();
         drop_ins.extend(memory.iter().flat_map(|memory| memory.drop_ins.iter().cloned()));
-        Place { state, drop_ins }
+        Place { state, drop_ins, reads: reads::paths(desired) }
     }
-    fn paths(&self, name: &str, paths: &mut Vec<FilePath>) -> Result<(), Error> {
-        paths.push(fragment(name)?);
+    fn paths(&self, places: &Places, name: &str, paths: &mut Vec<FilePath>) -> Result<(), Error> {
+        paths.push(places.fragment(name)?);
         for one in &self.drop_ins {
-            paths.push(drop_in(name, one)?);
+            paths.push(places.drop_in(name, one)?);
         }
+        paths.extend(self.reads.iter().cloned());
         Ok(())
+    }
+    /// How many paths these are.
+    fn count(&self) -> usize {
+        1 + self.drop_ins.len() + self.reads.len()
+    }
+    /// True where it counts since when it runs.
+    fn is_timed(&self) -> bool {
+        !self.reads.is_empty() && self.state.is_running()
     }
     fn seen(
         self,
         name: &str,
         seen: &mut impl Iterator<Item = Seen>,
         properties: Vec<Seen>,
+        began: u64,
     ) -> Result<Look, Error> {
         let fragment = seen.next().ok_or_else(|| Error::unexpected(format!("nothing was said of {name}")))?;
-        let drop_ins = self.drop_ins.into_iter().zip(seen).collect();
-        Ok(Look { state: self.state, fragment, drop_ins, properties })
+        let drop_ins = self.drop_ins.into_iter().zip(seen.by_ref()).collect();
+        let reads = seen.take(self.reads.len()).collect();
+        Ok(Look { state: self.state, fragment, drop_ins, properties, reads, began })
     }
 }
 
 /// What `systemctl set-property` wrote, of all units. Of a unit whose file is not declared it is nobody's business.
-async fn set_properties(hands: &dyn Hands) -> Result<BTreeMap<ResourceId, Vec<Seen>>, Error> {
+async fn set_properties(
+    hands: &dyn Hands,
+    places: &Places,
+) -> Result<BTreeMap<ResourceId, Vec<Seen>>, Error> {
     let mut all: BTreeMap<ResourceId, Vec<Seen>> = BTreeMap::new();
-    for directory in CONTROL {
-        for seen in hands.list(&path(directory.into())?).await? {
+    for directory in places.control() {
+        for seen in hands.list(&path(directory.clone())?).await? {
             let is_file = matches!(seen.what, What::File { .. } | What::Link { .. });
             let is_drop_in = is_file && seen.path.as_str().ends_with(".conf");
-            if let Some(unit) = unit_at(&seen.path).filter(|_| is_drop_in) {
+            if let Some(unit) = places.unit_at(&seen.path).filter(|_| is_drop_in) {
                 all.entry(unit).or_default().push(seen);
             }
         }
@@ -188,19 +202,29 @@ async fn set_properties(hands: &dyn Hands) -> Result<BTreeMap<ResourceId, Vec<Se
 /// Looks at one unit.
 pub(crate) async fn look(
     hands: &dyn Hands,
+    manager: &dyn Manager,
     state: UnitState,
     name: &str,
     desired: Option<&Unit>,
     memory: Option<&Memory>,
 ) -> Result<Look, Error> {
+    let places = manager.places();
     let (place, mut paths) = (Place::of(state, desired, memory), Vec::new());
-    place.paths(name, &mut paths)?;
+    place.paths(places, name, &mut paths)?;
     let is_declared = desired.is_some_and(|unit| unit.content.is_some());
     let properties = match is_declared {
-        true => set_properties(hands).await?.remove(&ResourceId::from(name)).unwrap_or_default(),
+        true => set_properties(hands, places).await?.remove(&ResourceId::from(name)).unwrap_or_default(),
         false => Vec::new(),
     };
-    place.seen(name, &mut hands.look(&paths).await?.into_iter(), properties)
+    let timed = if place.is_timed() { vec![name.to_owned()] } else { Vec::new() };
+    let began = began(manager, timed).await?.remove(name).unwrap_or_default();
+    place.seen(name, &mut hands.look(&paths).await?.into_iter(), properties, began)
+}
+
+/// When the present runs of these began.
+async fn began(manager: &dyn Manager, names: Vec<String>) -> Result<BTreeMap<String, u64>, Error> {
+    let runs = if names.is_empty() { Vec::new() } else { manager.runs(&names).await? };
+    Ok(names.into_iter().zip(runs.into_iter().map(|run| run.began)).collect())
 }
 
 /// Reads what is wanted of the units.
@@ -211,6 +235,7 @@ pub(crate) async fn observe(
     scope: &'static str,
     want: &Want<'_>,
 ) -> Result<Observation, Error> {
+    let places = manager.places();
     let mut targets: BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)> = BTreeMap::new();
     for desired in want.desired {
         targets.entry(&desired.id).or_default().0 = Some(desired);
@@ -221,61 +246,66 @@ pub(crate) async fn observe(
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
         let names = targets.keys().map(|id| id.0.to_string()).collect();
-        hands.watch(scope, watched(&targets)).await?;
+        hands.watch(scope, watched(places, &targets)).await?;
         manager.watch(scope, names);
     }
     targets.retain(|id, _| want.focus.covers(id));
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let (mut places, mut paths) = (Vec::new(), Vec::new());
+    let (mut looked, mut paths) = (Vec::new(), Vec::new());
     for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
         let place = Place::of(state, unit.as_ref(), memory.as_ref());
-        place.paths(&id.0, &mut paths)?;
+        place.paths(places, &id.0, &mut paths)?;
         let is_declared = unit.is_some_and(|unit| unit.content.is_some());
-        places.push((id, desired, memory, place, is_declared));
+        looked.push((id, desired, memory, place, is_declared));
     }
-    let is_any_declared = places.iter().any(|(.., is_declared)| *is_declared);
-    let mut properties = if is_any_declared { set_properties(hands).await? } else { BTreeMap::new() };
+    let is_any_declared = looked.iter().any(|(.., is_declared)| *is_declared);
+    let mut properties = if is_any_declared { set_properties(hands, places).await? } else { BTreeMap::new() };
+    let timed = looked.iter().filter(|(.., place, _)| place.is_timed()).map(|(id, ..)| id.0.to_string());
+    let began = began(manager, timed.collect()).await?;
     // All files in one look.
     let mut seen = hands.look(&paths).await?.into_iter();
     let mut resources = Vec::new();
-    for (id, desired, memory, place, is_declared) in places {
-        let of_unit = place.drop_ins.len() + 1;
+    for (id, desired, memory, place, is_declared) in looked {
+        let (of_unit, began) = (place.count(), began.get(&*id.0).copied().unwrap_or_default());
         let set = properties.remove(id).filter(|_| is_declared).unwrap_or_default();
-        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), set)?;
+        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), set, began)?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
 }
 
 /// The files of what is declared or ours.
-fn watched(targets: &BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)>) -> Watched {
+fn watched(
+    places: &Places,
+    targets: &BTreeMap<&ResourceId, (Option<&Resource>, Option<&Tracked>)>,
+) -> Watched {
     let mut watched = Watched::default();
     for (id, (desired, tracked)) in targets {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?)).unwrap_or_default();
         let memory = Memory::open(*tracked).unwrap_or_default();
         let names = unit.drop_ins.keys().chain(&memory.drop_ins);
-        watched.paths.extend(names.filter_map(|name| drop_in(&id.0, name).ok()));
-        watched.paths.extend(fragment(&id.0).ok());
+        watched.paths.extend(names.filter_map(|name| places.drop_in(&id.0, name).ok()));
+        watched.paths.extend(places.fragment(&id.0).ok());
+        watched.paths.extend(reads::paths(Some(&unit)));
+        if unit.enabled == Some(true) {
+            watched.paths.extend(links(places, &id.0, &unit));
+        }
         // A directory that is not there is watched from the next look on.
-        let set = unit.content.iter().flat_map(|_| CONTROL);
+        let set = unit.content.iter().flat_map(|_| places.control());
         watched.directories.extend(set.filter_map(|at| path(format!("{at}/{}.d", id.0)).ok()));
     }
-    watched.directories.extend(CONTROL.iter().filter_map(|at| path((*at).into()).ok()));
+    watched.directories.extend(places.control().iter().filter_map(|at| path(at.clone()).ok()));
     watched
 }
 
-/// The unit that a file below the directory of unit files is about.
-pub(crate) fn unit_at(path: &FilePath) -> Option<ResourceId> {
-    let rest = [DIRECTORY].iter().chain(&CONTROL).find_map(|directory| path.below(directory))?;
-    let name = match rest.split_once('/') {
-        // The directory of drop-ins itself is about their unit, too.
-        None => rest.strip_suffix(".d").unwrap_or(rest),
-        Some((directory, _)) => directory.strip_suffix(".d")?,
-    };
-    Some(name.into())
+/// The links that enable a unit as its own files say: systemd tells nothing when one is removed by hand.
+fn links(places: &Places, name: &str, unit: &Unit) -> Vec<FilePath> {
+    let texts = unit.content.iter().chain(unit.drop_ins.values());
+    let directories = texts.flat_map(|text| definition::links(text));
+    directories.filter_map(|directory| places.link(&directory, name).ok()).collect()
 }
 
 /// What was seen, as the resource that is asked for; none where there is none.
@@ -323,6 +353,8 @@ pub(crate) fn observed(
                     false => RunState::Stopped,
                 }),
                 on_change: unit.on_change,
+                history: unit.history,
+                reads: reads::seen(cx, unit, memory, look),
                 is_stale: is_stale(unit, memory, look),
                 refused: refusal(id, unit, look),
             }
@@ -351,17 +383,19 @@ pub(crate) fn observed(
         _ => seen.encode(),
     };
     let mut observed = Observed::new(id.clone(), bytes);
-    observed.private = remembered(unit.as_ref(), look).seal();
+    observed.private = remembered(cx, unit.as_ref(), look).seal();
     Some(observed)
 }
 
 /// What is worth remembering of a unit that is as declared.
-pub(crate) fn remembered(unit: Option<&Unit>, look: &Look) -> Memory {
+pub(crate) fn remembered(cx: &Cx, unit: Option<&Unit>, look: &Look) -> Memory {
     Memory {
         fragment: unit.is_some_and(|unit| unit.content.is_some()),
         drop_ins: unit.map(|unit| unit.drop_ins.keys().cloned().collect()).unwrap_or_default(),
         effective: look.effective(),
+        fixed: look.fixed(),
         invocation: look.state.invocation.clone(),
+        read: reads::marks(cx, look),
     }
 }
 
@@ -389,6 +423,9 @@ fn refusal(id: &ResourceId, unit: &Unit, look: &Look) -> Option<Why> {
         if let Some(why) = no_file(seen) {
             return Some(why);
         }
+    }
+    if let Some(why) = look.reads.iter().find_map(no_file) {
+        return Some(why);
     }
     let may_be_enabled =
         unit.content.is_some() || unit.drop_ins.values().any(|text| definition::has_install(text));

@@ -1,5 +1,7 @@
 //! The kind `Unit`, and a unit in canonical bytes: JSON, of what is declared of it.
 
+use super::reads::{Reads, Then};
+use crate::cron::Limits;
 use reconciled_provider::{At, Delta, Error, FieldChange, Observed, Resource};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -38,6 +40,13 @@ pub struct UnitSpec {
     /// What happens to it, while it runs, when its files change in a way that it would notice. Default: `restart`.
     #[serde(default)]
     pub on_change: OnChange,
+    /// Files that the service reads, by their paths: when one changes while it runs, it is told to read its configuration, and
+    /// restarted where it cannot do that.
+    #[serde(default)]
+    pub reload_on: Vec<At<String>>,
+    /// Files by their paths: when one changes while it runs, it is restarted.
+    #[serde(default)]
+    pub restart_on: Vec<At<String>>,
 }
 
 /// Whether a unit runs.
@@ -78,6 +87,12 @@ pub(crate) struct Unit {
     pub(crate) state: Option<RunState>,
     #[serde(default)]
     pub(crate) on_change: OnChange,
+    /// Files that it reads.
+    #[serde(skip_serializing_if = "Reads::is_empty", default)]
+    pub(crate) reads: Reads,
+    /// How many runs are remembered, where the unit is the work of a job.
+    #[serde(skip_serializing_if = "Limits::is_default", default)]
+    pub(crate) history: Limits,
     /// Seen: files by which `systemctl set-property` changed it, by path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(crate) properties: BTreeMap<String, String>,
@@ -134,6 +149,14 @@ impl Unit {
         out.extend(self.masked.map(|is| ("masked".into(), is.to_string())));
         let word = |state| if state == RunState::Running { "running" } else { "stopped" };
         out.extend(self.state.map(|state| ("state".into(), word(state).to_owned())));
+        for (path, read) in &self.reads {
+            let word = match read.then {
+                Then::Reload => "reloadOn",
+                Then::Restart => "restartOn",
+            };
+            let which = if read.is_newer { "read before it changed" } else { "read as it is" };
+            out.push((format!("{word} {path}").into(), which.to_owned()));
+        }
         let runs = self.is_stale.then(|| ("definition".into(), "other files than those in place".to_owned()));
         out.extend(runs);
         out.extend(self.refused.iter().map(|why| ("refused".into(), why.text.clone())));

@@ -244,6 +244,72 @@ fn what_two_scopes_would_write_is_refused() {
     refused(&[job, "Deployment web {content: x}"], "the template of the job web is that of Deployment/web");
 }
 
+/// What is asked over all sources: two manifests with one of these in common are an error that names both.
+#[test]
+fn every_kind_says_what_it_writes_in_words_that_others_have_for_it() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    let remotes = |spec: &str| {
+        let told = desk.normalize_one(spec).remotes;
+        told.into_iter().map(|(scope, _, remote)| format!("{}: {remote}", scope.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(remotes("Unit web@1.service {state: running}"), ["systemd: the unit web@1.service"]);
+    assert_eq!(
+        remotes("Deployment web {content: x, replicas: 2}"),
+        ["web@1.service", "web@2.service", "web@.service"]
+            .map(|unit| format!("deployments: the unit {unit}"))
+    );
+    assert_eq!(
+        remotes("CronJob web {schedule: '@daily', command: [a], concurrencyPolicy: Allow}"),
+        ["web@.service", "web-start.service", "web.timer"].map(|unit| format!("cron: the unit {unit}"))
+    );
+    let front =
+        "LoadBalancer front {type: nginx, path: /etc/f, selector: {app: web}, listen: 80, reload: a.service}";
+    assert_eq!(remotes(front), ["deployments: the path /etc/f"]);
+    for file in
+        ["{path: /etc/f, content: x}", "Directory {path: /etc/f}", "{path: /etc/f, block: b, content: x}"]
+    {
+        let told = desk.normalize_one(file).remotes;
+        assert_eq!(remotes(file), ["files: the path /etc/f"]);
+        // Blocks of one file are in nobody's way.
+        assert_eq!(&*told[0].1.0, "/etc/f");
+    }
+}
+
+#[test]
+fn files_of_a_certificate_are_its_own() {
+    let desk = Desk::with(|config| (config.root, config.bus) = ("/".into(), Some("system".into())));
+    let certificate = "Certificate web {issuerRef: {name: le}, output: {directory: /etc/ssl/web}}";
+    let refused = |spec: &str| {
+        let (_, problems) = desk.normalize(&[certificate, spec]);
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(
+            shown.iter().any(|text| text.contains("is written by Certificate/web as well")),
+            "{shown:#?}"
+        );
+    };
+    refused("{path: /etc/ssl/web/tls.key, content: x}");
+    refused("{path: /etc/ssl/web, symlink: other}");
+    refused(
+        "LoadBalancer front {type: nginx, path: /etc/ssl/web/tls.crt, selector: {app: web}, listen: 80, reload: a.service}",
+    );
+    for spec in ["{path: /etc/ssl/web/dhparam, content: x}", "Directory {path: /etc/ssl/web, mode: \"0750\"}"]
+    {
+        assert!(desk.normalize(&[certificate, spec]).1.is_empty(), "{spec}");
+    }
+    let purge = "Directory {path: /etc/ssl, purge: true}";
+    let rules: Vec<_> =
+        desk.normalize_all(&[certificate, purge]).into_iter().flat_map(|one| one.ignored).collect();
+    let rules: Vec<_> = rules.into_iter().map(|(_, rule)| rule).collect();
+    let left = |path: &str| {
+        desk.provider.left_alone(&rules, &reconciled_provider::Observed::new(path.into(), "")).is_some()
+    };
+    for path in ["/etc/ssl/web", "/etc/ssl/web/tls.key", "/etc/ssl/web/..data", "/etc/ssl/web/..2026/tls.key"]
+    {
+        assert!(left(path), "{path}");
+    }
+    assert!(!left("/etc/ssl/web/old") && !left("/etc/ssl/other") && !left("/etc/ssl/web2/tls.key"));
+}
+
 #[tokio::test]
 async fn a_balancer_in_a_purged_directory_is_no_stray() {
     let desk = Desk::with(|config| config.bus = Some("system".into()));

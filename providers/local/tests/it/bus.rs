@@ -4,6 +4,7 @@ use reconciled_local::hands::{Bus, Job, Link, Manager};
 use reconciled_provider::ErrorKind;
 use std::{
     fs,
+    os::unix::net::UnixStream,
     process::{Child, Command, Stdio},
 };
 
@@ -40,7 +41,9 @@ impl Alone {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        crate::units::wait_for("the bus is there", || dir.path().join("bus").exists());
+        // Its socket has a name before anybody listens there.
+        let is_there = || UnixStream::connect(dir.path().join("bus")).is_ok();
+        crate::units::wait_for("the bus is there", is_there);
         let bus = Bus::new(&address, None);
         (Alone { daemon, address, _dir: dir }, bus)
     }

@@ -75,6 +75,88 @@ async fn a_job_runs_what_is_declared_at_the_times_that_are_declared() {
     assert_eq!(desk.pass(&[]).await.done, [""; 0]);
 }
 
+/// How the remembered runs of `tidy` ended, the oldest first.
+fn results(desk: &Desk) -> Vec<String> {
+    let runs = desk.outputs("tidy.service")["runs"].as_array().cloned().unwrap_or_default();
+    runs.iter().map(|run| run["result"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn so_many_runs_are_remembered_as_is_declared_and_a_change_of_the_job_keeps_them() {
+    for policy in ["Forbid", "Replace"] {
+        let Some(machine) = Machine::of("cron", |_| {}) else { return };
+        let desk = &machine.desk;
+        let spec = |rest: &str| {
+            format!(
+                "CronJob tidy {{schedule: '@yearly', command: [/bin/sh, -c, 'test -e /run/well'], concurrencyPolicy: {policy}{rest}}}"
+            )
+        };
+        let few = spec(", successfulJobsHistoryLimit: 2");
+        desk.pass(&[&few]).await;
+        assert_eq!(desk.pass(&[&few]).await.done, [""; 0]);
+        assert_eq!(results(desk), [""; 0], "it never ran");
+        let run = async |specs: &[&str]| {
+            machine.run(&["sh", "-c", "systemctl start tidy.service || true"]);
+            assert_eq!(desk.pass(specs).await.done, [""; 0], "{policy}: a run is no drift");
+        };
+        run(&[&few]).await;
+        assert_eq!(results(desk), ["exit-code"], "{policy}");
+        machine.run(&["touch", "/run/well"]);
+        for _ in 0..3 {
+            run(&[&few]).await;
+        }
+        assert_eq!(results(desk), ["exit-code", "success", "success"], "{policy}");
+        // It was looked at before: the same run is no second one.
+        desk.pass(&[&few]).await;
+        assert_eq!(results(desk).len(), 3);
+        let facts = desk.facts().await;
+        assert!(facts.len() == 3 && facts[0].starts_with("run of tidy: success, "), "{facts:?}");
+        assert!(facts[2].starts_with("run of tidy: exit-code, exit status 1, "), "{facts:?}");
+        let other =
+            spec(", successfulJobsHistoryLimit: 1, failedJobsHistoryLimit: 0, activeDeadlineSeconds: 5");
+        assert_eq!(desk.pass(&[&other]).await.done, ["update tidy.service: done"]);
+        assert_eq!(results(desk), ["exit-code", "success", "success"], "{policy}: kept over a change");
+        desk.pass(&[&other]).await;
+        assert_eq!(results(desk), ["success"], "{policy}: fewer are to be kept");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_would_begin_too_late_is_left_out() {
+    let Some(machine) = Machine::of("cron", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = |schedule: &str, policy: &str| {
+        format!(
+            "CronJob tidy {{schedule: '{schedule}', timeZone: Europe/Berlin, command: [/bin/touch, /run/tidy], \
+             missedRuns: Run, startingDeadlineSeconds: 120, concurrencyPolicy: {policy}}}"
+        )
+    };
+    // What systemd does once it is time, and how that ends.
+    let begin = || {
+        machine.run(&["sh", "-c", "rm -f /run/tidy; systemctl start tidy-start.service || true"]);
+        machine.property("tidy-start.service", "Result")
+    };
+    for policy in ["Forbid", "Replace", "Allow"] {
+        desk.pass(&[&spec("* * * * *", policy)]).await;
+        assert_eq!(desk.pass(&[&spec("* * * * *", policy)]).await.done, [""; 0]);
+        assert_eq!(machine.property("tidy.timer", "Unit"), "tidy-start.service");
+        assert_eq!(begin(), "success", "{policy}: a minute began within the last two");
+        crate::units::wait_for("it ran", || machine.desk_path("/run/tidy").exists());
+        // But for one day in four years.
+        desk.pass(&[&spec("0 0 29 2 *", policy)]).await;
+        assert_eq!(begin(), "exec-condition", "{policy}");
+        assert_eq!(machine.property("tidy-start.service", "ActiveState"), "inactive", "{policy}: no failure");
+        assert!(!machine.desk_path("/run/tidy").exists(), "{policy}");
+    }
+    // A person who starts the job itself is asked nothing.
+    desk.pass(&[&spec("0 0 29 2 *", "Forbid")]).await;
+    machine.run(&["systemctl", "start", "tidy.service"]);
+    assert!(machine.desk_path("/run/tidy").exists());
+    // What cannot be asked is a failure, and tells.
+    machine.run(&["mount", "--bind", "/bin/false", "/usr/bin/systemd-analyze"]);
+    assert_eq!(begin(), "exit-code");
+}
+
 #[test]
 fn jobs_that_mean_nothing_are_refused_with_what_to_write() {
     let refuse = |spec: &str, part: &str| {
@@ -89,5 +171,9 @@ fn jobs_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("CronJob a {schedule: '@daily', command: [\"a\\nUser=root\"]}", "has a line break");
     refuse("CronJob a {schedule: '@daily', command: [a], user: \"x\\nExecStart=y\"}", "has a line break");
     refuse("CronJob a {schedule: '@daily', command: [a], timeZone: \"UTC\\n[Service]\"}", "no time zone");
+    refuse("CronJob a {schedule: '@daily', command: [a], startingDeadlineSeconds: 5}", "some seconds late");
+    refuse("CronJob a {schedule: '@daily', command: [a], failedJobsHistoryLimit: 101}", "not remembered");
+    let beside = "CronJob a {schedule: '@daily', command: [a], concurrencyPolicy: Allow, successfulJobsHistoryLimit: 3}";
+    refuse(beside, "each run is a unit that is gone when it ends");
     refuse("CronJob a/b {schedule: '@daily', command: [a]}", "no name of a job");
 }

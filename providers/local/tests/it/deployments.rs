@@ -287,6 +287,76 @@ async fn an_instance_that_does_not_answer_is_not_available() {
 }
 
 #[tokio::test]
+async fn another_content_of_a_file_that_the_service_reads_is_another_revision() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec =
+        web(3, "/bin/sh -c '! grep bad /etc/app.conf && exec sleep 1d'", ", restartOn: [/etc/app.conf]");
+    let file = |text: &str| {
+        std::fs::write(machine.desk_path("/etc/app.conf"), text).unwrap();
+        format!("{{path: /etc/app.conf, content: {text}}}")
+    };
+    // The desk is for deployments alone: the file is there by other hands.
+    let of = |file: &str| {
+        let all = desk.desired(&[&spec, file]);
+        all.into_iter().filter(|one| &*one.scope.name == "deployments").collect::<Vec<_>>()
+    };
+    let pids = || (1..=3).map(|number| machine.pid(&unit(number))).collect::<Vec<_>>();
+    let roll = async |file: &str| {
+        let (desired, mut done, start) = (of(file), Vec::new(), Instant::now());
+        loop {
+            let (batch, errors, _) = desk.plan(&desired).await;
+            done.extend(desk.apply(&batch).await);
+            done.extend(errors);
+            if !desk.is_pending() {
+                return done;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    };
+    roll(&file("one")).await;
+    let before = pids();
+    assert_eq!(roll(&file("one")).await, [""; 0]);
+    let done = roll(&file("two")).await;
+    assert_eq!(done.last().unwrap(), "continue web@.service: done", "{done:?}");
+    assert!(pids().iter().zip(&before).all(|(now, before)| now != before), "each was restarted");
+    // One that they do not bear stops at the first step, whose instance cannot come back before the file is mended.
+    let (bad, before) = (of(&file("bad")), pids());
+    let start = Instant::now();
+    while machine.property("web@1.service", "ActiveState") != "failed" {
+        let (batch, _, _) = desk.plan(&bad).await;
+        desk.apply(&batch).await;
+        assert!(start.elapsed() < Duration::from_secs(60), "the first one never fails");
+    }
+    for _ in 0..5 {
+        let (batch, _, _) = desk.plan(&bad).await;
+        desk.apply(&batch).await;
+    }
+    assert_eq!(pids()[1..], before[1..], "the others serve");
+    let done = roll(&file("good")).await;
+    assert_eq!(done.last().unwrap(), "continue web@.service: done", "{done:?}");
+    assert_eq!(roll(&file("good")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_service_that_never_says_that_it_is_ready_is_taken_back() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    machine.desk.pass(&[&web(2, "/bin/sleep 1d", "")]).await;
+    // It runs, and systemd waits in vain for its READY=1.
+    let silent =
+        web(2, "/bin/sleep 2d", "").replace("[Service]", "[Service]\\nType=notify\\nTimeoutStartSec=1");
+    let (done, worst) = roll(&machine, &[&silent], 1..=2).await;
+    let last = done.last().unwrap();
+    assert!(
+        last.contains("was taken back: ") && last.contains("web@1.service is failed: timeout"),
+        "{done:#?}"
+    );
+    assert!(worst >= 1, "{worst} were available");
+    assert_eq!(machine.commands(1..=2), vec!["/bin/sleep 1d"; 2]);
+}
+
+#[tokio::test]
 async fn a_process_that_dies_anywhere_in_a_rollout_takes_up_the_same_step() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
@@ -337,6 +407,8 @@ fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
     let surge = with(", strategy: {maxSurge: 1}").replace("Deployment web", "Deployment web app=web");
     refuse(&[&surge, front], "`maxSurge` has no use behind a load balancer");
     refuse(&[&with(", minReadySeconds: 10, progressDeadlineSeconds: 10")], "progressDeadlineSeconds");
+    refuse(&[&with(", restartOn: [/etc/app.conf]")], "no `File` of this source is at /etc/app.conf");
+    refuse(&[&with(", restartOn: [/root/app.conf]")], "below none of the `paths`");
     refuse(&[&with(", health: [{http: \"https://a\"}]")], "no URL that can be asked");
     refuse(&[&with(", health: [{tcp: a}]")], "no address");
     refuse(

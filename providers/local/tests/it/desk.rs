@@ -171,6 +171,11 @@ impl Desk {
         let manifest = manifest(spec);
         self.normalize_among(&manifest, std::slice::from_ref(&manifest))
     }
+    /// The same of each of several that stand beside each other.
+    pub(crate) fn normalize_all(&self, specs: &[&str]) -> Vec<Normalized> {
+        let manifests: Vec<Manifest> = specs.iter().map(|spec| manifest(spec)).collect();
+        manifests.iter().map(|manifest| self.normalize_among(manifest, &manifests)).collect()
+    }
     fn normalize_among(&self, manifest: &Manifest, all: &[Manifest]) -> Normalized {
         let others = all.iter().filter(|other| other.key != manifest.key).collect();
         let inputs =
@@ -239,6 +244,9 @@ impl Desk {
                     let mut tracked =
                         tracked.unwrap_or_else(|| Tracked::new(resource.id.clone(), observed.hash));
                     tracked.private = observed.private;
+                    if !observed.outputs.is_empty() {
+                        tracked.outputs = observed.outputs;
+                    }
                     self.tracked.lock().unwrap().insert(resource.id.clone(), tracked);
                 }
             }
@@ -302,6 +310,16 @@ impl Desk {
     /// True where it is remembered.
     pub(crate) fn is_tracked(&self, id: &str) -> bool {
         self.tracked.lock().unwrap().contains_key(&ResourceId::from(id))
+    }
+    /// What is put out for others, as last seen.
+    pub(crate) fn outputs(&self, id: &str) -> serde_json::Value {
+        let rows = self.tracked.lock().unwrap();
+        serde_json::from_slice(&rows[&ResourceId::from(id)].outputs.0).unwrap_or_default()
+    }
+    /// What a person is told besides.
+    pub(crate) async fn facts(&self) -> Vec<String> {
+        let facts = self.provider.facts(&self.cx, &self.scope).await.unwrap();
+        facts.into_iter().map(|fact| format!("{}: {}", fact.name, fact.value)).collect()
     }
     /// True while something is on its way.
     pub(crate) fn is_pending(&self) -> bool {
@@ -377,6 +395,9 @@ impl Inputs for TestInputs<'_> {
     }
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
         Ok(self.cx.secrets.mark(self.cx.secrets.reveal(reference)?.reveal()))
+    }
+    fn secret_of(&self, _: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.secret(reference)
     }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown

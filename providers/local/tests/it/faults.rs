@@ -195,6 +195,49 @@ async fn a_command_that_hangs_or_is_not_there_leaves_the_old_file() {
     assert_eq!((&*desk.read("/etc/x"), desk.names("/etc")), ("old", vec!["x".into()]));
 }
 
+/// apt for a scratch directory, whose lock is at `dpkg/lock-frontend` in it.
+fn apt(scratch: &std::path::Path, wait: &str, words: &str) -> Vec<String> {
+    for name in ["dpkg", "lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(scratch.join(name)).unwrap();
+    }
+    fs::write(scratch.join("dpkg/status"), "").unwrap();
+    let at = scratch.display();
+    let apt = format!(
+        "apt-get -q -o DPkg::Lock::Timeout={wait} -o Dir::State={at} -o Dir::State::status={at}/dpkg/status \
+         -o Dir::Cache={at}/cache -o Dir::Etc=/nonexistent check"
+    );
+    ["sh", "-c", &words.replace("APT", &apt), "{file}"].map(String::from).into()
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_have_the_lock_of_apt_is_asked_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    // One that waits for the lock longer than it has time for, and one that says that it cannot tell.
+    for (wait, words, part) in [
+        ("600", "APT", "`check` did not end within"),
+        ("0", "APT || exit 75", "cannot tell now of the new /etc/x (exit status: 75)"),
+        ("0", "APT || kill -TERM $$", "cannot tell now of the new /etc/x (signal: 15"),
+    ] {
+        let argv = apt(scratch.path(), wait, words);
+        let desk = Desk::with(|config| {
+            config.commands = Some([("check".into(), argv)].into());
+            config.timeout = std::time::Duration::from_secs(2);
+        });
+        desk.write("/etc/x", "old");
+        let lock = fs::File::create(scratch.path().join("dpkg/lock-frontend")).unwrap();
+        rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        let spec = "{path: /etc/x, validate: check, content: new}";
+        let pass = desk.pass(&[spec, "{path: /etc/other, content: x}"]).await;
+        let failed = pass.done.iter().find(|line| line.starts_with("update /etc/x")).unwrap();
+        assert!(failed.contains("failed: unavailable: ") && failed.contains(part), "{failed}");
+        assert!(pass.done.contains(&"create /etc/other: done".into()), "{pass:?}");
+        assert_eq!((&*desk.read("/etc/x"), desk.names("/etc")), ("old", vec!["other".into(), "x".into()]));
+        drop(lock);
+        let pass = desk.pass(&[spec, "{path: /etc/other, content: x}"]).await;
+        assert_eq!(pass.done, ["update /etc/x: done"]);
+    }
+}
+
 #[tokio::test]
 async fn an_environment_that_may_hold_secrets_is_not_a_command_s() {
     let desk = with_command("env | grep -v -e ^PATH= -e ^PWD= -e ^SHLVL= -e ^_= && exit 1; exit 0");

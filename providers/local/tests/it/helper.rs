@@ -136,6 +136,16 @@ async fn a_forged_request_is_refused_with_a_reason_and_changes_nothing() {
         let why = helper.refuses(&put(json!("/etc/absent"), mode(bits))).await;
         assert!(why.contains("no file set-user-id"), "{why}");
     }
+    fs::create_dir_all(desk.path("/etc/systemd")).unwrap();
+    let owned = json!({"Directory": {"access": {"owner": "nobody", "group": null, "mode": 493}}});
+    let open = json!({"Directory": {"access": {"owner": null, "group": null, "mode": 511}}});
+    for (at, make) in
+        [("/etc/systemd", &owned), ("/etc/systemd", &open), ("/etc/systemd/system.control", &owned)]
+    {
+        let why = helper.refuses(&put(json!(at), make.clone())).await;
+        assert!(why.contains("decides about what is below it"), "{at}: {why}");
+    }
+    fs::remove_dir(desk.path("/etc/systemd")).unwrap();
     let with_command = json!({"File": {"access": {"owner": null, "group": null, "mode": 420}, "content": "eA==", "validate": "sh", "is_public": true}});
     let why = helper.refuses(&put(json!("/etc/absent"), with_command)).await;
     assert!(why.contains("has no command `sh`"), "{why}");
@@ -154,6 +164,7 @@ async fn a_forged_request_is_refused_with_a_reason_and_changes_nothing() {
             "no network",
         ),
         (ask(json!({"List": "/root"})), "not below any of the directories"),
+        (ask(json!({"Triggers": "ssh.socket"})), "none of the helper's units"),
         (ask(json!({"Shell": "id"})), "unknown variant `Shell`"),
         (json!({"version": VERSION, "ask": "Reload", "uid": 0}), "unknown field `uid`"),
         (json!({"version": 99, "ask": "Reload"}), "version 99"),
@@ -253,7 +264,9 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {
-    reconciled_local::hands::Seen { path: path("/x"), what: What::Absent, is_public: false }.stamp()
+    let seen =
+        reconciled_local::hands::Seen { path: path("/x"), what: What::Absent, is_public: false, changed: 0 };
+    seen.stamp()
 }
 
 #[tokio::test]
@@ -272,6 +285,32 @@ async fn a_helper_that_dies_over_a_request_leaves_it_unknown() {
     let afar = Afar::new(&socket);
     let (answer, ()) = tokio::join!(afar.put(&put), dying);
     assert!(matches!(answer, Err(Fault::Unknown(error)) if error.kind == ErrorKind::Unavailable));
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_any_longer_is_not_begun() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let afar = Afar::new(&helper.socket);
+    let put = Put { path: path("/etc/c"), expect: absent_stamp(), make: file("c"), keep: false };
+    let mut question = Vec::new();
+    send(&mut question, &Question { version: VERSION, ask: Ask::Put(put) }).await.unwrap();
+    for _ in 0..50 {
+        let mut stream = UnixStream::connect(&helper.socket).await.unwrap();
+        stream.write_all(&question).await.unwrap();
+        drop(stream);
+        // Whoever looks after that sees what stays.
+        let seen = afar.look(&[path("/etc/c")]).await.unwrap().remove(0);
+        let is_there = !matches!(seen.what, What::Absent);
+        // What was begun before the caller went is done; what was not is not done later.
+        for _ in 0..5 {
+            let again = afar.look(&[path("/etc/c")]).await.unwrap().remove(0);
+            assert_eq!(again.stamp(), seen.stamp(), "it was done after somebody had looked");
+        }
+        if is_there {
+            fs::remove_file(desk.path("/etc/c")).unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -110,6 +110,9 @@ impl Inputs for PlainInputs {
     fn secret(&self, reference: &SecretRef) -> Result<SecretMark, Error> {
         Ok(SecretMark(Hash::of(format!("{reference:?}").as_bytes())))
     }
+    fn secret_of(&self, _: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.secret(reference)
+    }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown
     }

@@ -74,8 +74,8 @@ pub(super) async fn a_focus_is_covered(play: &Play<'_>) -> Check {
 pub(super) async fn a_list_does_not_depend_on_what_is_desired(play: &Play<'_>) -> Check {
     let (process, desired) = play.start_with(Sample::Initial).await?;
     let info = process.provider.info();
-    if !info.lists {
-        return skip("it cannot list, so it sees what it is asked for");
+    if !info.reads_ahead {
+        return skip("it sees what it is asked for");
     }
     let changed = play.desired(&process, Sample::Changed).await?;
     let all = process.observe(&desired).await?;

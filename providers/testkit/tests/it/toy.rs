@@ -31,6 +31,7 @@ const INFO: ProviderInfo = ProviderInfo {
     identity: Identity::Deterministic,
     marking: Marking::InventoryOnly,
     lists: true,
+    reads_ahead: true,
     atomic_batch: false,
     concurrency: 1,
     consistency_window: Duration::ZERO,

@@ -6,11 +6,12 @@
 
 use crate::{
     drift,
+    health::HealthState,
     plan::{Blocked, Change, Step},
-    store::{Ending, Event, OpenIntent, Row, RowState, Write},
+    store::{Ailment, Ending, Event, OpenIntent, Row, RowState, Write},
     survey::View,
 };
-use reconciled_provider::{Address, ResourceId, Scope};
+use reconciled_provider::{ActionId, Address, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -47,7 +48,9 @@ pub(super) fn bookkeeping(
             }
             Change::Forget => gone.push(step.id.clone()),
             Change::Move { .. } => {
-                if let Some(row) = &step.work.was {
+                // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.
+                let is_refreshed = plan.refreshed.iter().any(|row| row.tracked.id == step.id);
+                if let Some(row) = step.work.was.as_ref().filter(|_| !is_refreshed) {
                     rows.push(Row { address: step.address.clone(), ..Row::clone(row) });
                 }
             }
@@ -62,14 +65,16 @@ pub(super) fn bookkeeping(
         }
     }
     // An answered question: the observation shows what became of the call.
+    let ambiguous = plan.steps.iter().filter(|step| matches!(step.blocked, Some(Blocked::Ambiguous(_))));
+    let ambiguous: BTreeSet<&ResourceId> = ambiguous.map(|step| &step.id).collect();
+    let unanswered: BTreeSet<ActionId> = plan.unanswered.iter().copied().collect();
     let answered = |open: &&OpenIntent| {
         let id = &open.intent.row.tracked.id;
-        let asked =
-            plan.steps.iter().any(|s| s.id == *id && matches!(s.blocked, Some(Blocked::Ambiguous(_))));
+        let asked = ambiguous.contains(id);
         // Within the consistency window, "not there" is no answer to whether a create took effect.
         let visible =
             view.seen.get(id).is_some() || !open.intent.makes_anew() || now >= open.started_at + window;
-        let asked = asked || plan.unanswered.contains(&open.intent.action);
+        let asked = asked || unanswered.contains(&open.intent.action);
         !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
     let endings: Vec<Ending> = view
@@ -145,12 +150,25 @@ pub(super) fn bookkeeping(
     (writes, found)
 }
 
-/// A claim is synced when the resource that carries it is in sync.
+/// A claim is synced when the resource that carries it is in sync and no longer on its way, such as to every name server.
+/// One that is known not to get there is: whoever made the claim finds out what that means for it.
 fn claims_synced(view: &View, writes: &mut Vec<Write>) {
+    if view.memory.claims_here.is_empty() {
+        return;
+    }
+    let steps = view.plan.steps.iter().map(|step| &step.id);
+    let conditions = view.plan.conditions.iter().filter_map(|condition| condition.id.as_ref());
+    let progressing = |ailment: &&Ailment| ailment.state == HealthState::Progressing;
+    let on_their_way =
+        view.health.ailments.iter().filter(progressing).filter_map(|ailment| ailment.id.as_ref());
+    let unsettled: BTreeSet<&ResourceId> = steps.chain(conditions).chain(on_their_way).collect();
+    // Where health could not be asked for, it is not known whether anything is on its way.
+    let is_unknown = |ailment: &Ailment| ailment.id.is_none() && ailment.state == HealthState::Unknown;
+    let is_unknown = view.health.ailments.iter().any(is_unknown);
     for claim in &view.memory.claims_here {
-        let unsettled = view.plan.steps.iter().any(|s| s.id == claim.id)
-            || view.plan.conditions.iter().any(|c| c.id.as_ref() == Some(&claim.id));
-        let synced = !unsettled && view.seen.get(&claim.id).is_some();
+        let is_there = view.seen.get(&claim.id).is_some();
+        // What was synced before stays so.
+        let synced = !unsettled.contains(&claim.id) && is_there && (claim.synced || !is_unknown);
         if synced != claim.synced {
             writes.push(Write::ClaimSynced(
                 claim.owner_scope.clone(),

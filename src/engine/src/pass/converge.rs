@@ -81,7 +81,7 @@ impl Engine {
         let mut outcomes = Outcomes::default();
         outcomes.add(&total);
         let mut progress = total.moved();
-        let mut seen = total.take_seen();
+        let mut seen = total.take_seen(self.surveyor.cx.clock.now());
         loop {
             let now = self.surveyor.cx.clock.now();
             let mut due = total.due(now);
@@ -115,7 +115,7 @@ impl Engine {
             let seen_since = std::mem::take(&mut seen);
             let survey = self.surveyor.survey_again(&*self.store, desired, &only, seen_since).await?;
             let mut next = self.carry_out_and(Next::Look, desired, survey).await?;
-            seen = next.take_seen();
+            seen = next.take_seen(self.surveyor.cx.clock.now());
             outcomes.add(&next);
             progress = next.moved();
             // A scope that nothing desires and nothing remembers has come to its end.

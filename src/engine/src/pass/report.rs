@@ -4,6 +4,7 @@
 //! It deliberately holds no plan: whoever goes on looks anew.
 
 use crate::{
+    journal::Seen,
     store::{Condition, ConditionKind},
     survey::Domain,
 };
@@ -57,7 +58,7 @@ pub struct ScopeReport {
     /// The remote gave no answer: a matter of its entry, not only of this scope.
     pub unreachable: bool,
     /// The scope as it was read after everything was written, while that was noted down.
-    pub(super) seen: Option<Box<Observation>>,
+    pub(super) seen: Option<Seen>,
 }
 
 impl ScopeReport {
@@ -135,8 +136,9 @@ impl RoundReport {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()
     }
     /// What was read after it was written.
-    pub(super) fn take_seen(&mut self) -> BTreeMap<Scope, Result<Observation, Error>> {
-        let seen = self.scopes.iter_mut().filter_map(|(s, r)| Some((s.clone(), Ok(*r.seen.take()?))));
+    pub(super) fn take_seen(&mut self, now: Duration) -> BTreeMap<Scope, Result<Observation, Error>> {
+        let seen =
+            self.scopes.iter_mut().filter_map(|(s, r)| Some((s.clone(), Ok(r.seen.take()?.fresh(now)?))));
         seen.collect()
     }
     pub(super) fn replace(&mut self, next: RoundReport) {

@@ -166,16 +166,20 @@ impl Engine {
         report.wakes.extend(wakes);
         report.outcomes.extend(found);
         if report.state == ScopeState::DueNow {
-            report.seen = seen.map(Box::new);
+            report.seen = seen;
         }
         Ok(report)
     }
 
     fn rereads(&self, scope: &Scope, next: Next) -> bool {
-        next == Next::Look && self.surveyor.entries[&scope.provider].observer.info().lists
+        next == Next::Look && self.surveyor.entries[&scope.provider].observer.info().reads_ahead
     }
 
     fn batch(&self, scope: &Scope, view: &View, steps: &[&Step]) -> Batch {
+        let mut open: BTreeMap<&ResourceId, Vec<&OpenIntent>> = BTreeMap::new();
+        for intent in &view.memory.open {
+            open.entry(&intent.intent.row.tracked.id).or_default().push(intent);
+        }
         let actions = steps.iter().map(|step| {
             let number = self.actions.fetch_add(1, Ordering::Relaxed);
             // Epochs never repeat within the life of a database, so neither do ids.
@@ -183,12 +187,11 @@ impl Engine {
             let after = step.work.desired.as_ref().and_then(|d| d.spec.hash());
             // A replacement that lost its answer half way goes on as a create: the same request to the remote.
             let makes_anew = matches!(step.change, Change::Create | Change::Replace);
-            let same = |o: &&OpenIntent| {
-                o.intent.row.tracked.id == step.id
-                    && (*o.intent.op == *step.change.word() || makes_anew && o.intent.makes_anew())
+            let same = |o: &&&OpenIntent| {
+                (*o.intent.op == *step.change.word() || makes_anew && o.intent.makes_anew())
                     && o.intent.after == after
             };
-            let token = match view.memory.open.iter().rev().find(same) {
+            let token = match open.get(&step.id).and_then(|mine| mine.iter().rev().find(same)) {
                 Some(open) => open.intent.token.clone(),
                 _ => format!("{}-{:x}", self.instance, id.0).into(),
             };

@@ -24,7 +24,8 @@ pub use step::{Blocked, Change, Step, Work};
 
 use crate::{
     desired::{Desired, ManifestMeta},
-    store::{Condition, ConditionKind, Consent, KnownVersion, Row, ScopeMemory},
+    selector::Selector,
+    store::{Condition, ConditionKind, Consent, KnownVersion, OpenIntent, Row, ScopeMemory},
     suspension::Suspension,
 };
 use reconciled_provider::{
@@ -80,7 +81,7 @@ pub struct Selection {
     /// Address patterns; any may match.
     pub targets: Vec<reconciled_provider::Pattern>,
     /// Labels a manifest must have.
-    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    pub labels: Vec<Selector>,
     /// The source it must be of. All sources are read all the same: what another one declares is no prune.
     pub source: Option<Arc<str>>,
 }
@@ -92,8 +93,7 @@ impl Selection {
     }
     fn selects(&self, address: &Address, group: &str, labels: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> bool {
         let targeted = self.targets.is_empty() || self.targets.iter().any(|t| t.matches(address, group));
-        let labelled =
-            |(key, value): &(Arc<str>, Arc<str>)| labels.is_some_and(|l| l.get(key) == Some(value));
+        let labelled = |selector: &Selector| labels.is_some_and(|l| selector.matches(|key| l.get(key)));
         targeted && self.labels.iter().all(labelled)
     }
 }
@@ -189,6 +189,8 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         seen: Sorted::new(&input.seen.resources, |observed| &observed.id),
         effective: Sorted::new(input.effective, |desired| &desired.id),
         manifests: OnceCell::new(),
+        consents: OnceCell::new(),
+        open: OnceCell::new(),
     };
     for desired in input.effective {
         planner.desired(desired, &mut out);
@@ -226,6 +228,9 @@ struct Planner<'a> {
     effective: Sorted<'a, Resource>,
     /// Positions of manifests by key, made when first asked for: few plans prune anything.
     manifests: OnceCell<BTreeMap<&'a ManifestKey, usize>>,
+    /// Consents by id, and the latest open intent of each: a crash leaves as many as were sent.
+    consents: OnceCell<BTreeMap<&'a ResourceId, &'a Consent>>,
+    open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
 }
 
 impl<'a> Planner<'a> {
@@ -238,7 +243,14 @@ impl<'a> Planner<'a> {
     }
 
     fn consent(&self, id: &ResourceId) -> Option<&'a Consent> {
-        self.input.memory.consents.iter().find(|(i, _)| i == id).map(|(_, consent)| consent)
+        let all = || self.input.memory.consents.iter().map(|(id, consent)| (id, consent)).collect();
+        self.consents.get_or_init(all).get(id).copied()
+    }
+
+    /// The latest write to it that got no answer.
+    fn unanswered(&self, id: &ResourceId) -> Option<&'a OpenIntent> {
+        let all = || self.input.memory.open.iter().map(|open| (&open.intent.row.tracked.id, open)).collect();
+        self.open.get_or_init(all).get(id).copied()
     }
 
     fn manifest(&self, desired: &Resource) -> Option<&'a ManifestMeta> {

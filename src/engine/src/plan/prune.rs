@@ -10,7 +10,7 @@ use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
     Address, Deletion, Focus, Identity, LeftAlone, Marking, Observed, Owner, Resource, ResourceId,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Plans rows whose manifest no longer declares them.
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
@@ -43,8 +43,12 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
             Some(_) => {}
         }
     }
-    for open in &planner.input.memory.open {
-        ambiguous(planner, open, out);
+    if !planner.input.memory.open.is_empty() {
+        let creates = out.steps.iter().enumerate().filter(|(_, step)| step.change == Change::Create);
+        let creates = creates.map(|(position, step)| (step.id.clone(), position)).collect();
+        for open in &planner.input.memory.open {
+            ambiguous(planner, open, &creates, out);
+        }
     }
 }
 
@@ -156,7 +160,12 @@ fn condition(row: &Row, reason: &str, message: String) -> Condition {
 
 /// A create or replacement without an outcome, of a remote that assigns identity: a question to answer by
 /// observing. A row does not answer it: what it remembers is the resource that was replaced or lost before.
-fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
+fn ambiguous(
+    planner: &Planner<'_>,
+    open: &OpenIntent,
+    creates: &BTreeMap<ResourceId, usize>,
+    out: &mut ScopePlan,
+) {
     let id = &open.intent.row.tracked.id;
     let info = planner.input.provider.info();
     let Identity::Assigned { client_token } = info.identity else { return };
@@ -164,7 +173,7 @@ fn ambiguous(planner: &Planner<'_>, open: &OpenIntent, out: &mut ScopePlan) {
         return;
     }
     let tells = client_token || info.marking == Marking::Native;
-    let Some(step) = out.steps.iter_mut().find(|s| s.id == *id && s.change == Change::Create) else {
+    let Some(step) = creates.get(id).map(|position| &mut out.steps[*position]) else {
         // Nobody asks for it now. The question stays: whoever asks for it again must not make a second one.
         if !tells {
             out.unanswered.push(open.intent.action);

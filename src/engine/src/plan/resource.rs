@@ -320,8 +320,7 @@ impl Planner<'_> {
     /// Until when a write that got no answer may be missing from what reads show.
     fn unanswered_until(&self, id: &ResourceId, observed: Option<&Observed>) -> Option<Duration> {
         let window = self.input.provider.info().consistency_window;
-        let mut open = self.input.memory.open.iter().filter(|o| o.intent.row.tracked.id == *id);
-        let latest = open.next_back()?;
+        let latest = self.unanswered(id)?;
         let shown = observed.is_some_and(|o| latest.intent.after == Some(o.hash));
         let until = latest.started_at + window;
         (!shown && self.input.now < until).then_some(until)

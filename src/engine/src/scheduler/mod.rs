@@ -195,6 +195,11 @@ impl Scheduler {
         self.state.until(|state| state.is_handled(&ticket.keys, ticket.serial).then_some(())).await;
     }
 
+    /// Whether [`Scheduler::handled`] would return at once.
+    pub fn is_handled(&self, ticket: &Ticket) -> bool {
+        self.state.look(|state| state.is_handled(&ticket.keys, ticket.serial))
+    }
+
     /// Asks every pass that runs to stop, and returns once they have. Each is made up for with a new look.
     ///
     /// Whoever makes durable what shall not be written before calling this knows afterwards that nothing of it is

@@ -94,8 +94,8 @@ impl Surveyor {
         versions: &BTreeMap<Scope, Version>,
     ) -> BTreeMap<Scope, Result<Observation, Error>> {
         let moved = known.iter().filter(|(scope, known)| {
-            let lists = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().lists);
-            lists && versions.get(*scope) != Some(&known.version)
+            let is_apt = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().reads_ahead);
+            is_apt && versions.get(*scope) != Some(&known.version)
         });
         let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
         let reads = moved.map(|(scope, _)| async move { (scope.clone(), self.list(scope).await) }.boxed());

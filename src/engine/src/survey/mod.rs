@@ -11,6 +11,7 @@ mod moves;
 mod near;
 mod recall;
 mod recover;
+mod twins;
 mod whole;
 
 use crate::{
@@ -238,6 +239,7 @@ impl Surveyor {
             .boxed()
         });
         survey.scopes = views.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect();
+        twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &mut survey).await?;
         Ok(survey)
     }
@@ -257,6 +259,7 @@ impl Surveyor {
         moves: &moves::Moves,
         survey: &mut Survey,
     ) -> Result<(), Error> {
+        moves.put_off(survey, self.cx.clock.now());
         let lost = moves.made_anew(survey);
         let mut groups: BTreeMap<Arc<str>, Vec<&Scope>> = BTreeMap::new();
         for scope in survey.scopes.keys() {

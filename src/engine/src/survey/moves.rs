@@ -1,21 +1,22 @@
 //! `moved-from`: rows get the identity their manifest has now.
 //!
-//! Guarantees: a row is moved only within its entry, only when nothing desires its old identity and nothing is
-//! tracked or being created under the new one. What was to be moved and is not found is told, as long as something
-//! of the entry is left that it may have meant. Only where the remote assigns identity: where the key says it all,
-//! what has another key is another resource, and the old one has to go. It deliberately writes nothing: the move
-//! is a step of the plan.
+//! Guarantees: a row is moved only within its entry and kind, only from where its source may write, only when nothing
+//! desires its old identity, nothing is tracked or being created under the new one, and no call to the old one lacks its
+//! answer. What was to be moved and is not is told, as long as something of the entry is left that it may have meant.
+//! Only where the remote assigns identity: where the key says it all, what has another key is another resource, and the
+//! old one has to go. It deliberately writes nothing: the move is a step of the plan.
 
 use super::Survey;
 use crate::{
     desired::Desired,
     plan::Change,
-    store::{Row, ScopeMemory},
+    store::{Condition, ConditionKind, Row, ScopeMemory},
 };
-use reconciled_provider::{Address, ResourceId, Scope, problem::did_you_mean};
+use reconciled_provider::{Address, ManifestKey, ResourceId, Scope, problem::did_you_mean};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// What `moved-from` comes to.
@@ -25,9 +26,45 @@ pub(super) struct Moves {
     pub(super) moved: BTreeMap<(Scope, ResourceId), Address>,
     /// What says that it was moved and was not, though something is left that it may have been: why, for people.
     pub(super) lost: BTreeMap<(Scope, ResourceId), Arc<str>>,
+    /// What is moved once it is known what became of the calls to it.
+    waiting: Vec<Waiting>,
 }
 
+/// A move that cannot be made yet.
+#[derive(Debug)]
+struct Waiting {
+    from: (Scope, ResourceId),
+    to: (Scope, ResourceId),
+    address: Address,
+    why: Arc<str>,
+}
+
+/// Until a move that waits for an answer is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
+
 impl Moves {
+    /// Has what cannot be moved yet neither made anew nor deleted.
+    pub(super) fn put_off(&self, survey: &mut Survey, now: Duration) {
+        for Waiting { from, to, address, why } in &self.waiting {
+            if let Some(Ok(view)) = survey.scopes.get_mut(&from.0) {
+                view.plan.steps.retain(|step| step.id != from.1 || step.change != Change::Delete);
+            }
+            let Some(Ok(view)) = survey.scopes.get_mut(&to.0) else { continue };
+            view.plan.steps.retain(|step| step.id != to.1 || step.change != Change::Create);
+            view.plan.conditions.push(Condition {
+                id: Some(to.1.clone()),
+                address: Some(address.clone()),
+                kind: ConditionKind::Waiting,
+                reason: "MoveWaits".into(),
+                message: why.clone(),
+                hint: None,
+                since: Duration::ZERO,
+                next_try: Some(now + AGAIN),
+            });
+            view.plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+        }
+    }
+
     /// What was to be moved and would be made anew, by entry.
     pub(super) fn made_anew(&self, survey: &Survey) -> BTreeMap<Arc<str>, Vec<Arc<str>>> {
         let mut found: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
@@ -71,17 +108,47 @@ pub(super) fn moves(
             if memories.get(scope).is_some_and(known) {
                 continue;
             }
-            let old =
-                memories.iter().filter(|(s, _)| s.provider == scope.provider).find_map(|(s, memory)| {
-                    let index = memory.rows.iter().position(|row| {
-                        means(from, row) && !wanted.contains(&(s.clone(), row.tracked.id.clone()))
-                    })?;
-                    Some((s.clone(), index))
-                });
-            let Some((old_scope, index)) = old else {
+            // Rows, and what a call without an answer may have made: that may be there without a row.
+            let here = memories.iter().filter(|(s, _)| s.provider == scope.provider);
+            let mut left = here.flat_map(|(s, memory)| {
+                let open = memory.open.iter().map(|open| (None, &*open.intent.row));
+                let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
+                rows.chain(open).map(move |(index, row)| (s, index, row))
+            });
+            let old = left.find(|(s, _, row)| {
+                means(from, row) && !wanted.contains(&((*s).clone(), row.tracked.id.clone()))
+            });
+            // A row of which a call has no answer cannot be moved any more than what may have no row.
+            let is_open = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
+                let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
+                memories.get(*s).is_some_and(open)
+            };
+            let old = old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old });
+            let Some((old_scope, index, row)) = old else {
                 unfound.push((scope, resource, from));
                 continue;
             };
+            let index = match (refusal(desired, old_scope, row, &manifest.key), index) {
+                (None, Some(index)) => index,
+                (Some(why), _) => {
+                    let text =
+                        format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address);
+                    moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
+                    continue;
+                }
+                (None, None) => {
+                    let why =
+                        format!("moves from {} once an earlier call to that has its answer", row.address);
+                    moves.waiting.push(Waiting {
+                        from: (old_scope.clone(), row.tracked.id.clone()),
+                        to: (scope.clone(), resource.id.clone()),
+                        address: manifest.address.clone(),
+                        why: why.into(),
+                    });
+                    continue;
+                }
+            };
+            let old_scope = old_scope.clone();
             let Some(memory) = memories.get_mut(&old_scope) else { continue };
             let mut row = Arc::make_mut(&mut memory.rows).remove(index);
             let old_id = std::mem::replace(&mut row.tracked.id, resource.id.clone());
@@ -117,6 +184,22 @@ pub(super) fn moves(
     moves
 }
 
+/// Why what `row` tracks in `scope` does not become what `manifest` declares, if it must not.
+fn refusal(desired: &Desired, scope: &Scope, row: &Row, manifest: &ManifestKey) -> Option<&'static str> {
+    let of_kind = (row.manifest.group(), row.manifest.kind()) == (manifest.group(), manifest.kind());
+    let source = desired.sources.get(manifest.source());
+    let in_reach = row.manifest.source() == manifest.source()
+        || source.is_some_and(|s| s.reach.covers(scope, &row.address, row.manifest.group()));
+    // What a broken file declared is frozen, and may be declared there still.
+    let is_frozen = desired.sources.get(row.manifest.source()).is_some_and(|s| !s.is_whole());
+    match () {
+        () if !of_kind => Some("it is of another kind"),
+        () if !in_reach => Some("its source may not write where that is"),
+        () if is_frozen => Some("not all that its source declares can be read"),
+        () => None,
+    }
+}
+
 /// True when `from` is the address of this row; its group may be left out, as everywhere.
 fn means(from: &Address, row: &Row) -> bool {
     let of_group = from.group.as_deref().is_none_or(|group| group == row.manifest.group());
@@ -126,9 +209,12 @@ fn means(from: &Address, row: &Row) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{desired::ManifestMeta, store::RowState};
+    use crate::{
+        desired::{ManifestMeta, Reach, SourceState},
+        store::{Intent, OpenIntent, RowState},
+    };
     use reconciled_provider::{
-        Deletion, Drift, Hash, ManifestKey, Origin, PolicyId, Resource, Spec, Tracked,
+        ActionId, Deletion, Drift, Hash, ManifestKey, Origin, PolicyId, Resource, Spec, Tracked,
     };
 
     fn key(name: &str) -> ManifestKey {
@@ -155,6 +241,31 @@ mod tests {
 
     /// What is moved and what is not found where `new` says that it was `from`, of what is tracked.
     fn check(from: &str, tracked: &[&str]) -> (Vec<String>, Vec<String>) {
+        check_in(from, tracked.iter().map(|name| memory(row(name))).collect(), whole())
+    }
+
+    fn memory(row: Row) -> (Scope, ScopeMemory) {
+        (row.scope.clone(), ScopeMemory { rows: vec![row].into(), ..ScopeMemory::default() })
+    }
+
+    /// The same of these memories, where the source of `new` stands so.
+    fn check_in(
+        from: &str,
+        memories: BTreeMap<Scope, ScopeMemory>,
+        source: SourceState,
+    ) -> (Vec<String>, Vec<String>) {
+        moves_in(from, memories, source).1
+    }
+
+    fn whole() -> SourceState {
+        SourceState { prunes: true, ..SourceState::default() }
+    }
+
+    fn moves_in(
+        from: &str,
+        mut memories: BTreeMap<Scope, ScopeMemory>,
+        source: SourceState,
+    ) -> (Moves, (Vec<String>, Vec<String>)) {
         let meta = ManifestMeta {
             key: key("new"),
             address: Address::of(&key("new"), None),
@@ -173,15 +284,16 @@ mod tests {
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId(0),
         };
-        let desired =
-            Desired { manifests: vec![meta], scopes: [(scope, vec![resource])].into(), ..Desired::default() };
-        let memory = |name: &&str| {
-            (Scope::new("toy", *name), ScopeMemory { rows: vec![row(name)].into(), ..ScopeMemory::default() })
+        let desired = Desired {
+            manifests: vec![meta],
+            scopes: [(scope, vec![resource])].into(),
+            sources: [("s".into(), source)].into(),
+            ..Desired::default()
         };
-        let mut memories = tracked.iter().map(memory).collect();
         let moves = moves(&desired, &mut memories, |_| true);
         let texts = moves.lost.values().map(ToString::to_string).collect();
-        (moves.moved.values().map(ToString::to_string).collect(), texts)
+        let found = (moves.moved.values().map(ToString::to_string).collect(), texts);
+        (moves, found)
     }
 
     #[test]
@@ -200,5 +312,48 @@ mod tests {
         let (_, lost) = check("Thing.other/old", &["old"]);
         assert_eq!(lost.len(), 1, "another group is another thing");
         assert_eq!(check("Thing/old", &[]), (Vec::new(), Vec::new()), "in a new state it is history");
+    }
+
+    #[test]
+    fn what_is_of_another_kind_or_out_of_reach_or_without_an_answer_is_not_moved() {
+        let refused = |memory: (Scope, ScopeMemory), source: SourceState| {
+            let (moved, lost) = check_in("Thing/old", [memory].into(), source);
+            assert_eq!(moved, [""; 0]);
+            lost.concat()
+        };
+        let of = |source: &str, kind: &str| {
+            let key = ManifestKey::new(source, "toy", kind, "", "old");
+            memory(Row { manifest: key, ..row("old") })
+        };
+        let open = |op: &str| OpenIntent {
+            intent: Intent {
+                action: ActionId(1),
+                op: op.into(),
+                token: "t".into(),
+                row: row("old").into(),
+                before: None,
+                after: None,
+                reason: "".into(),
+            },
+            started_at: Default::default(),
+        };
+        let nowhere = || SourceState { reach: Reach::within(|_, _, _| false), ..whole() };
+        assert!(refused(of("s", "Other"), whole()).ends_with("it is of another kind"));
+        assert!(refused(of("other", "Thing"), nowhere()).contains("may not write where that is"));
+        assert_eq!(check_in("Thing/old", [of("other", "Thing")].into(), whole()).0, ["Thing/old"]);
+        let broken = SourceState { broken: ["a.yaml".into()].into(), ..whole() };
+        assert!(refused(of("s", "Thing"), broken).contains("not all that its source declares"));
+        for op in ["create", "update", "replace", "delete"] {
+            let (scope, memory) = memory(row("old"));
+            let asked = ScopeMemory { open: vec![open(op)], ..memory };
+            // What was being made has no row.
+            let unrowed = ScopeMemory { open: vec![open(op)], ..ScopeMemory::default() };
+            for memory in [asked, unrowed] {
+                let (moves, _) = moves_in("Thing/old", [(scope.clone(), memory)].into(), whole());
+                assert!(moves.moved.is_empty() && moves.lost.is_empty(), "{op}");
+                let [waiting] = &moves.waiting[..] else { panic!("{op}: {:?}", moves.waiting) };
+                assert_eq!((&*waiting.from.1.0, &*waiting.to.1.0), ("old", "new"), "{op}");
+            }
+        }
     }
 }

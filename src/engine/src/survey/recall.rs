@@ -40,10 +40,10 @@ impl Recall {
         Some(seen)
     }
 
-    /// Keeps what was seen, in place of what was seen before. `lists`: the provider sees what nobody asked for.
-    pub(super) fn keep(&self, lists: bool, scope: &Scope, seen: &Arc<Observation>) {
-        // Where nothing can be listed, an observation covers what was asked for then, not what is asked for now.
-        let is_whole = lists && seen.complete && seen.covered == Focus::All;
+    /// Keeps what was seen, in place of what was seen before. `reads_ahead`: it does not depend on what is desired.
+    pub(super) fn keep(&self, reads_ahead: bool, scope: &Scope, seen: &Arc<Observation>) {
+        // Elsewhere an observation covers what was asked for then, not what is asked for now.
+        let is_whole = reads_ahead && seen.complete && seen.covered == Focus::All;
         let is_kept = is_whole && matches!(seen.version, Version::At(_)) && weight(seen) <= self.most;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(kept, _)| kept != scope);

@@ -4,20 +4,21 @@
 //! intent: the journal is evidence, never a work list.
 
 use crate::store::{Consent, Row, RowState, ScopeMemory};
-use reconciled_provider::{Observation, Owner};
-use std::{sync::Arc, time::Duration};
+use reconciled_provider::{Observation, Owner, ResourceId};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Adds rows for resources that an unanswered intent made: found as intended, they are ours, unless a person
 /// said `forget` since.
 pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool {
     let mut found = Vec::new();
+    let barred = memory.consents.iter().filter(|(_, consent)| *consent == Consent::Barred);
+    let barred: BTreeSet<&ResourceId> = barred.map(|(id, _)| id).collect();
     for open in &memory.open {
         let row = &open.intent.row;
         let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
         let Some(observed) = seen.get(&row.tracked.id) else { continue };
         let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours;
-        let barred = |(id, consent): &(_, Consent)| *id == row.tracked.id && *consent == Consent::Barred;
-        let forgotten = memory.consents.iter().any(barred);
+        let forgotten = barred.contains(&row.tracked.id);
         if !known && ours && !forgotten && &*open.intent.op != "delete" {
             let mut row = Row::clone(row);
             row.tracked.applied = observed.hash;

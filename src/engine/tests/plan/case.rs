@@ -322,7 +322,7 @@ impl Case {
             "target" => self.selection.targets.push(line.at(1).parse().unwrap()),
             "label" => {
                 let (name, value) = line.at(1).split_once('=').unwrap();
-                self.selection.labels.push((name.into(), value.into()));
+                self.selection.labels.push(format!("{name}={value}").parse().unwrap());
             }
             "ready" => {
                 self.ready.insert(key("infra", line.at(1)));
@@ -355,9 +355,9 @@ impl Case {
             (Some(name), ..) => Extent::Source(name.into()),
             (_, Some(name), _) => Extent::Provider(name.into()),
             (.., Some(pattern)) => Extent::Address(pattern.parse().unwrap()),
-            _ if line.get("labels").is_some() => {
-                Extent::Labels(labels.map(|(k, v)| (k.into(), v.into())).collect())
-            }
+            _ if line.get("labels").is_some() => Extent::Labels(
+                labels.map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",").parse().unwrap(),
+            ),
             _ => Extent::All,
         };
         self.suspensions.push(Arc::new(Suspension {

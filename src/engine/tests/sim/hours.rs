@@ -1,5 +1,7 @@
 //! Virtual hours of the scheduler over remotes that go away, hang, panic, or are written to by others.
 
+mod suspended;
+
 use crate::{
     executor::{Plan, Process, Sim, SimClock, Turn, turn},
     memory::{Disk, Memory, approve},
@@ -10,14 +12,14 @@ use crate::{
 };
 use futures_util::{FutureExt, future::select};
 use reconciled_engine::{
-    Desired, Extent, HealthState, ManifestMeta, Store, Suspension, Write,
+    Desired, HealthState, ManifestMeta, Store, Write,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
     store::ConditionKind,
     survey::{Recall, Surveyor},
 };
-use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Provider, Scope, Stop};
+use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Pace, Provider, Scope, Stop};
 use reconciled_testkit::{Reference, Role, World, context::TableSecrets, faults::Calm, reference::snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -77,6 +79,7 @@ impl House {
             secrets: Arc::new(TableSecrets::default()),
             deadline: MINUTE,
             stop: stop.clone(),
+            pace: Pace::default(),
         };
         let engine = Engine::new(
             Surveyor { entries, cx, outside: None, recall: Recall::of(100) },
@@ -446,131 +449,6 @@ fn an_idle_day_of_a_hundred_scopes_costs_one_call_a_tick() {
         "an idle tick of 100 scopes, its share of full reads and of beats included: {:?}",
         wall / ticks as u32
     );
-    house.settles();
-}
-
-impl House {
-    /// A person's word, and the passes that run made to end; as the daemon does it.
-    fn suspend(&mut self, extent: Extent, until: Option<Duration>) {
-        let scopes = self.disk.lock().unwrap().scopes.keys().cloned().collect();
-        let suspension = Suspension {
-            id: "4f2a9c".into(),
-            extent,
-            except: Vec::new(),
-            reason: "moving".into(),
-            actor: "ada".into(),
-            since: self.sim.now(),
-            until,
-            stopped_by: Default::default(),
-            scopes,
-        };
-        self.store.commit(vec![Write::Suspend(suspension)]).now_or_never().unwrap().unwrap();
-        let scheduler = self.scheduler.clone();
-        let halted = Box::pin(async move { scheduler.halt().await });
-        self.processes.push(Process::new(halted, Arc::<AtomicBool>::default()));
-    }
-
-    fn resume(&mut self) {
-        self.store.commit(vec![Write::Resume("4f2a9c".into())]).now_or_never().unwrap().unwrap();
-        let all: Vec<Scope> = self.scheduler.standing().into_keys().collect();
-        self.scheduler.wake(all, Priority::Operator, Focus::All);
-    }
-
-    /// The process dies; another begins on the same disk and remotes.
-    fn crash(&mut self) {
-        let (disk, world, sim) = (self.disk.clone(), self.world.clone(), self.sim.clone());
-        self.processes.clear();
-        let wanted = self.wanted.clone();
-        let fresh = House::on(sim, disk, world, Arc::default(), Settings::default());
-        *self = fresh;
-        let all = wanted.scopes.keys().cloned().collect();
-        self.desire(wanted, all);
-    }
-}
-
-#[test]
-fn nothing_is_written_while_suspended_not_even_after_a_crash() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(40));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
-    house.commit("r2", &zones, "x@g2");
-    house.pass(5 * SECOND);
-    house.suspend(Extent::All, None);
-    assert_eq!(house.processes.len(), 2, "it waits for what writes");
-    house.pass(MINUTE);
-    assert_eq!(house.processes.len(), 1, "what wrote has ended");
-    let before = house.world.calls().1;
-    assert!(before <= 40 + 16, "something was sent after the word: {before} writes");
-    assert!(zones.iter().any(|zone| !house.is_as_declared(zone)), "it was stopped on the way");
-    house.by_hand(&zones[0], Some("by hand"));
-    house.commit("r3", &zones, "x@g3");
-    house.pass(2 * HOUR);
-    house.crash();
-    house.pass(2 * HOUR);
-    house.commit("r4", &zones, "x@g4");
-    house.pass(2 * HOUR);
-    assert_eq!(house.world.calls().1, before, "something was written while suspended");
-    assert!(zones.iter().all(|zone| house.stance(zone) == Stance::Suspended));
-    let told = house.disk.lock().unwrap().scopes[&zones[0]].conditions.clone();
-    assert_eq!((&*told[0].reason, told[0].kind), ("SuspendedByPerson", ConditionKind::Suspended));
-    house.resume();
-    house.settles();
-}
-
-#[test]
-fn what_is_not_meant_goes_on() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(3));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    house.suspend(Extent::Address("Thing/a-z001".parse().unwrap()), None);
-    house.commit("r2", &zones, "x@g2");
-    house.pass(MINUTE);
-    assert!(house.is_as_declared(&zones[0]) && house.is_as_declared(&zones[2]));
-    assert!(!house.is_as_declared(&zones[1]));
-    house.resume();
-    house.settles();
-}
-
-#[test]
-fn what_was_changed_by_hand_is_held_once_the_time_is_over_and_the_rest_goes_on() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(3));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    house.suspend(Extent::All, Some(house.sim.now() + HOUR));
-    house.pass(MINUTE);
-    house.commit("r2", &zones, "x@g2");
-    // Nobody looks at it while it is suspended: the daemon is down when the time is over.
-    house.by_hand(&zones[0], Some("by hand"));
-    house.crash();
-    house.sim.jump(house.sim.now() + 2 * HOUR);
-    house.pass(20 * MINUTE);
-    assert_eq!(house.stance(&zones[0]), Stance::Held);
-    assert!(house.is_as_declared(&zones[1]), "what nobody touched goes on");
-    let hold = house.disk.lock().unwrap().holds.values().next().cloned().unwrap();
-    assert_eq!(hold.reasons, ["1 changed by hand while suspended".into()]);
-    let waits = house.disk.lock().unwrap().suspensions["4f2a9c"].scopes.clone();
-    assert_eq!(waits, [zones[0].clone()].into());
-    assert!(approve(&house.disk, house.sim.now()));
-    house.scheduler.wake([zones[0].clone()], Priority::Operator, Focus::All);
-    house.pass(MINUTE);
-    assert!(house.is_as_declared(&zones[0]));
-    assert!(house.disk.lock().unwrap().suspensions.is_empty(), "it has come to its end");
-    house.settles();
-}
-
-#[test]
-fn a_person_who_resumes_has_what_was_changed_by_hand_healed() {
-    let (mut house, zones) = (House::new(Settings::default()), zones(2));
-    house.commit("r1", &zones, "x@g1");
-    house.pass(MINUTE);
-    house.suspend(Extent::Provider("zone".into()), Some(house.sim.now() + HOUR));
-    house.by_hand(&zones[0], None);
-    house.pass(2 * HOUR);
-    assert_eq!(house.stance(&zones[0]), Stance::Held);
-    house.resume();
-    house.pass(MINUTE);
-    assert!(house.is_as_declared(&zones[0]));
     house.settles();
 }
 

@@ -18,7 +18,7 @@ use reconciled_engine::{
     store::{ConditionKind, Revision},
     survey::{Recall, SurveyOptions, Surveyor},
 };
-use reconciled_provider::{Cx, Hash, Provider, ResourceId, Scope, Stop};
+use reconciled_provider::{Cx, Hash, Pace, Provider, ResourceId, Scope, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -171,6 +171,7 @@ impl Stage {
             secrets: Arc::new(TableSecrets::default()),
             deadline: Duration::from_secs(60),
             stop: Stop::default(),
+            pace: Pace::default(),
         };
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });

@@ -1,5 +1,7 @@
 use super::*;
 use crate::yaml::{Limits, parse};
+use crate::{At, Each};
+use serde::de::Deserialize;
 
 #[derive(serde::Deserialize, Debug)]
 #[expect(dead_code, reason = "the tests look at problems and counts")]

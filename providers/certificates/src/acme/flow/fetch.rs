@@ -13,10 +13,18 @@ use reconciled_provider::Error;
 use serde_json::json;
 
 impl Work<'_> {
-    /// Hands in the request, which is made of the key that is kept.
-    pub(super) async fn finalize(&self, order: &Order) -> Result<Turn, Fault> {
-        let request = sign::request(self.wish, &self.attempt.key.secret())?;
-        let payload = json!({"csr": base64url(&request)});
+    /// Hands in the request, which is kept as the key is: whatever becomes of the answer, the same one is handed in again.
+    pub(super) async fn finalize(&mut self, order: &Order) -> Result<Turn, Fault> {
+        let request = match &self.attempt.request {
+            Some(request) => request.clone(),
+            None => {
+                let request = base64url(&sign::request(self.wish, &self.attempt.key.secret())?);
+                self.attempt.request = Some(request.clone());
+                self.keep()?;
+                request
+            }
+        };
+        let payload = json!({"csr": request});
         let what = format!("hand in the request for {}", self.name);
         match self.client.post(self.desk.cx, &order.finalize, Some(&payload), &what).await {
             // An earlier one arrived, and only its answer was lost.
@@ -53,7 +61,13 @@ impl Work<'_> {
         let what = format!("fetch the certificate of {}", self.name);
         let answer = self.client.post(self.desk.cx, url, None, &what).await?;
         let chain = self.chain(answer, &what).await?;
-        let facts = x509::leaf("what the authority gave", &chain)?;
+        if self.is_outdated()? {
+            return Ok(Turn::LetGo);
+        }
+        let facts = match x509::leaf("what the authority gave", &chain) {
+            Ok(facts) => facts,
+            Err(error) => return Ok(Turn::Refused(error.chain())),
+        };
         if facts.public != key::public("the key of the certificate", &self.attempt.key.secret())? {
             // Of a key that is gone: a state directory that was restored from long ago.
             return Ok(Turn::LetGo);
@@ -62,16 +76,32 @@ impl Work<'_> {
             // It is the one that another one is wanted for: the process died before the order was forgotten.
             return Ok(Turn::LetGo);
         }
-        Ok(Turn::Issued(sign::Signed { chain, ca: String::new() }))
+        // What others may trust is the topmost one that was given: the root is hardly ever among them.
+        let ders = x509::chain("what the authority gave", &chain)?;
+        let ca = ders.iter().skip(1).next_back().map_or_else(String::new, |der| sign::to_pem(der));
+        Ok(Turn::Issued(sign::Signed { chain, ca }))
+    }
+
+    /// True when the order was not made for what a person asks for now: of one that is done nothing else comes. Times are
+    /// compared for being the same alone: a clock may be set back.
+    fn is_outdated(&self) -> Result<bool, Error> {
+        Ok(self.asked_at()?.is_some_and(|asked_at| self.attempt.asked_at != Some(asked_at)))
+    }
+
+    /// When a person asked for another certificate than the one of today, if anybody did.
+    pub(super) fn asked_at(&self) -> Result<Option<u64>, Error> {
+        let keep = self.desk.keep;
+        let today = keep.issued(self.name)?.and_then(|issued| issued.facts().ok());
+        let today = today.map(|facts| facts.fingerprint).unwrap_or_default();
+        let asked = keep.renewal(self.name)?.filter(|asked| asked.fingerprint == today);
+        Ok(asked.map(|asked| asked.at))
     }
 
     /// The chain that leads to the preferred issuer, else the one the authority gives first.
     async fn chain(&self, answer: Answer, what: &str) -> Result<String, Fault> {
-        let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes)
-                .map_err(|_| Fault::Error(Error::unexpected(format!("{what}: it is no text"))))
-        };
-        let first = text(answer.body)?;
+        // What is no text is no certificate either.
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let first = text(answer.body);
         let Some(preferred) = &self.authority.preferred_chain else { return Ok(first) };
         let leads_there = |chain: &str| {
             let ders = x509::chain("the chain", chain).ok();
@@ -82,7 +112,7 @@ impl Work<'_> {
             return Ok(first);
         }
         for url in answer.alternates {
-            let other = text(self.client.post(self.desk.cx, &url, None, what).await?.body)?;
+            let other = text(self.client.post(self.desk.cx, &url, None, what).await?.body);
             if leads_there(&other) {
                 return Ok(other);
             }

@@ -51,11 +51,13 @@ impl Work<'_> {
             sent = self.send_order(&payload, is_renewal, &what).await;
         }
         let answer = sent?;
+        self.client.login.end_wait()?;
         self.attempt.is_renewal = is_renewal;
         self.attempt.is_counted = self.counts() && !is_renewal;
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
+        self.attempt.asked_at = self.asked_at()?;
         self.attempt.challenges.clear();
         Ok(self.keep()?)
     }
@@ -67,6 +69,11 @@ impl Work<'_> {
     /// Sends an order that is within what the authority gives, as far as that is counted here.
     async fn send_order(&mut self, payload: &Value, is_renewal: bool, what: &str) -> Result<Answer, Fault> {
         let (keep, server) = (self.desk.keep, &self.authority.server);
+        // It may have said so to another certificate just now.
+        if let Err(error) = self.client.may_ask(self.desk.cx, self.asked, true) {
+            self.is_counted_out = true;
+            return Err(error.into());
+        }
         if self.counts() {
             let counted = self.acme.limits.order(keep, server, self.wish, now(self.desk.cx), is_renewal);
             self.is_counted_out = counted.as_ref().is_err_and(|error| error.kind == ErrorKind::RateLimited);

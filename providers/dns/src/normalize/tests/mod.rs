@@ -53,6 +53,9 @@ impl Inputs for TestInputs {
     fn secret(&self, _: &SecretRef) -> Result<SecretMark, Error> {
         Err(Error::invalid("no secrets here"))
     }
+    fn secret_of(&self, _: &Manifest, reference: &SecretRef) -> Result<SecretMark, Error> {
+        self.secret(reference)
+    }
     fn output(&self, _: &Reference) -> Value {
         Value::Unknown
     }

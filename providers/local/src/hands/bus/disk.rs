@@ -6,7 +6,7 @@
 //! since systemd last read its files.
 
 use super::{TICK, states::is_template};
-use crate::systemd::{DIRECTORY, definition};
+use crate::systemd::definition;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
@@ -21,6 +21,8 @@ pub(super) struct Loaded {
     /// Since the epoch.
     pub(super) at: Duration,
     pub(super) directories: Vec<String>,
+    /// The one of them that is the administrator's own.
+    pub(super) own: String,
 }
 
 /// What was seen.
@@ -76,7 +78,7 @@ pub(super) fn look(root: &Path, loaded: &Loaded, names: &BTreeSet<String>) -> Op
             continue;
         }
         disk.is_changed |= is_new(&meta, loaded);
-        disk.add(&path, directory == DIRECTORY, loaded, &wanted)?;
+        disk.add(&path, *directory == loaded.own, loaded, &wanted)?;
     }
     Some(disk)
 }

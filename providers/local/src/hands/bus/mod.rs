@@ -6,14 +6,17 @@
 //! answers, as while systemd executes itself anew, is never taken for "there is no such unit".
 
 mod disk;
+mod runs;
 mod states;
 mod words;
 
 use super::{Fault, analyze};
+use crate::systemd::Places;
 use async_trait::async_trait;
 use futures_core::stream::{BoxStream, Stream};
 use futures_util::stream;
 use reconciled_provider::Error;
+pub use runs::Run;
 use serde::{Deserialize, Serialize};
 pub use states::UnitState;
 use std::{
@@ -82,6 +85,10 @@ pub enum Link {
 pub trait Manager: Send + Sync + fmt::Debug {
     /// How these units stand, in their order.
     async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error>;
+    /// The units that a socket or the like starts.
+    async fn triggers(&self, name: &str) -> Result<Vec<String>, Error>;
+    /// The last run of each of these services, in their order.
+    async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error>;
     /// Changes the links of a unit; done a second time it changes nothing.
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault>;
     /// Reads all unit files again.
@@ -96,6 +103,8 @@ pub trait Manager: Send + Sync + fmt::Debug {
     fn changes(&self) -> BoxStream<'static, Option<String>>;
     /// What `systemd-analyze verify` says against new unit files, each a name and its content, where the tool is there.
     async fn verify(&self, units: &[(String, String)]) -> Vec<Result<(), Error>>;
+    /// Where its unit files are.
+    fn places(&self) -> &Places;
 }
 
 /// A service manager behind a bus.
@@ -107,6 +116,7 @@ struct Kept {
     address: String,
     /// Where the root of its machine is seen.
     root: Option<PathBuf>,
+    places: Places,
     connection: Mutex<Option<Open>>,
     watched: std::sync::Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
 }
@@ -122,8 +132,14 @@ impl Bus {
     /// The manager that is reached at `address`; nothing is called before it is needed. `root` is where its machine is
     /// seen from here, if anywhere: what its files say need not be asked for.
     pub fn new(address: &str, root: Option<&Path>) -> Bus {
+        Bus::of(address, root, Places::system())
+    }
+
+    /// The same, of a manager whose files are in `places`.
+    pub fn of(address: &str, root: Option<&Path>, places: Places) -> Bus {
         let (address, root) = (address.to_owned(), root.map(Path::to_owned));
-        Bus(Arc::new(Kept { address, root, connection: Mutex::default(), watched: Default::default() }))
+        let (connection, watched) = (Mutex::default(), Default::default());
+        Bus(Arc::new(Kept { address, root, places, connection, watched }))
     }
 
     /// A stream of the manager's signals that are called `member`, or of all.
@@ -248,6 +264,14 @@ impl Manager for Bus {
         self.states(names).await
     }
 
+    async fn triggers(&self, name: &str) -> Result<Vec<String>, Error> {
+        self.triggered(name).await
+    }
+
+    async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error> {
+        self.last_runs(names).await
+    }
+
     async fn link(&self, name: &str, link: Link) -> Result<(), Fault> {
         let names = [name];
         let (word, result) = match link {
@@ -353,7 +377,11 @@ impl Manager for Bus {
         if self.0.root.as_deref() != Some(Path::new("/")) {
             return units.iter().map(|_| Ok(())).collect();
         }
-        analyze::verify(units).await
+        analyze::verify(units, self.0.places.home()).await
+    }
+
+    fn places(&self) -> &Places {
+        &self.0.places
     }
 }
 

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 use zbus::{OwnedObjectPath, OwnedVariant};
 
-const UNIT: &str = "org.freedesktop.systemd1.Unit";
-const SERVICE: &str = "org.freedesktop.systemd1.Service";
+pub(super) const UNIT: &str = "org.freedesktop.systemd1.Unit";
+pub(super) const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between. A bus
@@ -58,7 +58,7 @@ type Line = (String, String, String, String, String, String, OwnedObjectPath, u3
 
 /// What the list says of a unit.
 #[derive(Clone, Debug)]
-struct Listed {
+pub(super) struct Listed {
     load: String,
     active: String,
     sub: String,
@@ -68,6 +68,13 @@ struct Listed {
 impl From<Line> for Listed {
     fn from((_, _, load, active, sub, _, path, ..): Line) -> Listed {
         Listed { load, active, sub, path }
+    }
+}
+
+impl Listed {
+    /// Where it is on the bus; none of a name that is none of a unit.
+    pub(super) fn object(&self) -> Option<OwnedObjectPath> {
+        (self.path.as_str() != PATH).then(|| self.path.clone())
     }
 }
 
@@ -115,11 +122,12 @@ impl Bus {
         let ask = |key| self.property::<OwnedVariant>(PATH, MANAGER, key);
         let (at, paths) = join(ask("UnitsLoadTimestamp"), ask("UnitPath")).await;
         let at = Duration::from_micros(u64::try_from(at.ok()?).ok()?);
-        Some(Loaded { at, directories: Vec::<String>::try_from(paths.ok()?).ok()? })
+        let own = self.0.places.directory().to_owned();
+        Some(Loaded { at, directories: Vec::<String>::try_from(paths.ok()?).ok()?, own })
     }
 
     /// What the list of units says of these, in their order; none of one that is not to be had.
-    async fn listed(&self, names: &[String]) -> Result<Vec<Option<Listed>>, Error> {
+    pub(super) async fn listed(&self, names: &[String]) -> Result<Vec<Option<Listed>>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -214,7 +222,7 @@ impl Bus {
     }
 
     /// One property of what is at `path`.
-    async fn property<T: TryFrom<OwnedVariant>>(
+    pub(super) async fn property<T: TryFrom<OwnedVariant>>(
         &self,
         path: &str,
         interface: &str,

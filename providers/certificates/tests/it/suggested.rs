@@ -1,0 +1,69 @@
+//! Moments that an authority says: when to renew (ARI), and until when to leave it alone.
+
+use crate::{
+    authority::{Authority, BEGIN, Fault},
+    world::Desk,
+};
+use reconciled_provider::Outcome;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_cannot_say_when_is_not_asked_at_every_look() {
+    for fault in [Fault::Refused(500, "serverInternal", ""), Fault::Refused(404, "malformed", "")] {
+        let authority = Authority::start();
+        let mut desk = Desk::new(&authority);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        authority.suggest((BEGIN + 3_000_000, BEGIN + 3_100_000));
+        (0..2).for_each(|_| authority.fail("info", fault.clone()));
+        for asked in [1, 2] {
+            for _ in 0..3 {
+                desk.health().await;
+                desk.restart();
+            }
+            assert_eq!(authority.calls("info"), asked, "once in six hours");
+            assert!(desk.is_in_sync().await);
+            desk.clock.advance(Duration::from_secs(6 * 3_600));
+        }
+        desk.health().await;
+        let suggested = desk.keep().issued("web").unwrap().unwrap().suggested;
+        assert_eq!(suggested.unwrap().window, (BEGIN + 3_000_000, BEGIN + 3_100_000));
+        // What it said stands while it cannot say more.
+        desk.clock.advance(Duration::from_secs(7_200));
+        (0..5).for_each(|_| authority.fail("info", fault.clone()));
+        for _ in 0..3 {
+            desk.health().await;
+        }
+        assert_eq!(authority.calls("info"), 4);
+        assert!(desk.keep().issued("web").unwrap().unwrap().suggested.is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_certificate_of_an_hour_it_is_asked_more_often() {
+    let authority = Authority::start();
+    authority.live(3_600);
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    for asked in 1..=3 {
+        desk.health().await;
+        desk.health().await;
+        assert_eq!(authority.calls("info"), asked);
+        desk.clock.advance(Duration::from_secs(360));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_until_which_it_wants_to_be_left_alone_is_heeded() {
+    // BEGIN is 2027-01-15 08:00:00, and the clock is a minute ahead.
+    let date = "Retry-After: Fri, 15 Jan 2027 09:01:00 GMT\r\n";
+    let text = "too many new orders (300) from this account, retry after 2027-01-15 09:01:00 UTC: see there";
+    for fault in [Fault::Refused(429, "rateLimited", date), Fault::Said(429, "rateLimited", text)] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        authority.fail("order", fault);
+        let outcome = desk.pass().await;
+        assert_eq!(outcome.error().unwrap().retry_after, Some(Duration::from_secs(3_600)));
+        desk.clock.advance(Duration::from_secs(3_600));
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    }
+}

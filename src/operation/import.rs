@@ -1,0 +1,273 @@
+//! Manifests of what a provider holds already. Reads the remote; writes nothing.
+
+use crate::session::{Ask, Failure, Session};
+use reconciled_engine::Store;
+use reconciled_provider::{
+    Address, Focus, Found, Observed, Observer, Owner, Resource, ResourceId, Tracked, Want, address::glob,
+    problem::did_you_mean,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is there?
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImportAsk {
+    /// The entry.
+    pub provider: String,
+    /// What of it, such as a zone; `*` and `?` are wild.
+    pub scope: String,
+    /// One resource of a Terraform provider, where `scope` is its type or kind.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Only these names, or names with types.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// But not these.
+    #[serde(default)]
+    pub ignore: Vec<String>,
+    /// A file for each name, and not for each scope.
+    #[serde(default)]
+    pub by_name: bool,
+    /// Only what is declared and differs.
+    #[serde(default)]
+    pub drifted: bool,
+}
+
+/// What is there.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Imported {
+    /// Manifests, by the name of their file.
+    pub files: BTreeMap<String, String>,
+    /// What there is to say of them.
+    pub messages: Vec<String>,
+}
+
+/// Writes the manifests of what `ask` means. With `drifted`, `store` has what is declared now.
+///
+/// Errors: no such entry, nothing there, the remote.
+pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Result<Imported, Failure> {
+    let observer = entry(session, &ask.provider)?;
+    // As it is written in addresses and plans: PROVIDER/NAME.
+    let prefix = format!("{}/", ask.provider);
+    let query = ask.scope.strip_prefix(&prefix).unwrap_or(&ask.scope);
+    let query = match &ask.id {
+        Some(id) => format!("{query} {id}"),
+        None => query.to_string(),
+    };
+    let mut found = observer.discover(&session.surveyor.cx, &query).await?;
+    if found.is_empty() {
+        return Err(Failure::hinted(
+            format!("`{}` has nothing that `{query}` means", ask.provider),
+            format!("to see everything: reconciled import {} '*'", ask.provider),
+        ));
+    }
+    if !observer.info().lists {
+        for found in &mut found {
+            as_tracked(session, store, observer, found).await?;
+        }
+    }
+    for found in &mut found {
+        found
+            .resources
+            .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
+    }
+    let mut imported = Imported::default();
+    if ask.drifted {
+        let missing = keep_drifted(session, store, ask, observer, &mut found, &mut imported.messages).await?;
+        if found.is_empty() && missing == 0 {
+            imported.messages.push("nothing that is declared differs there".into());
+        }
+    }
+    for found in &found {
+        tell_owners(found, &mut imported.messages);
+        for (name, part) in split(found, ask.by_name, observer) {
+            let documents = observer.export(&part)?;
+            let texts: Vec<String> =
+                documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
+            imported.files.insert(free_name(&imported.files, name), texts.join("---\n"));
+        }
+    }
+    Ok(imported)
+}
+
+/// Shows what is tracked as it is shown elsewhere: who looks at it knows from its row what of it is a secret.
+async fn as_tracked(
+    session: &Session,
+    store: &dyn Store,
+    observer: &dyn Observer,
+    found: &mut Found,
+) -> Result<(), Failure> {
+    let memory = store.scope(&found.scope).await?;
+    let rows = memory.rows.iter().map(|row| &row.tracked);
+    let tracked: Vec<Tracked> =
+        rows.filter(|row| found.resources.iter().any(|resource| resource.id == row.id)).cloned().collect();
+    if tracked.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ResourceId> = tracked.iter().map(|row| row.id.clone()).collect();
+    let focus = Focus::Only(ids.into());
+    let want = Want { scope: &found.scope, focus: &focus, desired: &[], tracked: &tracked, claims: &[] };
+    let seen = observer.observe(&session.surveyor.cx, &want).await?;
+    found.resources.retain_mut(|resource| match seen.get(&resource.id) {
+        Some(observed) => {
+            *resource = observed.clone();
+            true
+        }
+        None => tracked.iter().all(|row| row.id != resource.id),
+    });
+    Ok(())
+}
+
+fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {
+    session.observer(name).ok_or_else(|| {
+        let known: Vec<&str> = session.surveyor.entries.keys().map(|known| &**known).collect();
+        let hint = match did_you_mean(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("configured providers: {}", known.join(", ")),
+        };
+        Failure::hinted(format!("no provider is called `{name}`"), hint)
+    })
+}
+
+/// Keeps what is declared and differs, and says where each is declared. Returns how much is declared and not there.
+async fn keep_drifted(
+    session: &Session,
+    store: &dyn Store,
+    ask: &ImportAsk,
+    observer: &dyn Observer,
+    found: &mut Vec<Found>,
+    messages: &mut Vec<String>,
+) -> Result<usize, Failure> {
+    let outlook = session.outlook(&Ask::default(), store).await?;
+    messages.extend(outlook.messages());
+    let desired = &outlook.desired;
+    let (mut differ, mut missing) = (0, 0);
+    for found in found.iter_mut() {
+        let (scope, declared) = (&found.scope, desired.in_scope(&found.scope));
+        let place = |resource: &Resource| {
+            let manifest = desired.manifest(resource.origin);
+            let address = Address { part: observer.part(scope, &resource.id), ..manifest.address.clone() };
+            format!("{address}, declared in {},", desired.place(resource))
+        };
+        let is_known = |id: &ResourceId| found.resources.iter().any(|observed| observed.id == *id);
+        let is_asked = |id: &ResourceId| observer.part(scope, id).is_some_and(|part| ask.means(&part));
+        for gone in declared.iter().filter(|resource| is_asked(&resource.id) && !is_known(&resource.id)) {
+            missing += 1;
+            messages.push(format!("{} is not there: to accept that, remove its declaration", place(gone)));
+        }
+        let before = differ;
+        found.resources.retain(|observed| {
+            if observer.part(scope, &observed.id).is_none() {
+                return true;
+            }
+            let at = declared.binary_search_by(|resource| resource.id.cmp(&observed.id));
+            let Some(resource) = at.ok().map(|at| &declared[at]) else { return false };
+            // Of shared values, those of others are no difference.
+            let is_shared = desired.policies.get(resource.policy).merge;
+            let Some(delta) = observer.compare(resource, observed).filter(|_| !is_shared) else {
+                return false;
+            };
+            let fields: Vec<&str> = delta.fields.iter().map(|field| &*field.path).collect();
+            messages.push(format!("{} differs in {}", place(resource), fields.join(", ")));
+            differ += 1;
+            true
+        });
+        if before == differ {
+            found.resources.clear();
+        }
+    }
+    found.retain(|found| !found.resources.is_empty());
+    if differ > 0 {
+        messages.push("next: put these records in place of the declared ones and commit, instead of `reconciled apply`;".into());
+        messages.push("      one without a ttl has that of its manifest".into());
+    }
+    Ok(missing)
+}
+
+/// What goes into each file.
+pub(crate) fn split(found: &Found, by_name: bool, observer: &dyn Observer) -> Vec<(String, Found)> {
+    let whole = file_name(&found.scope.name);
+    if !by_name {
+        return vec![(format!("{whole}.yaml"), found.clone())];
+    }
+    // What belongs to the scope itself comes first: the others contribute to it.
+    let mut names: BTreeMap<Option<String>, Vec<Observed>> = BTreeMap::new();
+    for resource in &found.resources {
+        let part = observer.part(&found.scope, &resource.id);
+        let name = part.map(|part| part.rsplit_once('/').map_or(&*part, |(name, _)| name).to_string());
+        names.entry(name.filter(|name| name != "@")).or_default().push(resource.clone());
+    }
+    let file = |(name, resources): (Option<String>, _)| {
+        let file = name.as_deref().map_or_else(|| whole.clone(), file_name);
+        (format!("{whole}/{file}.yaml"), Found { scope: found.scope.clone(), resources })
+    };
+    names.into_iter().map(file).collect()
+}
+
+/// `name`, or the next that no file has: what a file name cannot hold may make two names one.
+pub(crate) fn free_name(files: &BTreeMap<String, String>, name: String) -> String {
+    let stem = name.trim_end_matches(".yaml");
+    let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{stem}-{number}.yaml")));
+    names.find(|name| !files.contains_key(name)).unwrap_or(name)
+}
+
+impl ImportAsk {
+    /// True when `part` (`www/A`) is to be imported.
+    pub(crate) fn means(&self, part: &str) -> bool {
+        let name = part.rsplit_once('/').map_or(part, |(name, _)| name);
+        let hits = |globs: &[String]| globs.iter().any(|pattern| glob(pattern, part) || glob(pattern, name));
+        (self.only.is_empty() || hits(&self.only)) && !hits(&self.ignore)
+    }
+}
+
+/// What carries somebody else's mark is declared too, but is not adopted without a word.
+fn tell_owners(found: &Found, messages: &mut Vec<String>) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for resource in &found.resources {
+        if let Owner::Other(owner) = &resource.owner {
+            *counts.entry(owner).or_default() += 1;
+        }
+    }
+    for (owner, count) in counts {
+        messages.push(format!("warning: {}: {count} marked as {owner}'s", found.scope));
+        messages.push(format!("hint: to take them over, annotate the manifest: reconciled/adopt: {owner}"));
+    }
+}
+
+/// Names may hold what a file name cannot.
+pub(crate) fn file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
+    let name: String = name.chars().map(safe).collect();
+    // A leading dot would hide the file from the loader.
+    name.trim_start_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(only: &[&str], ignore: &[&str]) -> ImportAsk {
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        ImportAsk { only: texts(only), ignore: texts(ignore), ..ImportAsk::default() }
+    }
+
+    #[test]
+    fn globs_mean_names_or_names_with_types() {
+        assert!(ask(&[], &[]).means("www/A"));
+        assert!(ask(&["www"], &[]).means("www/A"));
+        assert!(!ask(&["www"], &[]).means("mail/A"));
+        assert!(!ask(&[], &["*/TXT"]).means("www/TXT"));
+        assert!(!ask(&["*"], &["*.dev"]).means("a.dev/A"));
+    }
+
+    #[test]
+    fn a_scope_gives_a_file_name_that_the_loader_reads() {
+        assert_eq!(file_name("0/25.2.0.192.in-addr.arpa"), "0_25.2.0.192.in-addr.arpa");
+        assert_eq!(file_name("../../etc/passwd"), "_.._etc_passwd");
+        let taken = ["a/_.yaml", "a/_-2.yaml"].map(|name| (name.to_string(), String::new())).into();
+        assert_eq!(free_name(&taken, "a/_.yaml".into()), "a/_-3.yaml");
+        assert_eq!(free_name(&taken, "a/b.yaml".into()), "a/b.yaml");
+    }
+}

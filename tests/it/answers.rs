@@ -1,0 +1,67 @@
+//! What verbs that act tell programs.
+
+use crate::{
+    env::{Env, zone},
+    running::Daemon,
+};
+use serde_json::Value;
+
+fn json(env: &Env, args: &[&str]) -> Value {
+    let text = env.run(args).exits(0).stdout;
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+}
+
+fn www(address: &str) -> String {
+    zone("example.com", "zones", &[&format!("{{name: www, type: A, values: [{address}]}}")])
+}
+
+#[test]
+fn each_is_one_object_with_a_version() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &www("192.0.2.1"));
+    env.apply();
+    let address = "Zone/example.com#www/A";
+
+    let checked = json(&env, &["check", "-o", "json"]);
+    assert_eq!((&checked["formatVersion"], &checked["failures"]), (&"1.0".into(), &0.into()), "{checked}");
+    let verdicts: Vec<_> =
+        checked["checks"].as_array().unwrap().iter().map(|check| &check["verdict"]).collect();
+    assert!(verdicts.contains(&&"ok".into()), "{checked}");
+
+    let suspended = json(&env, &["suspend", address, "--reason", "a person works on it", "-o", "json"]);
+    assert_eq!((&suspended["formatVersion"], &suspended["tracked"]), (&"1.0".into(), &1.into()));
+    let id = suspended["suspension"]["id"].as_str().unwrap();
+    let resumed = json(&env, &["resume", id, "-o", "json"]);
+    assert_eq!(resumed["ended"]["id"], id);
+
+    let first = env.git(&["rev-parse", "HEAD"]);
+    env.push("zone.yaml", &www("192.0.2.2"));
+    env.apply();
+    let back = json(&env, &["rollback", &first, "--reason", "it was better", "-o", "json"]);
+    assert_eq!(back["pins"][0]["address"], address, "{back}");
+    assert_eq!(json(&env, &["resume", address, "-o", "json"])["released"][0]["address"], address);
+
+    let gone = json(&env, &["forget", address, "--yes", "-o", "json"]);
+    assert_eq!((&gone["count"], &gone["resources"][0]["address"]), (&1.into(), &address.into()));
+    env.push("zone.yaml", &www("192.0.2.3"));
+    let adopted = json(&env, &["adopt", address, "--yes", "-o", "json"]);
+    assert_eq!(adopted["found"][0]["address"], address, "{adopted}");
+}
+
+#[test]
+fn who_does_not_wait_for_a_request_can_see_later_that_it_was_handled() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &www("192.0.2.1"));
+    let _daemon = Daemon::ready(&env);
+    let lines = env.run(&["sync", "--request", "ci-42", "--json"]).exits(0).stdout;
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let named: Vec<_> = lines.iter().filter(|line| line["request"] == "ci-42").collect();
+    assert_eq!(named.len(), 2, "the beginning and the end: {lines:?}");
+    crate::running::wait_for("it to be handled", || {
+        let status = json(&env, &["status", "-o", "json"]);
+        let request = &status["requests"][0];
+        assert_eq!(request["request"], "ci-42", "{status}");
+        request["handled"] == true
+    });
+    env.run(&["sync", "--request", "two words"]).exits(1).says(&["printable ASCII"]);
+}

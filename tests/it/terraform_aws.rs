@@ -1,0 +1,66 @@
+//! Drift at AWS, as a server plays it: what a hand that is not ours changed or deleted, under each word that a manifest may say
+//! about drift.
+
+use crate::{
+    env::Env,
+    terraform::{Moto, aws_entry},
+};
+use std::process::Command;
+
+const QUEUES: [(&str, &str); 3] =
+    [("healed", ""), ("warned", "reconciled/drift: warn"), ("left", "reconciled/drift: ignore")];
+
+fn queue(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec: {{name: {name}, visibility_timeout_seconds: 60}}\n---\n"
+    )
+}
+
+/// A request by hand. Nobody checks the signature; which service is meant is read from it.
+fn by_hand(moto: &Moto, queue: &str, action: &str) -> String {
+    let url = format!("http://127.0.0.1:{}", moto.port);
+    let signed = "Authorization: AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0";
+    let body = format!("Action={action}&Version=2012-11-05&QueueUrl={url}/123456789012/{queue}");
+    let output =
+        Command::new("curl").args(["-sS", "--fail", "-H", signed, "-d", &body, &url]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn timeout(moto: &Moto, queue: &str) -> String {
+    let said = by_hand(moto, queue, "GetQueueAttributes&AttributeName.1=VisibilityTimeout");
+    said.split("<Value>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or(&said).to_string()
+}
+
+#[test]
+fn what_a_hand_changes_at_aws_is_healed_told_or_left_as_its_manifest_says() {
+    let (moto, env) = (Moto::start(), Env::new());
+    aws_entry(&env, &moto, "    settle: 0s\n");
+    env.push("a.yaml", &QUEUES.map(|(name, annotations)| queue(name, annotations)).concat());
+    env.apply();
+    env.in_sync();
+    for (name, _) in QUEUES {
+        by_hand(&moto, name, "SetQueueAttributes&Attribute.1.Name=VisibilityTimeout&Attribute.1.Value=5");
+    }
+    env.run(&["plan"])
+        .exits(3)
+        .says(&["~ SqsQueue/healed", "visibility_timeout_seconds: 5 → 60", "Drifted: it was changed by hand"])
+        .hides(&["SqsQueue/left"]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["SqsQueue/warned", "1 updated"]);
+    assert_eq!(QUEUES.map(|(name, _)| timeout(&moto, name)), ["60", "5", "5"]);
+    env.run(&["status"])
+        .says(&["visibility_timeout_seconds is `5`, declared `60`"])
+        .hides(&["SqsQueue/left"]);
+
+    for name in ["healed", "left"] {
+        by_hand(&moto, name, "DeleteQueue");
+    }
+    env.run(&["plan"]).says(&["+ SqsQueue/healed", "restore"]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["created"]);
+    assert_eq!(timeout(&moto, "healed"), "60");
+    // What has to be as it was declared after all.
+    env.push("a.yaml", &QUEUES.map(|(name, _)| queue(name, "")).concat());
+    env.apply();
+    env.in_sync();
+    assert_eq!(QUEUES.map(|(name, _)| timeout(&moto, name)), ["60", "60", "60"]);
+}
