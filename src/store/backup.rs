@@ -13,7 +13,7 @@ use super::{
 use reconciled_engine::store::Event;
 use reconciled_provider::Clock;
 use serde::Serialize;
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::{
     fs::{self, File},
     io::ErrorKind,
@@ -90,7 +90,8 @@ async fn copy(conn: &mut SqliteConnection, to: &Path) -> Result<()> {
 /// would wait for the disk several times.
 pub(super) async fn make(file: &Path) -> Result<()> {
     let fail = |error: sqlx::Error| StoreError::from(error).of(file);
-    let mut conn = SqliteConnection::connect("sqlite::memory:").await.map_err(fail)?;
+    // Not `sqlite::memory:`: what such a connection copies would be in memory as well.
+    let mut conn = SqliteConnectOptions::new().filename(":memory:").connect().await.map_err(fail)?;
     open::migrate(&mut conn, file, Schema::Empty).await?;
     let new = file.with_extension("db.new");
     copy(&mut conn, &new).await?;

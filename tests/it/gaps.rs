@@ -41,7 +41,7 @@ fn there_and_back(env: &Env, provider: &str, port: u16) {
         push(is_alias, net, other);
         let probe = Probe::start(port, asked.clone());
         env.apply().says(&["1000 updated"]);
-        probe.heard_only_data(provider, 50);
+        probe.heard_only_data(provider);
     }
     env.in_sync();
 }

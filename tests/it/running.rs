@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Longest time anything may take to come about.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits for something that comes about by itself.
 #[track_caller]

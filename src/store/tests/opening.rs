@@ -291,3 +291,14 @@ async fn a_restore_into_a_new_directory_needs_no_database_there() {
     let db = Db::open_writer(&other, existing()).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
 }
+
+#[tokio::test]
+async fn a_new_database_is_whole_before_it_has_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(DATABASE);
+    backup::make(&file).await.unwrap();
+    let made: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(made, [DATABASE]);
+    let mut conn = open::connect(&file).await.unwrap();
+    assert_eq!(open::identify(&mut conn, &file).await.unwrap(), Schema::Ours(open::newest_schema()));
+}

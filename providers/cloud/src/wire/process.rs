@@ -37,7 +37,7 @@ use tokio::{
 /// How long a provider may take until its first line.
 pub(super) const START: Duration = Duration::from_secs(60);
 /// How long it may take to end after it was asked to.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 /// As much of its standard error is kept.
 const KEPT: usize = 2 << 10;
 /// What the folders of sockets are called.

@@ -43,7 +43,7 @@ async fn a_provider_starts_tells_its_schemas_and_ends() {
         assert_eq!(error.hint.as_deref(), Some("did you mean `toy_thing`?"));
         let began = Instant::now();
         process.stop().await;
-        assert!(began.elapsed() < Duration::from_secs(2), "it ended by itself");
+        assert!(began.elapsed() < Duration::from_secs(5), "it ended by itself");
     }
 }
 
@@ -74,7 +74,7 @@ async fn a_process_ends_with_its_handle() {
     let calls = process.calls.clone();
     assert!(!process.has_ended());
     drop(process);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while calls.schemas().await.is_ok() {
         assert!(Instant::now() < deadline, "it still answers");
     }
@@ -94,7 +94,7 @@ async fn what_a_provider_started_ends_with_it() {
             true => process.stop().await,
             false => drop(process),
         }
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while is_running(&pid) {
             assert!(Instant::now() < deadline, "{pid} is still there");
             tokio::task::yield_now().await;

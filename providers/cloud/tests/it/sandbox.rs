@@ -64,7 +64,7 @@ impl Unit {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -102,7 +102,7 @@ async fn a_provider_elsewhere_that_ends_or_dies_is_noticed() {
     assert!(process.calls.schemas().await.is_ok() && !process.has_ended());
     let began = Instant::now();
     process.stop().await;
-    assert!(began.elapsed() < Duration::from_secs(2), "it ended by itself");
+    assert!(began.elapsed() < Duration::from_secs(5), "it ended by itself");
     until("its unit is still there", || unit.ended() == 1).await;
 
     let desk = Desk::new("");

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: nothing is written against a zone that moved since it was planned, up to one call in flight
 //! ([`reconciled_provider::Fencing::Probe`]); one request is one transaction of the server; an RRset that stays as it is is never
-//! sent; comments of other people are kept.
+//! sent; comments of other people are kept. Batches of an entry are carried out one after another.
 //! Deliberately not done: signing, notifying, metadata. They are the server's.
 //!
 //! API: <https://doc.powerdns.com/authoritative/http-api/>
@@ -31,6 +31,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
+use tokio::sync::Mutex;
 
 /// Static facts.
 pub const INFO: ProviderInfo =
@@ -45,6 +46,9 @@ pub(crate) struct Backend {
     client: Client,
     /// Largest body that is sent; shrinks when the server finds one too large.
     limit: AtomicUsize,
+    /// Held by the batch that is being carried out. A server whose database takes one writer at a time, as SQLite does,
+    /// answers 500 to the second of two.
+    turn: Mutex<()>,
 }
 
 impl Backend {
@@ -72,7 +76,7 @@ pub fn connect(
     let limit = AtomicUsize::new(config.max_body);
     let options = config.options.of(instance);
     let (entry, instance) = (entry.into(), instance.into());
-    family::serve(Backend { entry, instance, config, client, limit }, options)
+    family::serve(Backend { entry, instance, config, client, limit, turn: Mutex::default() }, options)
 }
 
 /// Installs the TLS implementation of the process, if nobody did. Called by [`connect`].
@@ -104,6 +108,8 @@ impl family::Backend for Backend {
     }
 
     async fn apply(&self, cx: &Cx, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+        // Taken before the zone is asked whether it is as planned, not between that and the write.
+        let _turn = self.turn.lock().await;
         apply::apply(self, cx, batch, journal).await
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     pdns::Pdns,
     world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
+use futures_util::future::join_all;
 use reconciled_provider::{ErrorKind, Focus, Op, Owner, Resource, ResourceId, Tracked, Version, Want};
 
 const ZONE: &str = "example.com";
@@ -287,6 +288,24 @@ async fn versions_of_a_thousand_zones_are_one_call_and_equal_what_was_observed()
     let moved = provider.versions(&cx, &scopes).await.unwrap();
     let changed: Vec<_> = scopes.iter().filter(|scope| moved[scope] != versions[scope]).collect();
     assert_eq!(changed, [&scope("z7.example")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zones_that_change_at_once_take_turns_at_a_server_with_one_writer() {
+    let server = Pdns::start().await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let zones: Vec<String> = (0..8).map(|i| format!("z{i}.example")).collect();
+    for ttl in 300..310 {
+        let records: Vec<String> =
+            (0..200).map(|i| format!("{{name: h{i}, type: A, ttl: {ttl}, values: [10.0.0.{i}]}}")).collect();
+        let change = async |zone: &String| {
+            let wanted = desired(&*provider, zone, &records);
+            let (_, notes, result) = apply(&*provider, &cx, zone, &wanted, &[]).await;
+            result.unwrap_or_else(|error| panic!("{zone}: {}", error.chain()));
+            assert_eq!(notes.counts()["done"], if ttl == 300 { 201 } else { 200 }, "{zone}");
+        };
+        join_all(zones.iter().map(change)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -50,7 +50,7 @@ pub(crate) async fn roll(
         if !machine.desk.is_pending() {
             return (done, worst);
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}");
+        assert!(start.elapsed() < Duration::from_secs(120), "it never ends: {done:#?}");
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }
@@ -175,7 +175,7 @@ async fn a_few_instances_try_a_revision_and_the_others_follow_or_do_not() {
             1 => drop(alone.get_or_insert_with(Instant::now)),
             _ => break,
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "the others never follow");
+        assert!(start.elapsed() < Duration::from_secs(120), "the others never follow");
         desk.pass(&[&next]).await;
     }
     assert!(alone.unwrap().elapsed() >= Duration::from_millis(1_500), "it was alone for a while");
@@ -311,7 +311,7 @@ async fn another_content_of_a_file_that_the_service_reads_is_another_revision() 
             if !desk.is_pending() {
                 return done;
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}");
+            assert!(start.elapsed() < Duration::from_secs(120), "it never ends: {done:#?}");
             std::thread::park_timeout(Duration::from_millis(20));
         }
     };
@@ -327,7 +327,7 @@ async fn another_content_of_a_file_that_the_service_reads_is_another_revision() 
     while machine.property("web@1.service", "ActiveState") != "failed" {
         let (batch, _, _) = desk.plan(&bad).await;
         desk.apply(&batch).await;
-        assert!(start.elapsed() < Duration::from_secs(60), "the first one never fails");
+        assert!(start.elapsed() < Duration::from_secs(120), "the first one never fails");
     }
     for _ in 0..5 {
         let (batch, _, _) = desk.plan(&bad).await;
@@ -373,7 +373,7 @@ async fn a_process_that_dies_anywhere_in_a_rollout_takes_up_the_same_step() {
             if deaths % 3 == 2 {
                 desk.pass(&[&spec]).await;
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "it never ends");
+            assert!(start.elapsed() < Duration::from_secs(120), "it never ends");
         }
         assert!(deaths > 2, "{deaths}");
         assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);

@@ -85,7 +85,7 @@ impl Machine {
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(30), "it never came about: {what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }

@@ -5,10 +5,10 @@
 //! writes (ESR-2), and is repaired after one outside change (ESR-3), within a bounded number of calls (ESR-B).
 //!
 //! Safety, also during faults: at every write that it has an intent (S8), that nothing is deleted while it is desired (S3),
-//! that no older generation comes after a newer one where the remote can fence (S4) and that nothing foreign is deleted (S2);
-//! at the end that nothing exists twice (S1) and that the memory is that of the world; of looking alone that it writes
-//! nothing (S9). Rates (S5) and thresholds (S7) are tested where they are decided: `src/layer/rate.rs`, the planner's
-//! table; and no secret is in any of these worlds (S6).
+//! that no older generation comes after a newer one where the remote can fence (S4), that no more is deleted unasked than
+//! the guard allows (S5) and that nothing foreign is deleted (S2); at the end that nothing exists twice (S1) and that the
+//! memory is that of the world; of looking alone that it writes nothing (S9). Rates (S7) are kept outside the engine, and
+//! tested where they are: `src/layer/rate.rs`. No secret is in any of these worlds (S6): the program's tests look for one.
 //!
 //! `SIM_FULL=1` runs more seeds. A failing run prints `SIM_REPLAY=…`, which runs it alone, with a trace.
 
@@ -47,6 +47,7 @@ scenarios!(
     zone_foreign_writer,
     zone_two_daemons_one_frozen,
     zone_mass_deletion_is_held,
+    host_threshold_of_deletions_is_never_passed,
     zone_merges_with_others,
     host_batch_with_partial_success,
     host_update_and_delete,

@@ -114,10 +114,13 @@ impl Stage {
         stage
     }
 
-    /// S3, S4, S8: what a remote can see of a write that should not have been sent.
+    /// S3, S4, S5, S8: what a remote can see of a write that should not have been sent.
     fn witness(&self) {
         let (disk, branch, replaces) = (self.disk.clone(), self.branch.clone(), self.scenario.replaces);
+        let most = self.scenario.guard.max_deletes as usize;
         let newest: Mutex<BTreeMap<(Scope, ResourceId), u64>> = Mutex::default();
+        // What was deleted since the tip has this number.
+        let deleted: Mutex<(u64, BTreeSet<(Scope, ResourceId)>)> = Mutex::default();
         self.world.watch(move |scope, id, change| {
             let announced = disk.lock().unwrap().announced.contains(&(scope.clone(), id.clone()));
             if !announced {
@@ -128,6 +131,19 @@ impl Stage {
                     if !replaces && wants(&branch.tip().1, scope, id) && still_wanted(&disk, &branch) =>
                 {
                     Some(format!("S3: {scope}/{id} was deleted while it is desired"))
+                }
+                // Records of claims end by themselves.
+                Change::Delete if !wants(&branch.tip().1, scope, id) && &*scope.name != "claims" => {
+                    let mut deleted = deleted.lock().unwrap();
+                    let tip = branch.tip().0;
+                    if deleted.0 != tip {
+                        *deleted = (tip, BTreeSet::new());
+                    }
+                    deleted.1.insert((scope.clone(), id.clone()));
+                    let is_approved = disk.lock().unwrap().approvals.iter().any(|a| a.used_at.is_some());
+                    let count = deleted.1.len();
+                    (count > most && !is_approved)
+                        .then(|| format!("S5: {count} were deleted unasked, at most {most} may be"))
                 }
                 Change::Put(content) => {
                     let (_, generation) = content.rsplit_once("@g")?;

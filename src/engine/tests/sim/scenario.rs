@@ -158,6 +158,7 @@ const NAMES: &[&str] = &[
     "zone_foreign_writer",
     "zone_two_daemons_one_frozen",
     "zone_mass_deletion_is_held",
+    "host_threshold_of_deletions_is_never_passed",
     "zone_merges_with_others",
     "host_batch_with_partial_success",
     "host_update_and_delete",
@@ -187,6 +188,10 @@ impl Scenario {
         let host = || vec![("host", Role::Host)];
         let cloud = |tokens| vec![("cloud", Role::Cloud { tokens })];
         let commit = |build: Build| Do::Commit(build.done());
+        let files = |revision, keys: &str| {
+            let items: Vec<String> = keys.chars().map(|key| format!("host/files|{key}|{key}")).collect();
+            desired(revision, &items.iter().map(String::as_str).collect::<Vec<_>>())
+        };
         let three = ["zone/z|a|a@g1", "zone/z|b|b@g1", "zone/z|c|c@g1"];
         let all_three = [("a", "a@g1"), ("b", "b@g1"), ("c", "c@g1")];
         let base = Scenario {
@@ -294,6 +299,19 @@ impl Scenario {
                 script: vec![(AtRest, commit(desired("r1", &three))), (AtRest, commit(desired("r2", &[])))],
                 operator: true,
                 expect: [(scope("zone/z"), contents(&[]))].into(),
+                must_hit: &["crash with an open intent", "held"],
+                ..base
+            },
+            "host_threshold_of_deletions_is_never_passed" => Scenario {
+                roles: host(),
+                script: vec![
+                    (AtRest, commit(files("r1", "abcdef"))),
+                    (AtRest, commit(files("r2", "cdef"))),
+                    (AfterPoints(3), commit(files("r3", "f"))),
+                ],
+                operator: true,
+                guard: GuardLimits { max_deletes: 2, max_delete_percent: 100, ..GuardLimits::default() },
+                expect: [(scope("host/files"), contents(&[("f", "f")]))].into(),
                 must_hit: &["crash with an open intent", "held"],
                 ..base
             },
