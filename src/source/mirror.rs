@@ -95,6 +95,8 @@ pub struct Mirror {
 /// Keeps what was offered last, and what is in force, from being collected by a `git gc`.
 const OFFERED: &str = "refs/reconciled/offered";
 const IN_FORCE: &str = "refs/reconciled/in-force";
+/// What was in force before something that does not descend from it, each by its name.
+const LEFT: &str = "refs/reconciled/left/";
 /// A file in the mirror that says: an object turned out to be damaged.
 const MARKER: &str = "damaged";
 
@@ -276,12 +278,17 @@ impl Mirror {
             self.publish(&repository, offered)?;
             return Ok(Polled::Unchanged(to));
         }
-        // A range moves between release branches, and a pinned commit was chosen by hand.
-        let is_line = matches!(self.spec.reference, Reference::Branch(_) | Reference::Tag(_));
+        let is_rewound = |in_force| match self.spec.reference {
+            Reference::Branch(_) | Reference::Tag(_) => descends(&repository, in_force, to.oid).map(|it| !it),
+            // It moves between release branches, but back only where a tag is gone, or a url lags behind another.
+            Reference::Semver(_) if is_here(in_force.into())? => descends(&repository, to.oid, in_force),
+            Reference::Semver(_) => Ok(true),
+            // Chosen by hand.
+            Reference::Commit(_) => Ok(false),
+        };
         if let Some(in_force) = in_force
-            && is_line
             && accept_rewind != Some(to.oid)
-            && !descends(&repository, in_force, to.oid)?
+            && is_rewound(in_force)?
         {
             return Err(SourceError::Rewound {
                 name: self.spec.name.clone(),
@@ -291,6 +298,13 @@ impl Mirror {
             });
         }
         let signer = self.verify(&repository, in_force, to.oid, offer.tag)?;
+        if let Some(in_force) = in_force
+            && is_here(in_force.into())?
+            && !descends(&repository, in_force, to.oid)?
+        {
+            // Nothing leads to it any more, and a rollback may be kept at it or at what led to it.
+            keep(&repository, &format!("{LEFT}{in_force}"), in_force.into())?;
+        }
         self.publish(&repository, offered)?;
         compact(&repository);
         Ok(Polled::Changed { from: in_force, to, signer })

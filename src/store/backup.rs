@@ -205,6 +205,8 @@ async fn prepare(
         message: format!("restored from {}", backup.display()).into(),
     };
     let finish = async |conn: &mut SqliteConnection| -> Result<(u64, u64)> {
+        // What was made since the copy is not in it, and would be made again.
+        open::set_recovering(conn).await?;
         sqlx::query("UPDATE epoch SET epoch = ?1").bind(beyond as i64).execute(&mut *conn).await?;
         let epoch = open::raise_epoch(conn, clock).await?;
         events::append(conn, &event).await?;

@@ -151,8 +151,7 @@ impl Db {
         open::migrate(&mut conn, &file, schema).await?;
         let seal = Arc::new(open::seal_of(&mut conn, dir).await.map_err(named)?);
         if how == Init::Recover {
-            let mark = sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES ('recovering', 'yes')");
-            mark.execute(&mut conn).await.map_err(|error| named(error.into()))?;
+            open::set_recovering(&mut conn).await.map_err(named)?;
         }
         let epoch = open::raise_epoch(&mut conn, &*options.clock).await.map_err(named)?;
         Db::begin(conn, seal, epoch, &file, options, lock).await

@@ -279,6 +279,14 @@ async fn holds_sealed(conn: &mut SqliteConnection) -> Result<bool> {
     .await?)
 }
 
+/// Remembers that not all that was made is known: see [`reconciled_engine::plan::guard::recovering`].
+pub(super) async fn set_recovering(conn: &mut SqliteConnection) -> Result<()> {
+    sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES ('recovering', 'yes')")
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Makes this process the writer: every transaction of an earlier one fails from now on.
 pub(super) async fn raise_epoch(conn: &mut SqliteConnection, clock: &dyn Clock) -> Result<u64> {
     let epoch: i64 = sqlx::query_scalar(

@@ -63,6 +63,10 @@ fn a_rewound_branch_is_refused_until_exactly_that_commit_is_accepted() {
     let accepted = mirror.poll(Some(in_force), Some(offered)).unwrap();
     assert!(matches!(accepted, Polled::Changed { to, .. } if to.oid == offered));
     assert!(matches!(mirror.poll(Some(offered), None), Ok(Polled::Unchanged(_))));
+    // A rollback may still be kept at what was in force.
+    let left = git2::Repository::open_bare(mirror.directory()).unwrap();
+    let name = format!("refs/reconciled/left/{in_force}");
+    assert_eq!(left.refname_to_id(&name).unwrap(), in_force.into());
     // The consent was for one commit, not for the branch.
     upstream.commit_on("main", upstream.tree(&[("a", "3")]), Some(base.into()));
     assert!(matches!(mirror.poll(Some(offered), Some(offered)), Err(SourceError::Rewound { .. })));
@@ -138,6 +142,33 @@ fn tags_ranges_and_commits_are_followed() {
     spec.reference = Reference::Commit([7; 20].into());
     let missing = host.open(spec).poll(None, None);
     assert!(matches!(missing, Err(SourceError::CommitNotFound { .. })), "{missing:?}");
+}
+
+#[test]
+fn a_url_that_lags_behind_does_not_bring_an_older_release_back() {
+    let (upstream, behind, host) = (Upstream::new(), Upstream::new(), Host::new());
+    let one = upstream.commit("main", &[("a", "1")]);
+    assert_eq!(behind.commit("main", &[("a", "1")]), one);
+    [&upstream, &behind].map(|repository| repository.tag("v1.0.0", one));
+    let two = upstream.commit("main", &[("a", "2")]);
+    upstream.tag("v1.1.0", two);
+    let mut spec = host.spec(&[&upstream.url(), &behind.url()]);
+    spec.reference = Reference::semver("1").unwrap();
+    let mirror = host.open(spec.clone());
+    assert_eq!(first(&mirror), two);
+    fs::rename(upstream.path(), upstream.path().with_extension("away")).unwrap();
+    let refused = |mirror: &Mirror| match mirror.poll(Some(two), None) {
+        Err(SourceError::Rewound { in_force, offered, .. }) => assert_eq!((in_force, offered), (two, one)),
+        other => panic!("{other:?}"),
+    };
+    refused(&mirror);
+    let accepted = mirror.poll(Some(two), Some(one));
+    assert!(matches!(&accepted, Ok(Polled::Changed { to, .. }) if to.oid == one), "{accepted:?}");
+    // As little from a mirror that never saw what is in force.
+    let other = Host::new();
+    spec = other.spec(&[&behind.url()]);
+    spec.reference = Reference::semver("1").unwrap();
+    refused(&other.open(spec));
 }
 
 #[test]

@@ -260,6 +260,7 @@ async fn a_restore_brings_back_the_backup_and_fences_who_knew_the_old_state() {
     assert!(db.epoch() > restored.epoch);
     let events = db.reader().events(&EventFilter::default(), 0, 10).await.unwrap();
     assert_eq!(events.iter().map(|e| e.kind.as_str()).collect::<Vec<_>>(), ["restored"]);
+    assert!(db.reader().is_recovering().await.unwrap(), "what was made since is not known");
     assert_eq!(db.reader().verify_events().await.unwrap().broken, None);
 }
 
