@@ -60,7 +60,7 @@ pub(super) async fn run(
     let forgotten: Forgotten = match &host {
         Host::Daemon(client) => client.post("/v1/forget", &rows).await?,
         Host::Alone(state) => {
-            let db = state.writer().await?;
+            let db = state.writer_as_named().await?;
             let result = operation::forget(&db, rows.clone(), &actor(&environment), state.clock.now()).await;
             db.close().await;
             result?

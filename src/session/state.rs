@@ -38,9 +38,14 @@ impl HostState {
 
     /// Opens the state for writing. Never makes one.
     pub async fn writer(&self) -> Result<Db, Failure> {
-        let options = OpenOptions { create: false, clock: self.clock.clone() };
-        let db = Db::open_writer(&self.config.state_dir, options).await?;
+        let db = self.writer_as_named().await?;
         take_along(&self.config, &db).await?;
         Ok(db)
+    }
+
+    /// The same, where all keeps the names that it has in the state: to let go of what keeps it from being renamed.
+    pub async fn writer_as_named(&self) -> Result<Db, Failure> {
+        let options = OpenOptions { create: false, clock: self.clock.clone() };
+        Ok(Db::open_writer(&self.config.state_dir, options).await?)
     }
 }

@@ -265,7 +265,7 @@ impl StoreError {
                 "start the daemon or run `reconciled apply` once: either takes over what is known under that name, and asks no remote to change for it"
             }
             StoreError::RenameOpen(_) => {
-                "give it its name of before, let `reconciled apply` find out what became of it, and rename it then"
+                "give it its name of before, let `reconciled apply` find out what became of it, and rename it then; or let go of it: `reconciled status` has its address for `reconciled forget`"
             }
             StoreError::RenameTwice(_) => {
                 "take `was` out of the configuration: what the name of before tracks stays as it is and is listed as unassigned by `reconciled status`"
