@@ -4,6 +4,7 @@ use crate::{
     env::{Env, Output, WIDE_GUARD, rrsets, zone},
     pdns::Pdns,
     running::{Daemon, wait_for},
+    terraform::{desk, thing, things},
 };
 
 const ZONE: &str = "example.com";
@@ -170,4 +171,27 @@ fn a_revision_that_cannot_be_read_any_more_freezes_its_source_and_no_other() {
     env.run(&["resume", "--source", "infra"]).exits(0);
     env.apply().exits(0);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("new A", "300 192.0.2.3"), ("www A", "300 192.0.2.2")]));
+}
+
+#[test]
+fn what_was_renamed_since_keeps_what_it_has_under_its_earlier_name() {
+    let env = desk("");
+    let first = env.push("a.yaml", &thing("a", "", "name: same"));
+    env.apply();
+    let renamed = |spec: &str| thing("b", "reconciled/moved-from: Thing/a", spec);
+    env.push("a.yaml", &renamed("name: same, content: x"));
+    env.apply().says(&["0 created", "0 deleted"]);
+    env.run(&["rollback", first.trim(), "--reason", "it is down"]).exits(0);
+    env.run(&["plan"]).exits(0).says(&["> Thing/a"]);
+    env.apply().says(&["0 created", "0 deleted"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.in_sync();
+    // A commit to it goes on only once a person lets the other name go.
+    env.push("a.yaml", &renamed("name: same, content: y"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["names what a rollback keeps", "reconciled resume Thing/a"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.run(&["resume", "Thing/a", "--reason", "it is up"]);
+    env.apply().says(&["0 created", "0 deleted"]);
+    assert_eq!(things(&env), ["thing-1.json"]);
+    env.in_sync();
 }

@@ -210,6 +210,19 @@ fn two_manifests_of_one_thing_are_told_by_its_identity() {
 }
 
 #[test]
+fn what_a_manifest_that_waits_takes_over_is_not_deleted_before() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a"));
+    env.apply();
+    env.push_without("a.yaml");
+    let heir = thing("b", "reconciled/import: thing-1", "name: a, content: \"of ${Thing/c:status.id}\"");
+    env.push("b.yaml", &format!("{heir}{}", thing("c", "", "name: c")));
+    env.run(&["plan"]).says(&["stays until Thing/b can be read"]);
+    env.run(&["apply", "--yes"]).says(&["toy/Thing/a is one thing with toy/Thing/b"]);
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
+}
+
+#[test]
 fn a_manifest_may_forbid_what_its_entry_allows() {
     let env = desk("");
     let only = |policy: &str, spec: &str| thing("a", &format!("reconciled/policy: {policy}"), spec);

@@ -17,6 +17,7 @@ mod resource;
 mod step;
 mod step_for;
 mod suspended;
+pub(crate) mod unanswered;
 
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
@@ -138,7 +139,8 @@ pub struct ScopePlan {
     pub as_declared: Vec<ResourceId>,
     /// What the ledger has as drifted and of which the difference is ignored now.
     pub ignored: Vec<ResourceId>,
-    /// Creates without an answer that no observation can answer, and that nothing asks for now.
+    /// Intents that stay open: creates without an answer that no observation can answer and that nothing asks for now, and
+    /// writes to what is shared whose values the inventory does not have yet.
     pub unanswered: Vec<ActionId>,
     /// Suspensions whose time is over and that leave nothing in doubt here, by id.
     pub looked: Vec<Arc<str>>,
@@ -191,6 +193,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         manifests: OnceCell::new(),
         consents: OnceCell::new(),
         open: OnceCell::new(),
+        written: OnceCell::new(),
     };
     for desired in input.effective {
         planner.desired(desired, &mut out);
@@ -199,6 +202,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::bars_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
     suspended::suspend(&planner, &mut out);
+    unanswered::stay_open(&planner, &mut out);
     order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {
@@ -231,6 +235,8 @@ struct Planner<'a> {
     /// Consents by id, and the latest open intent of each: a crash leaves as many as were sent.
     consents: OnceCell<BTreeMap<&'a ResourceId, &'a Consent>>,
     open: OnceCell<BTreeMap<&'a ResourceId, &'a OpenIntent>>,
+    /// What open intents may have written of what is shared.
+    written: OnceCell<unanswered::Written<'a>>,
 }
 
 impl<'a> Planner<'a> {

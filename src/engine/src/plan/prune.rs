@@ -5,10 +5,12 @@
 
 use super::{
     Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
+    unanswered,
 };
 use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
-    Address, Deletion, Focus, Identity, LeftAlone, Marking, Observed, Owner, Resource, ResourceId,
+    Address, Deletion, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Owner, Resource,
+    ResourceId,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -86,7 +88,7 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
     let mut rest = None;
     if row.merge {
         // Only our values go; what others put there stays.
-        match planner.input.provider.merge(&[], Some(observed), Some(&row.tracked), &[]) {
+        match shared_with_others(planner, row, observed) {
             Ok(merged) => rest = merged.map(|m| m.resource),
             Err(error) => {
                 let kind = if error.kind.stalls() { ConditionKind::Stalled } else { ConditionKind::Waiting };
@@ -130,6 +132,18 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         out.conditions.push(blocked.condition(&found));
     }
     out.steps.push(found);
+}
+
+/// What is left of it without our values; none when nothing is.
+fn shared_with_others(
+    planner: &Planner<'_>,
+    row: &Row,
+    observed: &Observed,
+) -> Result<Option<Merged>, Error> {
+    let provider = planner.input.provider;
+    let written = planner.written.get_or_init(|| unanswered::written(&planner.input.memory.open));
+    let Some(left) = unanswered::without(provider, written, observed)? else { return Ok(None) };
+    provider.merge(&[], Some(&left), Some(&row.tracked), &[])
 }
 
 /// Takes our values out of a resource that others share; nothing of it is tracked afterwards.

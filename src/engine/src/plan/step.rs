@@ -65,6 +65,8 @@ pub enum Blocked {
     Dependant(ManifestKey),
     /// What shall take its place cannot be made.
     Successor(Address),
+    /// This one may be about to take it over, and could not be looked up.
+    Heir(Address),
     /// The drift mode says not to heal.
     Drift(Drift),
     /// The entry's policy does not allow it.
@@ -79,7 +81,7 @@ pub enum Blocked {
 
 impl Blocked {
     /// The condition that tells a person.
-    pub(super) fn condition(&self, step: &Step) -> Condition {
+    pub(crate) fn condition(&self, step: &Step) -> Condition {
         let (kind, reason, message, hint) = match self {
             Blocked::Reference(keys) => (
                 ConditionKind::Waiting,
@@ -105,6 +107,17 @@ impl Blocked {
                 format!("stays until {address} can take its place, which cannot be made"),
                 None,
             ),
+            Blocked::Heir(address) => {
+                let message = format!(
+                    "stays until {address} can be read: that waits or failed, and may be the same thing"
+                );
+                let hint = format!(
+                    "if it takes its place, say there `reconciled/moved-from: {}`; if it is to stay whatever comes: \
+                     reconciled forget {}",
+                    step.address, step.address
+                );
+                (ConditionKind::Waiting, "WaitingForTwin", message, Some(hint))
+            }
             Blocked::Drift(_) => {
                 let hint = format!(
                     "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",

@@ -86,8 +86,9 @@ impl Planner<'_> {
         let reason = match &change {
             // A declaration that overtakes a pending one is a change like any other.
             Change::Continue if row.is_none_or(|r| r.template == desired.spec.template()) => Reason::Continue,
-            // Only a manifest says where it was moved from.
-            Change::Move { .. } => reason::commit(self.input, manifest),
+            // Only a manifest says where it was moved from, and only a person has it go back.
+            Change::Move { .. } => reason::rollback(self.input, &desired.id)
+                .unwrap_or_else(|| reason::commit(self.input, manifest)),
             _ => reason::of(self.input, manifest, desired, row, observed),
         };
         Step {

@@ -5,6 +5,7 @@
 
 use crate::{
     desired::Desired,
+    plan::unanswered::{self, Written},
     store::{ClaimRow, OpenIntent, Row},
 };
 use reconciled_provider::{
@@ -41,6 +42,7 @@ impl Merger<'_> {
         for row in self.claims {
             claims.entry(&row.id).or_default().push(row.claim.clone());
         }
+        let written = unanswered::written(self.open);
         let mut out = Effective {
             resources: Vec::with_capacity(self.declared.len() + claims.len()),
             ..Effective::default()
@@ -50,12 +52,15 @@ impl Merger<'_> {
             let made = claims.remove(&first.id).unwrap_or_default();
             let shared = group.len() > 1 || !made.is_empty() || self.shares(first);
             let waiting = group.iter().any(|r| matches!(r.spec, Spec::Waiting { .. }));
-            let merged =
-                if shared && !waiting { self.unite(group, &first.id, rows, seen, &made)? } else { None };
+            let merged = if shared && !waiting {
+                self.unite(group, &first.id, rows, seen, &written, &made)?
+            } else {
+                None
+            };
             out.add(merged, first);
         }
         for (id, made) in claims {
-            let Some(merged) = self.unite(&[], id, rows, seen, &made)? else { continue };
+            let Some(merged) = self.unite(&[], id, rows, seen, &written, &made)? else { continue };
             let origin = Origin { manifest: u32::MAX, line: 0 };
             let place = Resource {
                 id: id.clone(),
@@ -79,16 +84,16 @@ impl Merger<'_> {
         id: &ResourceId,
         rows: &[Row],
         seen: Option<&Observation>,
+        written: &Written<'_>,
         claims: &[Claim],
     ) -> Result<Option<Merged>, Error> {
         let declared: Vec<&Resource> = group.iter().collect();
         let tracked = rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|i| &rows[i].tracked);
-        let seen = seen.and_then(|seen| seen.get(id));
-        let wrote = self.open.iter().rev().map(|open| &open.intent).find(|intent| {
-            intent.row.tracked.id == *id && seen.is_some_and(|seen| intent.after == Some(seen.hash))
-        });
-        let tracked = wrote.map(|intent| &intent.row.tracked).or(tracked);
-        self.observer.merge(&declared, seen, tracked, claims)
+        let seen = match seen.and_then(|seen| seen.get(id)) {
+            Some(seen) => unanswered::without(self.observer, written, seen)?,
+            None => None,
+        };
+        self.observer.merge(&declared, seen.as_deref(), tracked, claims)
     }
 }
 

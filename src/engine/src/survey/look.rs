@@ -110,7 +110,9 @@ impl Surveyor {
         {
             focus::stand_in(Arc::make_mut(&mut seen), ids, &memory.rows, version.clone());
         }
-        if recover(&mut memory, &seen, self.cx.clock.now()) {
+        let is_wanted =
+            |id: &ResourceId| effective.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok();
+        if recover(&mut memory, &seen, is_wanted, self.cx.clock.now()) {
             tracked = memory.rows.iter().map(|row| row.tracked.clone()).collect();
         }
         if needs_merge {

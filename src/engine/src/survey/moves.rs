@@ -1,14 +1,15 @@
-//! `moved-from`: rows get the identity their manifest has now.
+//! `moved-from`: rows get the identity their manifest has now, and back where a person keeps an earlier revision.
 //!
 //! Guarantees: a row is moved only within its entry and kind, only from where its source may write, only when nothing
 //! desires its old identity, nothing is tracked or being created under the new one, and no call to the old one lacks its
 //! answer. What was to be moved and is not is told, as long as something of the entry is left that it may have meant.
-//! Only where the remote assigns identity: where the key says it all, what has another key is another resource, and the
+//! What a rollback keeps takes back the row of what was moved from it; where that is not found, what would be made anew in
+//! its place is told. Only where the remote assigns identity: where the key says it all, what has another key is another resource, and the
 //! old one has to go. It deliberately writes nothing: the move is a step of the plan.
 
 use super::Survey;
 use crate::{
-    desired::Desired,
+    desired::{Desired, ManifestMeta},
     plan::Change,
     store::{Condition, ConditionKind, Row, ScopeMemory},
 };
@@ -87,7 +88,7 @@ pub(super) fn moves(
     assigns: impl Fn(&str) -> bool,
 ) -> Moves {
     let mut moves = Moves::default();
-    if desired.manifests.iter().all(|m| m.moved_from.is_none()) {
+    if desired.pinned.is_empty() && desired.manifests.iter().all(|m| m.moved_from.is_none()) {
         return moves;
     }
     let wanted: BTreeSet<(Scope, ResourceId)> = desired
@@ -99,7 +100,10 @@ pub(super) fn moves(
     for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {
         for resource in resources {
             let Some(manifest) = desired.manifests.get(resource.origin.manifest as usize) else { continue };
-            let Some(from) = &manifest.moved_from else { continue };
+            let is_kept = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
+            if manifest.moved_from.is_none() && !is_kept {
+                continue;
+            }
             // A create without an answer may have made it: then it is not the old one under a new name.
             let known = |m: &ScopeMemory| {
                 m.rows.iter().any(|row| row.tracked.id == resource.id)
@@ -110,14 +114,20 @@ pub(super) fn moves(
             }
             // Rows, and what a call without an answer may have made: that may be there without a row.
             let here = memories.iter().filter(|(s, _)| s.provider == scope.provider);
-            let mut left = here.flat_map(|(s, memory)| {
+            let left = here.flat_map(|(s, memory)| {
                 let open = memory.open.iter().map(|open| (None, &*open.intent.row));
                 let rows = memory.rows.iter().enumerate().map(|(index, row)| (Some(index), row));
                 rows.chain(open).map(move |(index, row)| (s, index, row))
             });
-            let old = left.find(|(s, _, row)| {
-                means(from, row) && !wanted.contains(&((*s).clone(), row.tracked.id.clone()))
-            });
+            let left = left.filter(|(s, _, row)| !wanted.contains(&((*s).clone(), row.tracked.id.clone())));
+            let from = manifest.moved_from.as_ref();
+            let old = left.clone().find(|(_, _, row)| from.is_some_and(|from| means(from, row)));
+            // What the newest revision moved away from here, and a person has go back.
+            let went = |s: &Scope, row: &Row| {
+                desired.pinned.contains_key(&(s.clone(), row.tracked.id.clone()))
+                    && declares(desired, row).is_some_and(|heir| was_moved(heir, manifest))
+            };
+            let old = old.or_else(|| left.clone().find(|(s, _, row)| is_kept && went(s, row)));
             // A row of which a call has no answer cannot be moved any more than what may have no row.
             let is_open = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
                 let open = |m: &ScopeMemory| m.open.iter().any(|o| o.intent.row.tracked.id == row.tracked.id);
@@ -125,14 +135,52 @@ pub(super) fn moves(
             };
             let old = old.map(|old| if is_open(&old) { (old.0, None, old.2) } else { old });
             let Some((old_scope, index, row)) = old else {
-                unfound.push((scope, resource, from));
+                let goes = |(s, _, row): &(&Scope, Option<usize>, &Row)| {
+                    let of_kind = (row.manifest.group(), row.manifest.kind())
+                        == (manifest.key.group(), manifest.key.kind());
+                    of_kind && desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()))
+                };
+                if let Some((_, _, row)) = left.clone().find(|left| is_kept && goes(left)) {
+                    let (address, other) = (&manifest.address, &row.address);
+                    let text = format!(
+                        "the rollback would make {address} anew and delete {other}, which may be the same under \
+                         another name"
+                    );
+                    moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
+                } else if let Some(from) = from {
+                    let mut rows = memories.iter().flat_map(|(s, m)| m.rows.iter().map(move |row| (s, row)));
+                    let is_kept = |(s, row): &(&Scope, &Row)| {
+                        let is_pinned = desired.pinned.contains_key(&((*s).clone(), row.tracked.id.clone()));
+                        is_pinned && s.provider == scope.provider && means(from, row)
+                    };
+                    match rows.find(is_kept) {
+                        Some((_, row)) => {
+                            let text = format!(
+                                "`reconciled/moved-from: {from}` names what a rollback keeps; to let it go on: \
+                                 reconciled resume {}",
+                                row.address
+                            );
+                            moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
+                        }
+                        None => unfound.push((scope, resource, from)),
+                    }
+                }
                 continue;
             };
             let index = match (refusal(desired, old_scope, row, &manifest.key), index) {
                 (None, Some(index)) => index,
                 (Some(why), _) => {
-                    let text =
-                        format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address);
+                    let text = match from.filter(|from| means(from, row)) {
+                        Some(from) => {
+                            format!("`reconciled/moved-from: {from}` does not move {}: {why}", row.address)
+                        }
+                        None => {
+                            format!(
+                                "the rollback does not move {} to {}: {why}",
+                                row.address, manifest.address
+                            )
+                        }
+                    };
                     moves.lost.insert((scope.clone(), resource.id.clone()), text.into());
                     continue;
                 }
@@ -202,8 +250,24 @@ fn refusal(desired: &Desired, scope: &Scope, row: &Row, manifest: &ManifestKey) 
 
 /// True when `from` is the address of this row; its group may be left out, as everywhere.
 fn means(from: &Address, row: &Row) -> bool {
-    let of_group = from.group.as_deref().is_none_or(|group| group == row.manifest.group());
-    of_group && Address { group: None, ..from.clone() } == Address { group: None, ..row.address.clone() }
+    names(from, &row.address, &row.manifest)
+}
+
+fn names(from: &Address, address: &Address, manifest: &ManifestKey) -> bool {
+    let of_group = from.group.as_deref().is_none_or(|group| group == manifest.group());
+    of_group && Address { group: None, ..from.clone() } == Address { group: None, ..address.clone() }
+}
+
+/// The manifest that declares, or declared in the newest revision, what this row tracks.
+fn declares<'d>(desired: &'d Desired, row: &Row) -> Option<&'d ManifestMeta> {
+    let whole = Address { part: None, ..row.address.clone() };
+    let of_row = |m: &&ManifestMeta| m.key == row.manifest || m.address == whole;
+    desired.manifests.iter().find(of_row)
+}
+
+/// True when `heir` says that it was moved from what `manifest` declares.
+fn was_moved(heir: &ManifestMeta, manifest: &ManifestMeta) -> bool {
+    heir.moved_from.as_ref().is_some_and(|from| names(from, &manifest.address, &manifest.key))
 }
 
 #[cfg(test)]
@@ -294,6 +358,88 @@ mod tests {
         let texts = moves.lost.values().map(ToString::to_string).collect();
         let found = (moves.moved.values().map(ToString::to_string).collect(), texts);
         (moves, found)
+    }
+
+    /// What is moved and what is told where a rollback keeps `old`, and what is tracked is `new`, moved from `from` by
+    /// the newest revision.
+    fn check_back(from: Option<&str>, memory: (Scope, ScopeMemory)) -> (Vec<String>, Vec<String>) {
+        check_kept(from, memory, &["old"], &["old", "new"])
+    }
+
+    /// The same where these of both are declared and kept.
+    fn check_kept(
+        from: Option<&str>,
+        memory: (Scope, ScopeMemory),
+        declared: &[&str],
+        kept: &[&str],
+    ) -> (Vec<String>, Vec<String>) {
+        let meta = |name: &str, from: Option<&str>| ManifestMeta {
+            key: key(name),
+            address: Address::of(&key(name), None),
+            file: "f.yaml".into(),
+            line: 1,
+            content: Hash::default(),
+            labels: BTreeMap::new(),
+            after: [].into(),
+            moved_from: from.map(|from| from.parse().unwrap()),
+        };
+        let resource = |name: &&str| {
+            let scope = Scope::new("toy", *name);
+            let resource = Resource {
+                id: (*name).into(),
+                scope: scope.clone().into(),
+                spec: Spec::known(b"x".to_vec()),
+                origin: Origin { manifest: u32::from(*name == "old"), line: 1 },
+                policy: PolicyId(0),
+            };
+            (scope, vec![resource])
+        };
+        let pin = |name: &&str| ((Scope::new("toy", *name), (*name).into()), "then".into());
+        let desired = Desired {
+            manifests: vec![meta("new", from), meta("old", None)],
+            scopes: declared.iter().map(resource).collect(),
+            sources: [("s".into(), whole())].into(),
+            pinned: kept.iter().map(pin).collect(),
+            ..Desired::default()
+        };
+        let moves = moves(&desired, &mut [memory].into(), |_| true);
+        let texts = |all: &BTreeMap<_, Arc<str>>| all.values().map(ToString::to_string).collect();
+        (moves.moved.values().map(ToString::to_string).collect(), texts(&moves.lost))
+    }
+
+    #[test]
+    fn what_is_kept_at_an_earlier_revision_takes_back_what_was_moved_from_it() {
+        for from in ["Thing/old", "Thing.toy/old"] {
+            let expect = (vec!["Thing/new".to_string()], Vec::new());
+            assert_eq!(check_back(Some(from), memory(row("new"))), expect, "{from}");
+        }
+        // It has the name it had before until what differs is written.
+        let halfway = Row { manifest: key("old"), ..row("new") };
+        assert_eq!(check_back(Some("Thing/old"), memory(halfway)).0, ["Thing/new"]);
+    }
+
+    #[test]
+    fn what_a_rollback_keeps_is_not_made_anew_by_who_was_moved_from_it() {
+        let (moved, lost) = check_kept(Some("Thing/old"), memory(row("old")), &["new", "old"], &["old"]);
+        assert_eq!(moved, [""; 0]);
+        let text = "`reconciled/moved-from: Thing/old` names what a rollback keeps; to let it go on: reconciled resume \
+                    Thing/old";
+        assert_eq!(lost, [text]);
+    }
+
+    #[test]
+    fn what_may_be_the_same_under_another_name_is_told_before_a_rollback_makes_it_anew() {
+        for from in [None, Some("Thing/between")] {
+            let (moved, lost) = check_back(from, memory(row("new")));
+            assert_eq!(moved, [""; 0]);
+            let text = "the rollback would make Thing/old anew and delete Thing/new, which may be the same under \
+                        another name";
+            assert_eq!(lost, [text]);
+        }
+        // What is of another kind, or goes on, is another thing.
+        let other = Row { manifest: ManifestKey::new("s", "toy", "Other", "", "new"), ..row("new") };
+        assert_eq!(check_back(None, memory(other)), (Vec::new(), Vec::new()));
+        assert_eq!(check_back(None, memory(row("third"))), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! Rows for what an unanswered intent made.
 //!
-//! Guarantees: only what was found as intended, or carries our mark, becomes ours. It deliberately repeats no
-//! intent: the journal is evidence, never a work list.
+//! Guarantees: only what was found as intended, or carries our mark, becomes ours; of what is shared and not wanted any more,
+//! only the values that the intent names, whatever stands beside them. It deliberately repeats no intent: the journal is
+//! evidence, never a work list.
 
 use crate::store::{Consent, Row, RowState, ScopeMemory};
 use reconciled_provider::{Observation, Owner, ResourceId};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Adds rows for resources that an unanswered intent made: found as intended, they are ours, unless a person
-/// said `forget` since.
-pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duration) -> bool {
+/// said `forget` since. What is shared and `is_wanted` is compared by its values instead.
+pub(super) fn recover(
+    memory: &mut ScopeMemory,
+    seen: &Observation,
+    is_wanted: impl Fn(&ResourceId) -> bool,
+    now: Duration,
+) -> bool {
     let mut found = Vec::new();
     let barred = memory.consents.iter().filter(|(_, consent)| *consent == Consent::Barred);
     let barred: BTreeSet<&ResourceId> = barred.map(|(id, _)| id).collect();
@@ -17,7 +23,8 @@ pub(super) fn recover(memory: &mut ScopeMemory, seen: &Observation, now: Duratio
         let row = &open.intent.row;
         let known = memory.rows.binary_search_by(|r| r.tracked.id.cmp(&row.tracked.id)).is_ok();
         let Some(observed) = seen.get(&row.tracked.id) else { continue };
-        let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours;
+        let is_left = || row.merge && !is_wanted(&row.tracked.id);
+        let ours = open.intent.after == Some(observed.hash) || observed.owner == Owner::Ours || is_left();
         let forgotten = barred.contains(&row.tracked.id);
         if !known && ours && !forgotten && &*open.intent.op != "delete" {
             let mut row = Row::clone(row);

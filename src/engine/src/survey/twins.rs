@@ -1,13 +1,23 @@
 //! Two resources that are one thing at the remote: found by the identity that the remote tells.
 //!
 //! Guarantees: nothing is written to or deleted for a thing that two resources of one entry stand for, but by the only one that
-//! is tracked and declared: it keeps the thing, and the others are refused. It deliberately decides nothing else: who of them has
-//! it is for a person to say.
+//! is tracked and declared: it keeps the thing, and the others are refused. What stands for something that nobody could look
+//! up, because it waits or its read failed, may be any thing of its kind: meanwhile nothing of that kind in its entry is deleted
+//! that it may be about to take over, and nothing is taken over that it may have. It deliberately decides nothing else: who of
+//! them has it is for a person to say.
 
 use super::{Survey, View};
-use crate::desired::Desired;
-use reconciled_provider::{Error, ResourceId, Scope};
-use std::{collections::BTreeMap, sync::Arc};
+use crate::{
+    desired::Desired,
+    plan::{Blocked, Change},
+    store::{Condition, ConditionKind, Row, ScopeMemory},
+};
+use reconciled_provider::{Address, Error, ManifestKey, ResourceId, Scope, Spec};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A resource that stands for a thing.
 struct Twin {
@@ -63,8 +73,119 @@ fn refused(identity: &str, all: &[Twin]) -> Vec<(Scope, Error)> {
 fn twin(desired: &Desired, scope: &Scope, id: &ResourceId, view: &View) -> Twin {
     Twin {
         scope: scope.clone(),
-        is_tracked: view.memory.rows.iter().any(|row| row.tracked.id == *id),
+        is_tracked: has_row(&view.memory.rows, id),
         is_declared: desired.in_scope(scope).iter().any(|resource| resource.id == *id),
+    }
+}
+
+/// What is tracked in each scope, also where that cannot be read.
+pub(super) type Tracked = BTreeMap<Scope, Arc<Vec<Row>>>;
+
+/// What is tracked, as memories have it.
+pub(super) fn tracked(memories: &BTreeMap<Scope, ScopeMemory>) -> Tracked {
+    memories.iter().map(|(scope, memory)| (scope.clone(), memory.rows.clone())).collect()
+}
+
+/// Resources of which nobody knows what they stand for, by the entry and kind of manifest they are of. One of each says enough.
+#[derive(Default)]
+pub(super) struct Unknown {
+    /// Declared and not tracked: they may be about to take over what something else has.
+    wanting: BTreeMap<Place, Address>,
+    /// Tracked: they may have what something else is about to take over.
+    having: BTreeMap<Place, Address>,
+}
+
+/// Entry, group and kind: only what shares them can be one thing.
+type Place = (Arc<str>, Arc<str>, Arc<str>);
+
+fn place(scope: &Scope, manifest: &ManifestKey) -> Place {
+    (scope.provider.clone(), manifest.group().into(), manifest.kind().into())
+}
+
+/// What is not known of `survey`: asked for before anything in it is refused.
+pub(super) fn unknown(desired: &Desired, tracked: &Tracked, survey: &Survey) -> Unknown {
+    let mut unknown = Unknown::default();
+    for (scope, view) in &survey.scopes {
+        let rows = match view {
+            Ok(view) => &*view.memory.rows,
+            Err(_) => tracked.get(scope).map_or(&[][..], |rows| &**rows),
+        };
+        for resource in desired.in_scope(scope) {
+            let is_unknown = match view {
+                // What it takes over is said in what nobody has yet.
+                Ok(view) => {
+                    matches!(resource.spec, Spec::Waiting { .. }) && view.seen.get(&resource.id).is_none()
+                }
+                Err(_) => true,
+            };
+            let manifest = desired.manifest(resource.origin);
+            if is_unknown && !has_row(rows, &resource.id) {
+                unknown.wanting.insert(place(scope, &manifest.key), manifest.address.clone());
+            }
+        }
+        if view.is_err() {
+            let having = rows.iter().map(|row| (place(scope, &row.manifest), row.address.clone()));
+            unknown.having.extend(having);
+        }
+    }
+    unknown
+}
+
+/// Has wait what may be one thing with what is not known: deletions of what nothing declares, and what would be taken over.
+pub(super) fn wait(desired: &Desired, unknown: &Unknown, survey: &mut Survey) {
+    if unknown.wanting.is_empty() && unknown.having.is_empty() {
+        return;
+    }
+    for (scope, view) in &mut survey.scopes {
+        let Ok(view) = view else { continue };
+        if view.seen.resources.iter().all(|seen| seen.identity.is_none()) {
+            continue;
+        }
+        let plan = &mut view.plan;
+        let has_identity = |id: &ResourceId| view.seen.get(id).is_some_and(|seen| seen.identity.is_some());
+        for step in &mut plan.steps {
+            let row = step.work.was.as_ref().filter(|_| step.change == Change::Delete);
+            let heir = row.and_then(|row| unknown.wanting.get(&place(scope, &row.manifest)));
+            let Some(heir) = heir.filter(|_| step.blocked.is_none() && has_identity(&step.id)) else {
+                continue;
+            };
+            let blocked = Blocked::Heir(heir.clone());
+            plan.conditions.push(blocked.condition(step));
+            step.blocked = Some(blocked);
+        }
+        let mut refused = BTreeSet::new();
+        for resource in desired.in_scope(scope) {
+            let manifest = desired.manifest(resource.origin);
+            let is_new = !has_row(&view.memory.rows, &resource.id);
+            let owner = unknown.having.get(&place(scope, &manifest.key));
+            let Some(owner) = owner.filter(|_| is_new && has_identity(&resource.id)) else { continue };
+            if plan.steps.iter().any(|step| step.id == resource.id) && refused.insert(&resource.id) {
+                plan.conditions.push(not_taken_over(&resource.id, &manifest.address, owner));
+            }
+        }
+        plan.steps.retain(|step| !refused.contains(&step.id));
+        plan.spent.retain(|id| !refused.contains(id));
+        plan.conditions.sort_by(|a, b| (&a.id, &a.reason).cmp(&(&b.id, &b.reason)));
+    }
+}
+
+/// True when `id` is tracked; rows are sorted by id.
+fn has_row(rows: &[Row], id: &ResourceId) -> bool {
+    rows.binary_search_by(|row| row.tracked.id.cmp(id)).is_ok()
+}
+
+fn not_taken_over(id: &ResourceId, address: &Address, owner: &Address) -> Condition {
+    let message = format!("is taken over once {owner} can be read: both may be one thing");
+    let hint = format!("if {owner} is not meant to have it: reconciled forget {owner}");
+    Condition {
+        id: Some(id.clone()),
+        address: Some(address.clone()),
+        kind: ConditionKind::Waiting,
+        reason: "WaitingForTwin".into(),
+        message: message.into(),
+        hint: Some(hint.into()),
+        since: Duration::ZERO,
+        next_try: None,
     }
 }
 

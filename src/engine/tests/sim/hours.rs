@@ -1,6 +1,7 @@
 //! Virtual hours of the scheduler over remotes that go away, hang, panic, or are written to by others.
 
 mod suspended;
+mod twins;
 
 use crate::{
     executor::{Plan, Process, Sim, SimClock, Turn, turn},

@@ -49,6 +49,8 @@ scenarios!(
     zone_mass_deletion_is_held,
     host_threshold_of_deletions_is_never_passed,
     zone_merges_with_others,
+    zone_merges_with_others_who_write_meanwhile,
+    host_merges_with_others_who_write_meanwhile,
     host_batch_with_partial_success,
     host_update_and_delete,
     host_commit_arrives_mid_apply,

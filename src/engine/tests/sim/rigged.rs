@@ -27,6 +27,8 @@ pub(crate) struct Rig {
     pub(crate) slow: Mutex<Duration>,
     /// How long every write takes.
     pub(crate) slow_writes: Mutex<Duration>,
+    /// Scopes whose things the remote tells apart, by this: what is declared finds there what exists, once all of it is known.
+    pub(crate) identities: Mutex<BTreeMap<Scope, &'static str>>,
     /// Calls for versions.
     pub(crate) probes: AtomicU64,
     /// Reads, by scope, with their time.
@@ -86,7 +88,17 @@ impl Observer for Rigged {
         let panics = self.rig.panics.lock().unwrap().contains(want.scope);
         assert!(!panics, "a bug in the provider");
         self.ask(cx, Some(want.scope)).await?;
-        self.inner.observe(cx, want).await
+        let mut seen = self.inner.observe(cx, want).await?;
+        let identity = self.rig.identities.lock().unwrap().get(want.scope).copied();
+        if let Some(identity) = identity {
+            let is_known = |id: &ResourceId| {
+                let declares = |desired: &Resource| desired.id == *id && desired.spec.bytes().is_some();
+                want.tracked.iter().any(|tracked| tracked.id == *id) || want.desired.iter().any(declares)
+            };
+            seen.resources.retain(|observed| is_known(&observed.id));
+            seen.resources.iter_mut().for_each(|observed| observed.identity = Some(identity.into()));
+        }
+        Ok(seen)
     }
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         self.inner.compare(desired, observed)

@@ -332,13 +332,18 @@ pub(crate) fn run_traced(scenario: &Scenario, faulty: Faulty, trace: bool) -> Ou
     let mut points_before = 0;
     // Generous: what is not at rest in a day of virtual time will not come to rest.
     let limit = stage.sim.now() + Duration::from_secs(24 * 3600);
-    let mut turns = 0;
+    let (mut turns, mut wrong) = (0, 0);
     loop {
         turns += 1;
         if turns > 20_000 {
             failures.push("ESR-1: still busy after 20,000 turns".into());
             break;
         }
+        let happened = stage.sim.happened().len();
+        if let Some(what) = scenario.meddles.as_ref().filter(|_| happened > wrong) {
+            act(&stage, what, &mut processes);
+        }
+        wrong = happened;
         let (tip, _) = stage.branch.tip();
         let at_rest = stage.branch.rested.load(Ordering::SeqCst) == tip;
         let passed = stage.sim.points().len() - points_before;
@@ -407,6 +412,18 @@ fn act(stage: &Stage, what: &Do, processes: &mut Vec<Process>) {
         Do::Hand { scope, id, content } => {
             stage.sim.log(|| format!("by hand {scope}/{id} {content:?}"));
             stage.world.by_hand(scope, id, *content, Scenario::owner_of_before(), stage.sim.now());
+            stage.branch.poke();
+        }
+        Do::Add { scope, id, line } => {
+            let contents = stage.world.contents(scope);
+            let object = contents.objects.get(&ResourceId::from(*id)).and_then(|list| list.first());
+            let mut lines: BTreeSet<&str> = object.map(|o| o.content.lines().collect()).unwrap_or_default();
+            if lines.insert(line) {
+                stage.sim.log(|| format!("by hand {scope}/{id} and {line:?}"));
+                let content = lines.into_iter().collect::<Vec<_>>().join("\n");
+                let owner = Scenario::owner_of_before();
+                stage.world.by_hand(scope, id, Some(&content), owner, stage.sim.now());
+            }
             stage.branch.poke();
         }
         Do::FreezeAndStartAnother => {

@@ -23,6 +23,8 @@ pub(crate) enum Do {
     Commit(Arc<Desired>),
     /// Somebody changes a remote by hand.
     Hand { scope: Scope, id: &'static str, content: Option<&'static str> },
+    /// Somebody adds a line to what is there, unless it has that.
+    Add { scope: Scope, id: &'static str, line: &'static str },
     /// The first process freezes, and another one starts.
     FreezeAndStartAnother,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Scenario {
     pub(crate) guard: GuardLimits,
     /// Replacements delete what is desired, for a moment.
     pub(crate) replaces: bool,
+    /// What somebody does whenever something went wrong, before anybody looks again.
+    pub(crate) meddles: Option<Do>,
     /// Names of rare paths that must be hit at least once over all runs.
     pub(crate) must_hit: &'static [&'static str],
     /// The scheduler decides when, not one loop over everything.
@@ -160,6 +164,8 @@ const NAMES: &[&str] = &[
     "zone_mass_deletion_is_held",
     "host_threshold_of_deletions_is_never_passed",
     "zone_merges_with_others",
+    "zone_merges_with_others_who_write_meanwhile",
+    "host_merges_with_others_who_write_meanwhile",
     "host_batch_with_partial_success",
     "host_update_and_delete",
     "host_commit_arrives_mid_apply",
@@ -204,8 +210,27 @@ impl Scenario {
             operator: false,
             guard: GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() },
             replaces: false,
+            meddles: None,
             must_hit: &["crash with an open intent", "commit refused"],
             scheduled: false,
+        };
+        let another = |place: &str, id| Do::Add { scope: scope(place), id, line: "theirs too" };
+        // Beside what others have, ours becomes another one and goes.
+        let shared = |place: &str| {
+            let [first, second, own] =
+                ["txt|ours-a", "txt|ours-b", "own|mine"].map(|i| format!("{place}|{i}"));
+            Scenario {
+                before: vec![(scope(place), "txt", "theirs")],
+                script: vec![
+                    (AtRest, commit(desired("r1", &[&first, &own]).merged())),
+                    (AtRest, commit(desired("r2", &[&second, &own]).merged())),
+                    (AtRest, commit(desired("r3", &[&own]).merged())),
+                    (AtRest, another(place, "txt")),
+                ],
+                meddles: Some(another(place, "txt")),
+                expect: [(scope(place), contents(&[("txt", "theirs\ntheirs too"), ("own", "mine")]))].into(),
+                ..base.clone()
+            }
         };
         match name {
             "zone_create" => Scenario {
@@ -324,6 +349,11 @@ impl Scenario {
                 expect: [(scope("zone/z"), contents(&[("txt", "theirs"), ("own", "mine")]))].into(),
                 ..base
             },
+            "zone_merges_with_others_who_write_meanwhile" => shared("zone/z"),
+            // Nothing marks what is ours there: the first write is of what has no row.
+            "host_merges_with_others_who_write_meanwhile" => {
+                Scenario { roles: host(), ..shared("host/files") }
+            }
             "host_batch_with_partial_success" => Scenario {
                 roles: host(),
                 script: vec![(
@@ -465,10 +495,12 @@ impl Scenario {
                 script: vec![
                     (AtRest, commit(desired("r1", &["issuer/ca|web|cert"]))),
                     (AtRest, commit(desired("r2", &["issuer/ca|api|cert", "issuer/ca|web|again"]))),
+                    (AtRest, another("zone/claims", "challenge.ca")),
                 ],
+                meddles: Some(another("zone/claims", "challenge.ca")),
                 expect: [
                     (scope("issuer/ca"), contents(&[("api", "cert"), ("web", "again")])),
-                    (scope("zone/claims"), contents(&[("challenge.ca", "theirs")])),
+                    (scope("zone/claims"), contents(&[("challenge.ca", "theirs\ntheirs too")])),
                 ]
                 .into(),
                 must_hit: &["crash with an open intent", "claim synced"],
