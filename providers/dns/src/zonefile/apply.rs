@@ -206,7 +206,8 @@ impl Draft {
             for (action, kind) in list {
                 replaced.insert((name, kind));
                 let Some(set) = set(action) else { continue };
-                let is_ours = !action.op.desired().is_some_and(ownership::is_beside);
+                let is_beside = action.op.desired().is_some_and(ownership::is_beside);
+                let is_ours = !is_beside && !merge::is_left(action);
                 added.extend(set.values.iter().map(|value| Entry {
                     name: (*name).into(),
                     ttl: set.ttl,
