@@ -9,7 +9,8 @@
 //!
 //! A file that was replaced but not loaded by the server has a mark beside it (`FILE.reload`), written before
 //! the replacement and removed when `reload` succeeded. While it stands, the zone is observed as `reload
-//! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash.
+//! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash, and whatever is
+//! said of drift.
 //! Deleting a zone deletes its file; taking it out of the server's configuration is not done here.
 
 use super::{
@@ -30,7 +31,11 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
+
+/// When a zone whose file was written and not loaded is due at the latest.
+const RECHECK: Duration = Duration::from_secs(15);
 
 /// Carries out a batch.
 pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
@@ -79,13 +84,21 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
         let outcome = match (draft.refused.get(&action.id), &loaded) {
             (Some(error), _) => Outcome::Failed(error.clone()),
             // The record is in the file, which is all that a record is here; the zone is what is not loaded.
-            (None, Err(error)) if is_zone(action) => Outcome::Failed(error.clone()),
+            (None, Err(_)) if is_zone(action) => pending(merge::done(action)),
             (None, _) => merge::done(action),
         };
         (action.id, outcome)
     };
     journal.finished(batch.actions.iter().map(outcome).collect()).await?;
     loaded
+}
+
+/// How an action on a zone ends whose file is written and not loaded.
+fn pending(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Done(tracked) => Outcome::Pending { tracked, recheck_after: RECHECK, claims: Vec::new() },
+        other => other,
+    }
 }
 
 /// The file was not replaced: nothing had an effect.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Bytes of a zone whose file was written but not loaded by the server yet.
-pub(crate) const RELOAD_PENDING: &[u8] = b"zone\nreload pending";
+pub(crate) const RELOAD_PENDING: &[u8] = b"zone\nreload";
 
 /// What follows the name of a zone in the name of its file.
 const SUFFIX: &str = ".zone";
