@@ -196,7 +196,7 @@ pub(crate) fn done(action: &Action) -> Outcome {
         Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
             (Some(observed), tracked.as_ref())
         }
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
+        Op::Continue { observed, tracked, .. } => (observed.as_ref(), Some(tracked)),
         Op::Create { .. } => (None, None),
         Op::Delete { .. } => return Outcome::Gone,
     };
