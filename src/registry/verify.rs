@@ -51,7 +51,7 @@ pub(super) fn take(entry: &mut ProviderEntry) -> Result<Option<Verify>, Vec<Prob
             }
         }
         let timeout = raw.timeout.map_or(TIMEOUT, |period| period.0);
-        let verify = Verify { timeout, servers, resolver, wait_for_ttl: raw.wait_for_ttl };
+        let verify = Verify { timeout, servers, resolver, wait_for_ttl: raw.wait_for_ttl, patience: None };
         raw.authoritative.then_some(verify)
     });
     match verify {

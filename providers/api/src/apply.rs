@@ -60,6 +60,8 @@ pub enum Op {
         desired: Resource,
         /// What the inventory remembers, with the private state of the last step.
         tracked: Tracked,
+        /// What it was when the plan was made, where it was there: a new declaration may overtake a pending one.
+        observed: Option<Observed>,
         /// How the claims of this resource fare.
         claims: Vec<ClaimState>,
     },

@@ -29,6 +29,11 @@ pub enum Shown {
 /// owner that [`FieldChange::before`] names, also where the mark stands beside the resource.
 pub const OWNER_FIELD: &str = "owner";
 
+/// Path of the field by which a provider says that an earlier write of ours is not finished at the remote.
+///
+/// A delta of nothing else is no drift: it is gone on with, whatever the policy says of drift.
+pub const PENDING_FIELD: &str = "pending";
+
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldChange {
@@ -45,6 +50,13 @@ impl FieldChange {
     pub fn text(path: &str, before: Option<String>, after: Option<String>) -> FieldChange {
         let show = |side: Option<String>| side.map_or(Shown::Absent, Shown::Text);
         FieldChange { path: path.into(), before: show(before), after: show(after) }
+    }
+}
+
+impl Delta {
+    /// True when nothing differs but that a write of ours is not finished ([`PENDING_FIELD`]).
+    pub fn is_unfinished(&self) -> bool {
+        !self.fields.is_empty() && self.fields.iter().all(|field| &*field.path == PENDING_FIELD)
     }
 }
 

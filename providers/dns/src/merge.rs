@@ -36,6 +36,16 @@ struct TxtClaim {
     ttl: u32,
 }
 
+/// Where a set says it comes from that nobody declares: it holds claims, or what is left to others.
+const UNDECLARED: Origin = Origin { manifest: u32::MAX, line: 0 };
+
+/// True for a set that is written to take our values out of it: what is left belongs to others.
+pub(crate) fn is_left(action: &Action) -> bool {
+    let Op::Update { desired, observed, tracked, .. } = &action.op else { return false };
+    let bytes = desired.spec.bytes().unwrap_or_default();
+    desired.origin == UNDECLARED && remember(bytes, Some(observed), tracked.as_ref()) == Sealed::default()
+}
+
 fn claim_ttl() -> u32 {
     60
 }
@@ -125,7 +135,7 @@ pub fn merge(
     let resource = Resource {
         // Without a declaration only the caller knows the scope and whose claims these are.
         scope: first.map_or_else(|| Arc::new(Scope::new("", "")), |r| r.scope.clone()),
-        origin: first.map_or(Origin { manifest: u32::MAX, line: 0 }, |r| r.origin),
+        origin: first.map_or(UNDECLARED, |r| r.origin),
         policy: first.map_or(PolicyId::default(), |r| r.policy),
         id,
         spec,
@@ -186,7 +196,7 @@ pub(crate) fn done(action: &Action) -> Outcome {
         Op::Update { observed, tracked, .. } | Op::Replace { observed, tracked, .. } => {
             (Some(observed), tracked.as_ref())
         }
-        Op::Continue { tracked, .. } => (None, Some(tracked)),
+        Op::Continue { observed, tracked, .. } => (observed.as_ref(), Some(tracked)),
         Op::Create { .. } => (None, None),
         Op::Delete { .. } => return Outcome::Gone,
     };

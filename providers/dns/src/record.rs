@@ -6,7 +6,7 @@
 //! (`cloudflare: {proxied: true}`) stands behind the TTL, as a JSON object.
 
 use crate::name::{Name, relative};
-use reconciled_provider::{Delta, FieldChange, ResourceId, Scope, Sealed, Slot};
+use reconciled_provider::{Delta, FieldChange, PENDING_FIELD, ResourceId, Scope, Sealed, Slot};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -162,6 +162,12 @@ fn flatten(path: String, value: serde_json::Value, fields: &mut BTreeMap<String,
     }
 }
 
+/// What is not finished of a zone that was written.
+fn pending(zone: &[u8]) -> Option<String> {
+    let rest = zone.strip_prefix(ZONE)?.strip_prefix(b"\n")?;
+    Some(String::from_utf8_lossy(rest).into_owned())
+}
+
 /// How the RRset (or zone) `observed` differs from `desired`; none when it does not.
 pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
     if desired == observed {
@@ -181,6 +187,9 @@ pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
             sides.push(("values", Some(observed.values.join(", ")), Some(desired.values.join(", "))));
             let changed = sides.into_iter().filter(|(_, before, after)| before != after);
             fields.extend(changed.map(|(path, before, after)| FieldChange::text(path, before, after)));
+        }
+        _ if desired == ZONE && pending(observed).is_some() => {
+            fields.push(FieldChange::text(PENDING_FIELD, pending(observed), None));
         }
         _ => {
             let text = |bytes: &[u8]| Some(String::from_utf8_lossy(bytes).replace('\n', ": "));
@@ -264,7 +273,9 @@ mod tests {
         let delta = compare(b"300\n192.0.2.1", b"60\n192.0.2.1").unwrap();
         assert_eq!(delta.fields, [FieldChange::text("ttl", Some("60".into()), Some("300".into()))]);
         assert_eq!(compare(b"300\na", b"300\na"), None);
-        assert_eq!(&*compare(ZONE, b"zone\nreload pending").unwrap().fields[0].path, "state");
+        let delta = compare(ZONE, b"zone\nreload").unwrap();
+        assert_eq!(delta.fields, [FieldChange::text("pending", Some("reload".into()), None)]);
+        assert!(delta.is_unfinished() && !compare(b"300\na", b"60\na").unwrap().is_unfinished());
     }
 
     #[test]

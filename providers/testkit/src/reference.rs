@@ -324,7 +324,7 @@ impl Reference {
                     Ok(()) => Outcome::Gone,
                     Err(refused) => refused.outcome(),
                 },
-                Op::Continue { desired, tracked, claims } => {
+                Op::Continue { desired, tracked, claims, .. } => {
                     if claims.is_empty() || !claims.iter().all(|c| c.synced) {
                         self.ask(desired, tracked.clone())
                     } else {

@@ -170,7 +170,8 @@ pub(crate) fn observed(action: &Action) -> Option<&Observed> {
         Op::Update { observed, .. } | Op::Replace { observed, .. } | Op::Delete { observed, .. } => {
             Some(observed)
         }
-        Op::Create { .. } | Op::Continue { .. } => None,
+        Op::Continue { observed, .. } => observed.as_ref(),
+        Op::Create { .. } => None,
     }
 }
 
@@ -194,8 +195,7 @@ pub(crate) async fn settle(journal: &dyn Journal, outcomes: Vec<(ActionId, Outco
 /// True when what an action touches, of which `seen` is there now, is as planned, or already as wanted.
 pub(crate) fn stands(action: &Action, seen: Option<Hash>) -> bool {
     let wanted = action.op.desired().and_then(|resource| resource.spec.hash());
-    let is_continued = matches!(action.op, Op::Continue { .. });
-    is_continued || seen == observed(action).map(|observed| observed.hash) || seen == wanted
+    seen == observed(action).map(|observed| observed.hash) || seen == wanted
 }
 
 /// Takes units from the queue for as long as they fit, at least one.

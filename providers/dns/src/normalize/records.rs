@@ -46,7 +46,7 @@ pub(super) fn records(
         reverse.add(cx, at, key, &resource.spec, resource.policy, &mut out.problems);
     }
     collected.finish(&refused, out);
-    out.resources.extend(reverse.into_resources(cx));
+    reverse.finish(cx, out);
 }
 
 /// Collects records one by one; returns those that ask for a PTR record, with their index.

@@ -3,14 +3,15 @@
 //! A PTR goes to the longest reverse zone of the same entry that holds its name. Where there is none, the record
 //! says so instead of going without.
 
-use super::{Context, refusal};
+use super::{Context, declaration, refusal};
 use crate::{
+    ignore::Ignored,
     kind::RecordSpec,
     name::{Name, is_within},
     rdata::{Refusal, Type},
     record,
 };
-use reconciled_provider::{At, PolicyId, Problem, Resource, ResourceId, Scope, Spec};
+use reconciled_provider::{At, Normalized, PolicyId, Problem, Resource, ResourceId, Scope, Spec};
 use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc};
 
 /// PTR records of a manifest by their id: hosts that share an address share its PTR.
@@ -83,15 +84,28 @@ impl Reverse {
         }
     }
 
-    /// The PTR records.
-    pub(super) fn into_resources(self, cx: &Context<'_>) -> impl Iterator<Item = Resource> {
-        self.0.into_iter().map(|(id, mut pointer)| Resource {
-            id,
-            scope: pointer.scope,
-            spec: Spec::known(record::encode(pointer.ttl, &mut pointer.hosts)),
-            origin: cx.manifest.origin(pointer.span),
-            policy: pointer.policy,
-        })
+    /// Adds the PTR records, but for those that their zone ignores.
+    pub(super) fn finish(self, cx: &Context<'_>, out: &mut Normalized) {
+        let mut zones: BTreeMap<Arc<str>, Ignored> = BTreeMap::new();
+        for (id, mut pointer) in self.0 {
+            let spec = Spec::known(record::encode(pointer.ttl, &mut pointer.hosts));
+            let rules = zones.entry(pointer.scope.name.clone()).or_insert_with_key(|zone| {
+                let zone = Name::zone(zone).ok().and_then(|zone| declaration(cx.inputs, &zone));
+                zone.map(|zone| zone.ignored).unwrap_or_default()
+            });
+            if let Some(place) = rules.place_of(&id, &spec) {
+                let name = record::part(&pointer.scope, &id).unwrap_or_default();
+                let message =
+                    format!("`reverse` declares {name} of {}, which ignores it", pointer.scope.name);
+                let problem = cx.manifest.error(pointer.span, message);
+                let problem = problem.related(place.clone(), "the rule that names it");
+                out.problems.push(problem.hint("leave `reverse` out, or narrow the rule of `ignore`"));
+                continue;
+            }
+            let origin = cx.manifest.origin(pointer.span);
+            let Pointer { scope, policy, .. } = pointer;
+            out.resources.push(Resource { id, scope, spec, origin, policy });
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! taken over from goes.
 //!
 //! Guarantees: a mark is touched only together with its record, next to it in the same batch; marks of others go only
-//! where a person agreed to the takeover; other values in the same RRset stay. A mark is there before its record comes and
+//! where a person agreed to the takeover; our mark goes with our last value in a set; other values in the same RRset stay. A mark is there before its record comes and
 //! until it is gone, so that a death in between leaves a mark too many and never a record without.
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     seal::SealKey,
 };
 use crate::{
+    merge,
     normalize::DEFAULT_TTL,
     record::{self, RrSet},
 };
@@ -109,7 +110,7 @@ pub(crate) fn beside(batch: &Batch, marks: &Marks, writer: Option<&Writer<'_>>) 
                 change(found);
             }
         };
-        if matches!(action.op, Op::Delete { .. }) {
+        if matches!(action.op, Op::Delete { .. }) || merge::is_left(action) {
             for mark in marks.of(id).filter(|mark| mark.other().is_none()) {
                 edit(&mark.txt, true, &|found| _ = found.remove.insert(mark.value.to_string()));
             }

@@ -1,7 +1,8 @@
 //! Writing: a batch becomes as few requests as the server's body limit allows.
 //!
 //! Guarantees, besides those of [`crate::batch`]:
-//! - nothing is written when the zone moved since `base`: it is asked right before the first write;
+//! - nothing is written when the zone moved since `base`: it is asked right before the first write, and before each
+//!   further one whether it is as our last write left it;
 //! - a name is never split over two requests;
 //! - what the server refuses (422) fails alone and the rest is sent again. Where the refused RRset shares its
 //!   name with a deletion, everything at that name is held back.
@@ -21,7 +22,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Journal, Observed, Outcome, ResourceId, Version,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Outcome, ResourceId, Scope, Version,
 };
 use reqwest::{Method, StatusCode};
 use std::collections::VecDeque;
@@ -40,7 +41,10 @@ pub(crate) async fn apply(
     batch::settle(journal, work.settled).await?;
     let zone = record::zone_name(&batch.scope);
     let (doing, path) = (format!("change zone {}", batch.scope.name), zone_path(&zone));
-    let patch = Patch { backend, cx, path: &path, doing: &doing, encoder: Encoder { backend, serial } };
+    let is_token = batch.base != Version::Unknown;
+    let encoder = Encoder { backend, serial };
+    let scope = &batch.scope;
+    let patch = Patch { backend, cx, scope, path: &path, doing: &doing, encoder, is_token, sent: None };
     let mut delivery = Delivery::new(patch, cx, journal, &doing);
     let mut queue = work.units;
     if let Some(create) = of_zone.create {
@@ -50,6 +54,7 @@ pub(crate) async fn apply(
     delivery.all(queue).await?;
     match of_zone.delete {
         Some(action) if !cx.stop.is_set() => {
+            delivery.sender.stands(&[action]).await?;
             journal.started(&[action.id]).await?;
             let doing = format!("delete zone {}", batch.scope.name);
             match backend.client.call(cx, Method::DELETE, &path, None, &doing).await {
@@ -71,7 +76,7 @@ fn work(batch: &Batch) -> Work<'_, ()> {
 /// The race that is left: a change between this call and the first write. Both are one round trip apart.
 async fn fence(backend: &Backend, cx: &Cx, batch: &Batch, creates: bool) -> Result<u32, Error> {
     let zone = &batch.scope.name;
-    let moved = || Error::conflict(format!("zone {zone} changed at the server since it was observed"));
+    let moved = || moved(&batch.scope);
     match &batch.base {
         // Creation fences itself: the server refuses a zone that exists.
         Version::Absent if creates => Ok(0),
@@ -89,6 +94,10 @@ async fn fence(backend: &Backend, cx: &Cx, batch: &Batch, creates: bool) -> Resu
     }
 }
 
+fn moved(scope: &Scope) -> Error {
+    Error::conflict(format!("zone {} changed at the server since it was observed", scope.name))
+}
+
 /// True when what an action touches is as planned, or already as wanted.
 fn stands(action: &Action, now: &[Observed]) -> bool {
     let id: &ResourceId = action.op.id();
@@ -100,12 +109,50 @@ fn stands(action: &Action, now: &[Observed]) -> bool {
 struct Patch<'a> {
     backend: &'a Backend,
     cx: &'a Cx,
+    scope: &'a Scope,
     path: &'a str,
     doing: &'a str,
     encoder: Encoder<'a>,
+    /// The serial tells of changes, and has told of none so far.
+    is_token: bool,
+    /// Something was sent after the zone was asked for: true when it took effect.
+    sent: Option<bool>,
 }
 
 impl Patch<'_> {
+    /// Makes sure that nobody else changed the zone since it was asked for, before `actions` are sent. Costs no call
+    /// before the first request, which the fence of the batch is for.
+    ///
+    /// Where serials do not tell, it is what `actions` touch that is compared.
+    /// Errors: `Conflict` when somebody did.
+    async fn stands(&mut self, actions: &[&Action]) -> Result<(), Error> {
+        let Some(had_effect) = self.sent else { return Ok(()) };
+        let (before, mut now, mut told) = (self.encoder.serial, None, None);
+        if self.is_token {
+            let zone = observe::probe(self.backend, self.cx, self.scope).await?;
+            let zone = zone.ok_or_else(|| moved(self.scope))?;
+            told = match had_effect {
+                true => zone.is_next_after(before),
+                false => Some(zone.raise.is_some() && zone.serial == before),
+            };
+            now = Some(zone.serial);
+        }
+        if told.is_none() {
+            let zone = observe::full(self.backend, self.cx, self.scope).await?;
+            let zone = zone.ok_or_else(|| moved(self.scope))?;
+            told = Some(actions.iter().all(|action| stands(action, &zone.resources)));
+            // Somebody may have changed what later requests touch: those are compared as well.
+            self.is_token = false;
+            now = Some(zone.serial);
+        }
+        if told != Some(true) {
+            return Err(moved(self.scope));
+        }
+        self.encoder.serial = now.unwrap_or(before);
+        self.sent = None;
+        Ok(())
+    }
+
     /// Takes as many units from the queue as fit into one request, at least one.
     fn chunk<'b>(&self, queue: &mut VecDeque<Unit<'b, ()>>, is_patch: bool) -> Chunk<'b, ()> {
         // What stands around the list: a zone's name and name servers at most.
@@ -139,13 +186,21 @@ impl Sender<()> for Patch<'_> {
     }
 
     async fn send(&mut self, chunk: &mut Chunk<'_, ()>) -> Result<Answer, Error> {
+        let actions: Vec<&Action> = items(chunk).map(|item| item.action).collect();
+        if let Err(error) = self.stands(&actions).await {
+            return Ok(Answer::Over { error, is_lost: false });
+        }
         let body = self.encoder.patch(items(chunk));
         let size = body.len();
         let call = self.backend.client.call(self.cx, Method::PATCH, self.path, Some(body), self.doing);
         let failure = match call.await {
-            Ok(_) => return Ok(Answer::Done),
+            Ok(_) => {
+                self.sent = Some(true);
+                return Ok(Answer::Done);
+            }
             Err(failure) => failure,
         };
+        self.sent = Some(false);
         let is_size = self.learn(&failure, size);
         Ok(match failure {
             Failure::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, text, error } => {
@@ -191,6 +246,7 @@ impl NewZone<'_> {
             let size = body.len();
             let failure = match self.post(body).await {
                 Ok(()) => {
+                    delivery.sender.sent = Some(true);
                     let mut outcomes = batch::done(&chunk);
                     outcomes.push((self.create.id, zone_done(self.create)));
                     return self.journal.finished(outcomes).await;
@@ -220,6 +276,7 @@ impl NewZone<'_> {
                 self.journal.finished(failed.collect()).await?;
                 return end(self.journal, [self.create.id], failure).await;
             }
+            delivery.sender.sent = Some(true);
             self.journal.finished(vec![(self.create.id, zone_done(self.create))]).await?;
             return delivery.started(chunk).await;
         }
@@ -257,7 +314,7 @@ fn blame(chunk: &[Unit<'_, ()>], text: &str, error: &Error) -> Vec<(ActionId, Ou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::{Hash, Op, Origin, PolicyId, Resource, Scope, Spec};
+    use reconciled_provider::{Hash, Op, Origin, PolicyId, Resource, Spec};
     use std::sync::Arc;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Backend, zone::ACCOUNT};
 use crate::{
-    batch, ownership, rdata,
+    batch, merge, ownership, rdata,
     record::{self, RrSet},
 };
 use std::io::Write;
@@ -49,21 +49,27 @@ impl Encoder<'_> {
         out.push(b'}');
     }
 
-    /// Our mark and the comments of others. Without marks the key is left out and the server keeps them all.
+    /// Our mark, where anything in the set is ours, and the comments of others. Without marks the key is left out and the server keeps them all.
     fn comments(&self, item: &Item<'_>, out: &mut Vec<u8>) {
         let is_beside = item.action.op.desired().is_some_and(ownership::is_beside);
         if !self.backend.config.marks || is_beside {
             return;
         }
-        out.extend_from_slice(b",\"comments\":[{\"account\":");
-        text(ACCOUNT, out);
-        out.extend_from_slice(b",\"content\":");
-        text(&self.backend.instance, out);
-        out.push(b'}');
+        out.extend_from_slice(b",\"comments\":[");
+        let is_marked = !merge::is_left(item.action);
+        if is_marked {
+            out.extend_from_slice(b"{\"account\":");
+            text(ACCOUNT, out);
+            out.extend_from_slice(b",\"content\":");
+            text(&self.backend.instance, out);
+            out.push(b'}');
+        }
         let others = item.observed().map(|observed| &observed.private.0[..]).unwrap_or_default();
         // The private state of an observation is a JSON list of the other comments.
         if let Some(inner) = others.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
-            out.push(b',');
+            if is_marked {
+                out.push(b',');
+            }
             out.extend_from_slice(inner);
         }
         out.push(b']');

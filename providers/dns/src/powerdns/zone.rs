@@ -20,7 +20,19 @@ use std::{borrow::Cow, fmt};
 pub(crate) const ACCOUNT: &str = "reconciled";
 
 /// Ways of keeping the serial that raise it at every change. Not `EPOCH`: two changes in one second share it.
-const SOUND: [&str; 3] = ["DEFAULT", "INCREASE", "SOA-EDIT-INCREASE"];
+const SOUND: [(&str, Raise); 3] =
+    [("DEFAULT", Raise::Date), ("INCREASE", Raise::One), ("SOA-EDIT-INCREASE", Raise::Any)];
+
+/// How far one change raises a serial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raise {
+    /// By one.
+    One,
+    /// By one, or to the first serial of a day (`2026010101`).
+    Date,
+    /// By one, or to what the metadata of the zone say.
+    Any,
+}
 
 /// The token of a zone whose serial is `serial`.
 pub(crate) fn token(serial: u32) -> Version {
@@ -34,8 +46,28 @@ pub(crate) struct ZoneRead {
     pub(crate) serial: u32,
     /// The token of this state, where the serial is one.
     pub(crate) version: Version,
+    /// How far one change raises the serial, where it is a token.
+    pub(crate) raise: Option<Raise>,
     /// The zone itself and its RRsets, sorted by id.
     pub(crate) resources: Vec<Observed>,
+}
+
+impl ZoneRead {
+    /// True when the zone is as the last of our changes left it, which was made when its serial was `before`; none where
+    /// the serial does not tell.
+    ///
+    /// What raises the serial to the first of a day was the first change after `before`, so nobody else made one.
+    pub(crate) fn is_next_after(&self, before: u32) -> Option<bool> {
+        let raise = self.raise?;
+        let is_first_of_day = self.serial > before && self.serial > 1_970_000_000 && self.serial % 100 == 1;
+        match raise {
+            // A change without effect may raise nothing.
+            _ if self.serial == before || self.serial == before.wrapping_add(1) => Some(true),
+            Raise::Date => Some(is_first_of_day),
+            Raise::One => Some(false),
+            Raise::Any => None,
+        }
+    }
 }
 
 /// Parses the answer for a zone. `wants_records`: they were asked for, so an answer without them is an error.
@@ -57,11 +89,12 @@ pub(crate) fn parse_zone(
     if wants_records && !records.was_seen {
         return Err(de::Error::missing_field("rrsets"));
     }
-    let is_sound = SOUND.iter().any(|word| word.eq_ignore_ascii_case(&soa_edit_api));
-    let version = if is_sound { token(serial) } else { Version::Unknown };
+    let sound = SOUND.iter().find(|(word, _)| word.eq_ignore_ascii_case(&soa_edit_api));
+    let raise = sound.map(|(_, raise)| *raise);
+    let version = if raise.is_some() { token(serial) } else { Version::Unknown };
     let mut resources = records.resources;
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    Ok(ZoneRead { serial, version, resources })
+    Ok(ZoneRead { serial, version, raise, resources })
 }
 
 struct Records<'i> {
@@ -249,6 +282,30 @@ mod tests {
         for edit in ["", "EPOCH", "OFF", "SOA-EDIT"] {
             assert_eq!(version(edit), Version::Unknown, "{edit}");
         }
+    }
+
+    #[test]
+    fn a_serial_tells_whether_anybody_else_wrote_after_our_change() {
+        let told = |edit: &str, before: u32, now: u32| {
+            let zone = ZONE.replace("DEFAULT", edit).replace("\"serial\": 7", &format!("\"serial\": {now}"));
+            parse(&zone).unwrap().is_next_after(before)
+        };
+        let day = 2_026_010_100;
+        for edit in ["DEFAULT", "INCREASE", "SOA-EDIT-INCREASE"] {
+            assert_eq!((told(edit, 7, 8), told(edit, 7, 7)), (Some(true), Some(true)), "{edit}");
+            assert_eq!(told(edit, u32::MAX, 0), Some(true), "{edit}");
+        }
+        assert_eq!(
+            (told("DEFAULT", 7, day + 1), told("DEFAULT", day - 50, day + 1)),
+            (Some(true), Some(true))
+        );
+        assert_eq!(
+            (told("DEFAULT", 7, day + 2), told("DEFAULT", day + 1, day + 3)),
+            (Some(false), Some(false))
+        );
+        assert_eq!((told("DEFAULT", 7, 9), told("DEFAULT", 7, 101)), (Some(false), Some(false)));
+        assert_eq!((told("INCREASE", 7, 9), told("INCREASE", 7, day + 1)), (Some(false), Some(false)));
+        assert_eq!((told("SOA-EDIT-INCREASE", 7, 9), told("", 7, 8)), (None, None));
     }
 
     #[test]

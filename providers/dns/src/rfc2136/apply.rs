@@ -139,9 +139,12 @@ fn changes(action: &Action, zone: &str, name: &str, kind: &str, serial: u32) -> 
         set.add(desired.ttl, kind, value, serial.wrapping_add(1).max(1), &mut changes).ok_or_else(bad)?;
     }
     if is_apex && kind == "NS" {
-        let gone =
-            observed.iter().flat_map(|set| &set.values).filter(|value| !desired.values.contains(value));
-        for value in gone {
+        // A set of several TTLs has values that name theirs; what is added takes the place of the same data.
+        let is_kept = |value: &str| {
+            let mut kept = desired.values.iter().map(|kept| record::without_ttl(kept));
+            kept.any(|kept| kept == record::without_ttl(value))
+        };
+        for value in observed.iter().flat_map(|set| &set.values).filter(|value| !is_kept(value)) {
             set.remove(kind, value, &mut changes).ok_or_else(bad)?;
         }
     }
@@ -256,6 +259,25 @@ mod tests {
         let spec = Spec::known(content.to_vec());
         let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
         Op::Create { desired, delta: Default::default() }
+    }
+
+    #[test]
+    fn a_name_server_of_the_zone_that_only_gets_another_ttl_is_not_removed() {
+        let Op::Create { desired, delta } =
+            create("example.com./NS", b"300\nns1.example.net.\nns2.example.net.")
+        else {
+            unreachable!()
+        };
+        let before = b"60\n(ttl 3600) ns1.example.net.\n(ttl 3600) ns3.example.net.\nns2.example.net.";
+        let observed = Observed::new("example.com./NS".into(), before.to_vec());
+        let op = Op::Update { desired, delta, observed, tracked: None };
+        let action = Action { id: ActionId(1), token: "t".into(), op };
+        let changes = changes(&action, "example.com.", "example.com.", "NS", 1).unwrap();
+        assert_eq!((changes.deletes.len(), changes.adds.len(), changes.removes.len()), (0, 2, 1));
+        let mut expected = Changes::default();
+        let set = Set::new("example.com.", "NS").unwrap();
+        set.remove("NS", "ns3.example.net.", &mut expected).unwrap();
+        assert_eq!(changes.removes, expected.removes);
     }
 
     #[test]

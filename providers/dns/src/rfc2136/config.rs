@@ -19,6 +19,10 @@ pub struct Config {
     /// Largest message in octets, at most 65535. What does not fit is sent in several.
     #[serde(default = "default_max_message")]
     pub max_message: usize,
+    /// How long an answer in a packet is waited for before the question is asked again; only tests say so.
+    #[serde(skip, default = "default_patience")]
+    #[schemars(skip)]
+    pub patience: Duration,
     /// What the entry knows of marks in TXT records; handed over apart.
     #[serde(skip)]
     #[schemars(skip)]
@@ -38,6 +42,10 @@ fn default_timeout() -> Duration {
     Duration::from_secs(30)
 }
 
+fn default_patience() -> Duration {
+    Duration::from_millis(700)
+}
+
 fn default_max_message() -> usize {
     usize::from(u16::MAX)
 }
@@ -49,6 +57,7 @@ impl Config {
             server: server.into(),
             timeout: default_timeout(),
             max_message: default_max_message(),
+            patience: default_patience(),
             options: Options::default(),
         }
     }

@@ -23,15 +23,12 @@ use reconciled_provider::{
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
-    time::Duration,
 };
 
 /// Questions that wait for an answer at once.
 const WINDOW: usize = 64;
 /// How often a question is asked before it is asked over TCP.
 const TRIES: usize = 3;
-/// How long an answer may take over UDP.
-const PATIENCE: Duration = Duration::from_millis(700);
 
 /// A question that waits for its answer.
 struct Asked<'s> {
@@ -107,7 +104,7 @@ async fn ask<'s>(
             udp.send(&asked.packet).await;
         }
         while !waiting.is_empty() {
-            let Some(packet) = udp.receive(PATIENCE).await else { break };
+            let Some(packet) = udp.receive(backend.config.patience).await else { break };
             let Some(response) = response::parse(&packet) else { continue };
             let Some(asked) = waiting.get_mut(&response.id) else { continue };
             if !response.answers_to(response.id, &asked.zone, response::SOA) {

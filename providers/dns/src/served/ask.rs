@@ -14,15 +14,23 @@ use tokio::{
 
 /// Questions that are on their way at once: few enough for the buffer of any socket.
 const WINDOW: usize = 64;
-/// How long each try waits. The last one is for a server that is far away or busy.
-const TRIES: [Duration; 3] =
-    [Duration::from_millis(400), Duration::from_millis(800), Duration::from_millis(1_600)];
+/// How long each try waits, in tenths of the whole. The last one is for a server that is far away or busy.
+const TRIES: [u32; 3] = [1, 2, 4];
 /// The one try for a server that said nothing the last time: nobody is to wait for one that is down again and again.
-const LAST_TRY: [Duration; 1] = [Duration::from_millis(800)];
-/// How long all questions may take.
-const WHOLE: Duration = Duration::from_secs(4);
+const LAST_TRY: [u32; 1] = [2];
+/// How long all questions may take where nobody says otherwise.
+pub(super) const WHOLE: Duration = Duration::from_secs(4);
 /// What fits into a packet everywhere (DNS flag day 2020).
 const PACKET: u16 = 1_232;
+
+/// How long a server is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// How long all questions may take.
+    pub(super) whole: Duration,
+    /// It said nothing the last time.
+    pub(super) was_silent: bool,
+}
 
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,16 +56,16 @@ pub(super) struct Question<'a> {
 pub(super) async fn ask(
     server: SocketAddr,
     questions: &[Question<'_>],
-    was_silent: bool,
+    patience: Patience,
 ) -> io::Result<Vec<Answer>> {
-    let until = Instant::now() + WHOLE;
+    let until = Instant::now() + patience.whole;
     let packets = packets(questions).ok_or_else(|| io::Error::other("no randomness"))?;
     let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).await?;
     socket.connect(server).await?;
     let mut answers = vec![Answer::Unasked; questions.len()];
-    let tries = if was_silent { &LAST_TRY[..] } else { &TRIES[..] };
-    for patience in tries {
+    let tries = if patience.was_silent { &LAST_TRY[..] } else { &TRIES[..] };
+    for tenths in tries {
         let open: Vec<usize> =
             (0..questions.len()).filter(|index| !matches!(answers[*index], Answer::Octets(_))).collect();
         for window in open.chunks(WINDOW).take_while(|_| Instant::now() < until) {
@@ -67,8 +75,8 @@ pub(super) async fn ask(
                     answers[*index] = Answer::Silence;
                 }
             }
-            let patience = until.min(Instant::now() + *patience);
-            if listen(&socket, questions, &packets, window, &mut answers, patience).await == 0 {
+            let end = until.min(Instant::now() + patience.whole * *tenths / 10);
+            if listen(&socket, questions, &packets, window, &mut answers, end).await == 0 {
                 break;
             }
         }

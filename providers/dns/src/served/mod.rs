@@ -17,7 +17,7 @@ mod servers;
 
 use crate::record;
 use answer::{Asked, serial};
-use ask::{Answer, Question, ask};
+use ask::{Answer, Patience, Question, ask};
 use futures_util::future::join_all;
 use known::{Found, Zone};
 use reconciled_provider::{Action, Cx, Deltas, Error, Fact, Hash, Health, Op, ResourceId, Scope, Spec, Want};
@@ -40,6 +40,8 @@ pub struct Verify {
     pub resolver: Vec<SocketAddr>,
     /// Wait also until resolvers have forgotten what was served before.
     pub wait_for_ttl: bool,
+    /// How long all questions to one server may take; none: four seconds. For tests on machines that stall.
+    pub patience: Option<Duration>,
 }
 
 /// How long the servers of a zone are taken to be the same, and how long until they are looked for again in vain.
@@ -126,7 +128,7 @@ impl Watch {
                 (Ok(_), None) => {}
             }
         }
-        let rounds = well.iter().map(|(_, address)| ask(*address, &questions, false));
+        let rounds = well.iter().map(|(_, address)| ask(*address, &questions, self.whole(false)));
         for ((server, _), answers) in well.iter().zip(join_all(rounds).await) {
             match answers {
                 Ok(answers) => {
@@ -161,7 +163,7 @@ impl Watch {
         let rounds = servers.iter().map(|server| async move {
             let Some(address) = server.address else { return Err("has no address".into()) };
             let question = [Question { name: zone, number: SOA }];
-            match ask(address, &question, silent.contains(&address)).await {
+            match ask(address, &question, self.whole(silent.contains(&address))).await {
                 Ok(answers) => serial(zone, answers.first().unwrap_or(&Answer::Unasked)),
                 Err(error) => Err(unreachable(&error)),
             }
@@ -173,6 +175,11 @@ impl Watch {
         let silent = silent.filter_map(|(server, _)| server.address).collect();
         self.with(scope, |zone| zone.silent = silent);
         serials
+    }
+
+    /// How long the questions to a server may take, which said nothing the last time if it `was_silent`.
+    fn whole(&self, was_silent: bool) -> Patience {
+        Patience { whole: self.verify.patience.unwrap_or(ask::WHOLE), was_silent }
     }
 
     async fn servers(&self, cx: &Cx, scope: &Scope) -> Result<Vec<NameServer>, Error> {

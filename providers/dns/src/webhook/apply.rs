@@ -20,7 +20,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Outcome, Resource, Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Outcome, Resource, Version,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,7 +99,10 @@ fn change(
     // Among all that was read: a zone within this one may have been heard of, and have it.
     let now = read.sets.get(&key).cloned();
     let shown = name.trim_end_matches('.');
-    if now.is_some() && !own.contains_key(&key) {
+    let is_as_seen =
+        |set: &Set| batch::observed(action).is_some_and(|observed| observed.hash == Hash::of(&set.bytes(0)));
+    // What was seen as a record of this zone is one, as long as it stands.
+    if now.as_ref().is_some_and(|set| !own.contains_key(&key) && !is_as_seen(set)) {
         let text = format!("{shown} {kind} is there already, as a record of a zone within this one");
         return Err(Error::conflict(text).hint("declare it in the innermost zone that holds its name"));
     }

@@ -47,6 +47,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     atomic_batch: false,
     // Every call is about all zones.
     concurrency: 1,
+    // Where zones lie within each other, what is declared says whose a record is.
+    reads_ahead: false,
     apply_limit: Duration::from_secs(600),
     ..family::INFO
 };

@@ -5,7 +5,9 @@
 //! that are read next, each once and for [`FRESH`] at most.
 //! A TTL that the provider does not report is 0, whatever is declared: an observation says only what was seen.
 //! A zone without records is absent: nobody can see the difference, and there is nothing to create.
-//! Caveat: where zones lie within each other, a record belongs to the innermost of those that this entry heard of.
+//! Where zones lie within each other, a record belongs to the innermost of those that this entry heard of; but one that a
+//! zone declares and tracks is that zone's: a zone that was only planned, or refused, takes nothing away from it.
+//! Caveat: a change of such a record by hand is no part of its zone's version, and is seen at the next full read.
 
 use super::{
     Backend,
@@ -15,7 +17,7 @@ use super::{
 use crate::{name, normalize::DEFAULT_TTL, record};
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Focus, Found, Hash, Observation, Observed, Scope, Version, Want, address::glob,
+    Cx, Error, Focus, Found, Hash, Observation, Observed, ResourceId, Scope, Version, Want, address::glob,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -64,8 +66,10 @@ pub(crate) async fn read(backend: &Backend, cx: &Cx) -> Result<Read, Error> {
 impl Read {
     /// The records of `zone`; of zones within it that this entry heard of, nothing.
     pub(crate) fn zone(&self, backend: &Backend, zone: &str) -> BTreeMap<Key, Set> {
-        let heard = backend.heard();
-        let own = self.sets.iter().filter(|(key, _)| innermost(&key.0, &heard) == Some(zone));
+        self.of(zone, &backend.heard())
+    }
+    fn of(&self, zone: &str, heard: &HashSet<String>) -> BTreeMap<Key, Set> {
+        let own = self.sets.iter().filter(|(key, _)| innermost(&key.0, heard) == Some(zone));
         own.map(|(key, set)| (key.clone(), set.clone())).collect()
     }
     /// The records of every zone that this entry heard of.
@@ -157,16 +161,29 @@ pub(crate) fn forget(backend: &Backend) {
 /// Reads a zone.
 pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {
     backend.hear_of(&want.scope.name);
-    let sets = match from_snapshot(backend, cx, want.scope) {
-        Some(sets) => sets,
-        None => {
-            let read = read(backend, cx).await?;
-            read.serves(backend, &want.scope.name)?;
-            read.zone(backend, &want.scope.name)
-        }
-    };
-    let resources = resources(&sets, 0);
-    Ok(Observation { covered: Focus::All, complete: true, version: version(&sets), resources })
+    let kept = kept(backend, want);
+    let mut sets = from_snapshot(backend, cx, want.scope).filter(|_| kept.is_empty());
+    let mut others = BTreeMap::new();
+    if sets.is_none() {
+        let mut read = read(backend, cx).await?;
+        read.serves(backend, &want.scope.name)?;
+        sets = Some(read.zone(backend, &want.scope.name));
+        others.extend(kept.into_iter().filter_map(|key| read.sets.remove_entry(&key)));
+    }
+    let mut sets = sets.unwrap_or_default();
+    let version = version(&sets);
+    sets.append(&mut others);
+    Ok(Observation { covered: Focus::All, complete: true, version, resources: resources(&sets, 0) })
+}
+
+/// What a zone declares and tracks although a zone within it was heard of that would have it.
+fn kept(backend: &Backend, want: &Want<'_>) -> Vec<Key> {
+    let heard = backend.heard();
+    let tracked: HashSet<&ResourceId> = want.tracked.iter().map(|tracked| &tracked.id).collect();
+    let declared = want.desired.iter().map(|desired| &desired.id).filter(|id| tracked.contains(id));
+    let others = declared.filter_map(record::parts);
+    let others = others.filter(|(name, _)| innermost(name, &heard) != Some(&*want.scope.name));
+    others.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
 }
 
 /// The sets as resources; `ttl` is that of sets of which the provider tells none.
@@ -193,12 +210,14 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
         let text = format!("the provider at {} names no zone that fits `{wanted}`", backend.remote.address());
         return Err(Error::invalid(text).hint("the protocol knows no zones: write the name of one"));
     }
+    // For this look only: whoever imports a zone does not declare it.
+    let mut heard = backend.heard();
+    heard.extend(names.iter().cloned());
     let mut found = Vec::new();
     for name in names {
         read.serves(backend, &name)?;
-        backend.hear_of(&name);
         let scope = Scope::new(backend.entry.clone(), name.as_str());
-        let mut resources = resources(&read.zone(backend, &name), DEFAULT_TTL);
+        let mut resources = resources(&read.of(&name, &heard), DEFAULT_TTL);
         // So that what is exported declares the zone and not only records for it.
         resources.push(Observed::new(record::zone_id(&scope), record::ZONE));
         resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));

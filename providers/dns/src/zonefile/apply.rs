@@ -9,8 +9,12 @@
 //!
 //! A file that was replaced but not loaded by the server has a mark beside it (`FILE.reload`), written before
 //! the replacement and removed when `reload` succeeded. While it stands, the zone is observed as `reload
-//! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash.
+//! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash, and whatever is
+//! said of drift.
 //! Deleting a zone deletes its file; taking it out of the server's configuration is not done here.
+//!
+//! A file keeps its owner, group and mode, or is not written where that would keep somebody from reading it. A link is
+//! followed within the directory and stays; what others put where a new file is to be made is never written through.
 
 use super::{
     Backend, command, culprit,
@@ -28,9 +32,14 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs,
     io::Write,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
+
+/// When a zone whose file was written and not loaded is due at the latest.
+const RECHECK: Duration = Duration::from_secs(15);
 
 /// Carries out a batch.
 pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
@@ -45,6 +54,7 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
     if batch.actions.iter().any(|a| is_zone(a) && matches!(a.op, Op::Delete { .. })) {
         return delete_zone(journal, &ids, &path).await;
     }
+    let file = ZoneFile { backend, zone, path: &path, place: place_of(backend, &path)?, old: old.as_ref() };
     let creates = batch.actions.iter().any(is_creation);
     let entries = match &old {
         Some(old) => observe::entries(backend, zone, old)?,
@@ -54,17 +64,17 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
     let all: Vec<&Action> = batch.actions.iter().collect();
     let mut draft = Draft::new(backend, zone, entries.clone(), &all);
     journal.started(&ids).await?;
-    let mut written = write_new(backend, zone, &path, old.as_ref(), &draft).await;
+    let mut written = file.write(&draft).await;
     if let Err(error) = &written
         && error.kind == ErrorKind::Invalid
         && ids.len() > 1
     {
-        let place = draft_path(&path);
+        let place = draft_path(&file.place);
         let accepted = culprit::accepted(backend, zone, &place, &entries, &batch.actions, error.clone());
         written = match accepted.await {
             Ok(accepted) => {
                 draft = accepted;
-                write_new(backend, zone, &path, old.as_ref(), &draft).await
+                file.write(&draft).await
             }
             Err(error) => Err(error),
         };
@@ -79,13 +89,21 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
         let outcome = match (draft.refused.get(&action.id), &loaded) {
             (Some(error), _) => Outcome::Failed(error.clone()),
             // The record is in the file, which is all that a record is here; the zone is what is not loaded.
-            (None, Err(error)) if is_zone(action) => Outcome::Failed(error.clone()),
+            (None, Err(_)) if is_zone(action) => pending(merge::done(action)),
             (None, _) => merge::done(action),
         };
         (action.id, outcome)
     };
     journal.finished(batch.actions.iter().map(outcome).collect()).await?;
     loaded
+}
+
+/// How an action on a zone ends whose file is written and not loaded.
+fn pending(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Done(tracked) => Outcome::Pending { tracked, recheck_after: RECHECK, claims: Vec::new() },
+        other => other,
+    }
 }
 
 /// The file was not replaced: nothing had an effect.
@@ -96,18 +114,47 @@ async fn refused(journal: &dyn Journal, ids: &[ActionId], error: Error) -> Resul
     if error.kind == ErrorKind::Invalid { Ok(()) } else { Err(error) }
 }
 
-/// Puts the text of a draft in place of the file; false where it is the text that is there.
-async fn write_new(
-    backend: &Arc<Backend>,
-    zone: &str,
-    path: &Path,
-    old: Option<&File>,
-    draft: &Draft,
-) -> Result<bool, Error> {
-    let Some(text) = draft.text.as_deref().filter(|text| old.is_none_or(|old| old.text != **text)) else {
-        return Ok(false);
-    };
-    replace(backend, zone, path, old, text).await.map(|()| true)
+/// The file of a zone.
+struct ZoneFile<'a> {
+    backend: &'a Backend,
+    zone: &'a str,
+    path: &'a Path,
+    /// Where it lies, if `path` is a link.
+    place: PathBuf,
+    /// What it was before the batch.
+    old: Option<&'a File>,
+}
+
+impl ZoneFile<'_> {
+    /// Puts the text of a draft in place of the file; false where it is the text that is there.
+    async fn write(&self, draft: &Draft) -> Result<bool, Error> {
+        let is_new = |text: &&str| self.old.is_none_or(|old| old.text != **text);
+        let Some(text) = draft.text.as_deref().filter(is_new) else { return Ok(false) };
+        let draft = draft_path(&self.place);
+        let result = self.replace(&draft, text).await;
+        if result.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        result.map(|()| true)
+    }
+
+    /// Writes `text` into `draft`, beside the file, has it checked, and puts it in its place.
+    async fn replace(&self, draft: &Path, text: &str) -> Result<(), Error> {
+        let ZoneFile { backend, zone, path, place, old } = self;
+        store(draft, place, text)?;
+        command::run(&backend.config.check, zone, draft, backend.config.timeout)
+            .await
+            .map_err(|error| error.hint("the old file is untouched"))?;
+        // The race that is left is between this read and the rename below.
+        if version(observe::read(backend, zone)?.as_ref()) != version(*old) {
+            return Err(moved(path));
+        }
+        if !backend.config.reload.is_empty() {
+            fresh(&observe::reload_marker(path), FOR_ALL)?;
+        }
+        fs::rename(draft, place).map_err(|error| failed("replace", place, error))?;
+        sync_directory(place)
+    }
 }
 
 /// True for the action that makes the zone.
@@ -206,7 +253,8 @@ impl Draft {
             for (action, kind) in list {
                 replaced.insert((name, kind));
                 let Some(set) = set(action) else { continue };
-                let is_ours = !action.op.desired().is_some_and(ownership::is_beside);
+                let is_beside = action.op.desired().is_some_and(ownership::is_beside);
+                let is_ours = !is_beside && !merge::is_left(action);
                 added.extend(set.values.iter().map(|value| Entry {
                     name: (*name).into(),
                     ttl: set.ttl,
@@ -235,52 +283,85 @@ fn set(action: &Action) -> Option<RrSet<'_>> {
     RrSet::decode(action.op.desired()?.spec.bytes()?)
 }
 
-/// Writes `text` beside the file, has it checked, and puts it in its place.
-async fn replace(
-    backend: &Arc<Backend>,
-    zone: &str,
-    path: &Path,
-    old: Option<&File>,
-    text: &str,
-) -> Result<(), Error> {
-    let draft = draft_path(path);
-    let result = async {
-        store(&draft, path, text)?;
-        command::run(&backend.config.check, zone, &draft, backend.config.timeout)
-            .await
-            .map_err(|error| error.hint("the old file is untouched"))?;
-        // The race that is left is between this read and the rename below.
-        if version(observe::read(backend, zone)?.as_ref()) != version(old) {
-            return Err(moved(path));
-        }
-        if !backend.config.reload.is_empty() {
-            let marker = observe::reload_marker(path);
-            fs::write(&marker, "").map_err(|error| failed("write", &marker, error))?;
-        }
-        fs::rename(&draft, path).map_err(|error| failed("replace", path, error))?;
-        sync_directory(path)
-    };
-    let result = result.await;
-    if result.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    result
-}
-
 /// Hidden, in the same directory, so that a rename is atomic and no server loads it.
 fn draft_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(format!(".{name}.new"))
 }
 
-fn store(draft: &Path, path: &Path, text: &str) -> Result<(), Error> {
-    let error = |error| failed("write", draft, error);
-    let mut file = fs::File::create(draft).map_err(error)?;
-    file.write_all(text.as_bytes()).map_err(error)?;
-    if let Ok(metadata) = fs::metadata(path) {
-        file.set_permissions(metadata.permissions()).map_err(error)?;
+/// Where the file of a zone lies: `path`, or what it links to.
+///
+/// Errors: the link leads out of the directory, or nowhere.
+fn place_of(backend: &Backend, path: &Path) -> Result<PathBuf, Error> {
+    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+        return Ok(path.to_owned());
     }
+    let directory = &backend.config.directory;
+    let directory = directory.canonicalize().map_err(|error| failed("look into", directory, error))?;
+    let place = path.canonicalize().map_err(|error| failed("follow the link", path, error))?;
+    if place.starts_with(&directory) {
+        return Ok(place);
+    }
+    let text = format!("{} links to {}, out of the directory", path.display(), place.display());
+    Err(Error::permission_denied(text)
+        .hint("put the file itself there, or name the directory it lies in as `directory` of the entry"))
+}
+
+/// Rights of a new file, from which the umask takes some.
+pub(super) const FOR_ALL: u32 = 0o666;
+
+/// Makes a new file. What is there before goes and is not written to: it may be a link that somebody else put there.
+pub(super) fn fresh(path: &Path, mode: u32) -> Result<fs::File, Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => {
+            let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+            file.map_err(|error| failed("write", path, error))
+        }
+    }
+}
+
+fn store(draft: &Path, place: &Path, text: &str) -> Result<(), Error> {
+    let error = |error| failed("write", draft, error);
+    let old = match place.metadata() {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(failed("look at", place, error)),
+    };
+    // Nobody else reads it before it has its owner and group.
+    let mut file = fresh(draft, if old.is_some() { 0o600 } else { FOR_ALL })?;
+    if let Some(old) = old {
+        keep_owner(&file, &old, place)?;
+        file.set_permissions(old.permissions()).map_err(error)?;
+    }
+    file.write_all(text.as_bytes()).map_err(error)?;
     file.sync_all().map_err(error)
+}
+
+/// Gives a new file the owner and group of the old one; what this process may not give stays out where nobody is kept
+/// from reading by that.
+fn keep_owner(file: &fs::File, old: &fs::Metadata, place: &Path) -> Result<(), Error> {
+    let new = file.metadata().map_err(|error| failed("look at", place, error))?;
+    let owner = (old.uid() != new.uid()).then(|| old.uid());
+    let group = (old.gid() != new.gid()).then(|| old.gid());
+    if fchown(file, owner, group).is_ok() {
+        return Ok(());
+    }
+    // Only root gives files away; to a group of its own anybody may.
+    let refused = fchown(file, None, group).err();
+    let (is_for_all, is_for_group) = (old.mode() & 0o004 != 0, old.mode() & 0o040 != 0);
+    let (who, why) = match refused {
+        Some(error) if is_for_group && !is_for_all => (format!("group {}", old.gid()), Some(error)),
+        _ if owner.is_some() && !is_for_group && !is_for_all => (format!("user {}", old.uid()), None),
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "{} belongs to {who} and others may not read it: a new file could not keep that",
+        place.display()
+    );
+    let error = Error::permission_denied(text)
+        .hint("make this process a member of the group of the file, or let others read it");
+    Err(why.into_iter().fold(error, Error::caused_by))
 }
 
 fn sync_directory(path: &Path) -> Result<(), Error> {

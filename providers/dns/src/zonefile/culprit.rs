@@ -6,7 +6,7 @@
 
 use super::{
     Backend,
-    apply::{Draft, is_creation},
+    apply::{Draft, FOR_ALL, fresh, is_creation},
     command,
     observe::failed,
     parse::Entry,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::record;
 use reconciled_provider::{Action, Error, ErrorKind};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io::Write, path::Path};
 
 /// Most runs of `check` for one batch; what is left then waits for the next.
 const TRIES: usize = 64;
@@ -108,7 +108,8 @@ impl<'b> Search<'b> {
         let made = Draft::new(self.backend, self.zone, self.entries.to_vec(), &actions);
         let as_it_is = || write::write(&format!("{}.", self.zone), &mut self.entries.to_vec());
         let text = made.text.unwrap_or_else(as_it_is);
-        fs::write(self.draft, text).map_err(|error| failed("write", self.draft, error))?;
+        let written = fresh(self.draft, FOR_ALL)?.write_all(text.as_bytes());
+        written.map_err(|error| failed("write", self.draft, error))?;
         let config = &self.backend.config;
         let said = command::run(&config.check, self.zone, self.draft, config.timeout).await;
         let _ = fs::remove_file(self.draft);

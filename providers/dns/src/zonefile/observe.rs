@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Bytes of a zone whose file was written but not loaded by the server yet.
-pub(crate) const RELOAD_PENDING: &[u8] = b"zone\nreload pending";
+pub(crate) const RELOAD_PENDING: &[u8] = b"zone\nreload";
 
 /// What follows the name of a zone in the name of its file.
 const SUFFIX: &str = ".zone";
@@ -79,7 +79,7 @@ pub(crate) fn read(backend: &Backend, zone: &str) -> Result<Option<File>, Error>
         Error::invalid(format!("{}:{line}: the file is not UTF-8 text", path.display()))
             .hint("write other octets as \\DDD")
     })?;
-    let is_reload_pending = reload_marker(&path).exists();
+    let is_reload_pending = reload_marker(&path).symlink_metadata().is_ok();
     Ok(Some(File { text, is_reload_pending }))
 }
 

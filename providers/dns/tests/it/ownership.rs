@@ -237,7 +237,7 @@ async fn a_record_is_not_born_with_the_mark_of_another() {
     }
 }
 
-fn txt(key: Option<&str>) -> TxtMarks {
+pub(crate) fn txt(key: Option<&str>) -> TxtMarks {
     let naming = Naming::new("%{record_type}-own.", "", "any").unwrap();
     TxtMarks { naming, key: key.map(|name| SecretRef::Named(name.into())) }
 }

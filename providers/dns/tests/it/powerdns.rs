@@ -5,8 +5,16 @@ use crate::{
     pdns::Pdns,
     world::{self, Notes, apply, converge, desired, diff, observe, plan, scope},
 };
+use async_trait::async_trait;
 use futures_util::future::join_all;
-use reconciled_provider::{ErrorKind, Focus, Op, Owner, Resource, ResourceId, Tracked, Version, Want};
+use reconciled_provider::{
+    ActionId, Error, ErrorKind, Focus, Journal, Op, Outcome, Owner, Resource, ResourceId, Tracked, Version,
+    Want,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 const ZONE: &str = "example.com";
 
@@ -251,6 +259,77 @@ async fn a_stale_plan_is_a_conflict_and_writes_nothing() {
     server.change("POST", "/zones", r#"{"name": "new.example.", "kind": "Native", "nameservers": []}"#).await;
     let error = provider.apply(&cx, &batch, &Notes::default()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+}
+
+/// A journal during which somebody else changes a record, once a request has ended.
+struct Meddled<'s> {
+    notes: Notes,
+    server: &'s Pdns,
+    ttl: u32,
+    was: AtomicBool,
+}
+
+#[async_trait]
+impl Journal for Meddled<'_> {
+    async fn started(&self, actions: &[ActionId]) -> Result<(), Error> {
+        self.notes.started(actions).await
+    }
+    async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
+        self.notes.progress(action, tracked).await
+    }
+    async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        self.notes.finished(outcomes).await?;
+        if !self.was.swap(true, Ordering::Relaxed) {
+            let body = r#"{"rrsets": [{"name": "h59.example.com.", "type": "A", "ttl": TTL, "changetype": "REPLACE",
+                "records": [{"content": "192.0.2.66", "disabled": false}]}]}"#;
+            let body = body.replace("TTL", &self.ttl.to_string());
+            self.server.change("PATCH", "/zones/example.com.", &body).await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_others_between_two_requests_of_a_batch_is_not_overwritten() {
+    let server = Pdns::start().await;
+    let (whole, cx) = (server.provider(), server.cx());
+    // About 25 records a request.
+    let split = server.provider_with(|config| config.max_body = 8_192);
+    let of = |ttl: u32| {
+        let records = a_records(60).into_iter();
+        let records = records.map(|record| record.replace("values", &format!("ttl: {ttl}, values")));
+        desired(&*whole, ZONE, &records.collect::<Vec<_>>())
+    };
+    // A new zone, the rest of whose records follow its creation.
+    converge(&*split, &cx, ZONE, &of(300), &[]).await;
+    // The serial is a token, or it is none; the server may raise it to that of today.
+    for edit in ["DEFAULT", "INCREASE", "SOA-EDIT-INCREASE", ""] {
+        server.change("PUT", "/zones/example.com.", &format!(r#"{{"soa_edit_api": "{edit}"}}"#)).await;
+        let (_, notes, result) = apply(&*split, &cx, ZONE, &of(60), &[]).await;
+        result.unwrap();
+        let requests = notes.started.lock().unwrap().len();
+        assert!(requests > 2 && notes.counts() == [("done", 60)].into(), "{edit}: {requests} requests");
+        // By several requests, and by one of which a record is refused.
+        for (provider, ttl) in [(&split, 77), (&whole, 78)] {
+            let mut wanted = of(600);
+            if Arc::ptr_eq(provider, &whole) {
+                wanted[1].spec = reconciled_provider::Spec::known(b"300\nnonsense".to_vec());
+            }
+            let seen = observe(&**provider, &cx, ZONE).await.unwrap();
+            let batch = plan(&**provider, &cx, ZONE, &wanted, &[], &seen).await;
+            let journal =
+                Meddled { notes: Notes::default(), server: &server, ttl, was: AtomicBool::new(false) };
+            let result = provider.apply(&cx, &batch, &journal).await;
+            let error = result.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Conflict, "{edit}: {error}");
+            let outcome = journal.notes.outcome(&batch, "h59.example.com./A");
+            assert!(outcome == "none" || outcome.contains("conflict"), "{edit}: {outcome}");
+            let now = observe(&*whole, &cx, ZONE).await.unwrap();
+            let theirs = &now.get(&"h59.example.com./A".into()).unwrap().bytes;
+            assert_eq!(&theirs[..], format!("{ttl}\n192.0.2.66").as_bytes(), "{edit}");
+        }
+        converge(&*whole, &cx, ZONE, &of(300), &[]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use crate::{
     world::{self, Notes, desired, observe_for, plan, scope},
 };
 use reconciled_provider::{Cx, Observation, Provider, Scope, Version};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The zone with many records, of which one changes.
 const ZONE: &str = "example.com";
@@ -159,7 +159,7 @@ async fn rfc2136_takes_the_messages_that_its_docs_say() {
         let zones: Vec<String> = many().into_iter().chain([ZONE.into()]).collect();
         let server = Dnsd::start(kind, &zones).await;
         let relay = Relay::to(server.port, Vec::new());
-        let provider = provider_with(&relay.address, |_, _| {});
+        let provider = provider_with(&relay.address, |config, _| config.patience = Duration::from_secs(60));
         let count = || relay.counts.questions_and_updates();
         let one = of_one_zone(Subject::new(&*provider, server.cx(), &count)).await;
         check("`rfc2136`", &one, &of_many_zones(Subject::new(&*provider, server.cx(), &count)).await);

@@ -326,7 +326,8 @@ async fn a_change_is_pending_until_every_name_server_has_it() {
         let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
         let next = |resource: &reconciled_provider::Resource| {
             let tracked = Tracked::new(resource.id.clone(), resource.spec.hash().unwrap());
-            Op::Continue { desired: resource.clone(), tracked, claims: Vec::new() }
+            let observed = seen.get(&resource.id).cloned();
+            Op::Continue { desired: resource.clone(), tracked, observed, claims: Vec::new() }
         };
         let batch = world::batch(ZONE, &seen, wanted[1..].iter().map(next).collect());
         let notes = Notes::default();
@@ -339,6 +340,41 @@ async fn a_change_is_pending_until_every_name_server_has_it() {
     fake.with(|route53| route53.insync = true);
     assert_eq!(due().await, ([("done", 3)].into(), 1));
     assert_eq!(due().await, ([("done", 3)].into(), 0), "nobody asks for what is over");
+}
+
+#[tokio::test]
+async fn a_declaration_that_overtakes_a_pending_one_overwrites_nothing_that_came_in_between() {
+    let fake = fake_route53::start();
+    fake.with(|route53| route53.add_zone(ZONE));
+    let provider = fake_route53::provider_with(&fake, |config| config.insync = true);
+    let host = |value: &str| {
+        let records = [format!("{{name: h, type: A, values: [{value}]}}")];
+        desired(&*provider, ZONE, &records).pop().unwrap()
+    };
+    let (first, next) = (host("192.0.2.1"), host("192.0.2.2"));
+    let (_, notes, _) = apply(&*provider, &cx(), ZONE, std::slice::from_ref(&first), &[]).await;
+    assert_eq!(notes.counts(), [("pending", 1)].into());
+    let values = async || {
+        let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+        String::from_utf8_lossy(&seen.get(&first.id).unwrap().bytes).replace('\n', " ")
+    };
+    for is_changed in [true, false] {
+        let seen = observe(&*provider, &cx(), ZONE).await.unwrap();
+        let tracked = Tracked::new(first.id.clone(), first.spec.hash().unwrap());
+        let observed = seen.get(&first.id).cloned();
+        let op = Op::Continue { desired: next.clone(), tracked, observed, claims: Vec::new() };
+        let batch = world::batch(ZONE, &seen, vec![op]);
+        if is_changed {
+            fake.with(|route53| route53.put(ZONE, "h.example.com", "A", &["192.0.2.1", "192.0.2.66"]));
+        }
+        let result = provider.apply(&cx(), &batch, &Notes::default()).await;
+        match is_changed {
+            true => assert_eq!(result.unwrap_err().kind, ErrorKind::Conflict),
+            false => result.unwrap(),
+        }
+        let expected = if is_changed { "192.0.2.1 192.0.2.66" } else { "192.0.2.2" };
+        assert!(values().await.ends_with(expected), "{}", values().await);
+    }
 }
 
 /// What lends keys: to a machine by its metadata service, or to a container.

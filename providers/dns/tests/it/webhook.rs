@@ -6,7 +6,9 @@ use crate::{
     world::{Notes, apply, converge, cx, desired, diff, normalize, observe, observe_for, plan, scope},
 };
 use reconciled_dns::webhook::{Config, TxtForm, connect};
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, Resource, Version};
+use reconciled_provider::{
+    Clock, Cx, ErrorKind, Focus, Op, Outcome, Owner, Provider, Resource, Tracked, Version, Want,
+};
 use reconciled_testkit::context::HandClock;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -462,6 +464,54 @@ async fn a_zone_within_a_zone_has_its_records_for_itself() {
     assert!(versions.values().all(|version| matches!(version, Version::At(_))));
     assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 1);
     assert_eq!(observe(&*provider, &cx(""), "sub.example.com").await.unwrap().resources.len(), 1);
+}
+
+#[tokio::test]
+async fn a_zone_that_was_only_looked_at_takes_no_record_away() {
+    let (fake, provider) = start();
+    fake.with(|webhook| {
+        for host in ["www", "a.sub", "b.sub"] {
+            webhook.put(&format!("{host}.example.com"), "A", "192.0.2.1");
+        }
+    });
+    let hosts = |value: &str| {
+        let record = |name: &str| format!("name: {name}, type: A, ttl: 60, values: [{value}]");
+        let list = [record("www"), record("a.sub"), record("b.sub")];
+        desired(&*provider, ZONE, &records(&list.each_ref().map(String::as_str)))
+    };
+    // Of an import nothing is remembered.
+    assert_eq!(provider.discover(&cx(""), "sub.example.com").await.unwrap()[0].resources.len(), 3);
+    assert_eq!(observe(&*provider, &cx(""), ZONE).await.unwrap().resources.len(), 3);
+    // Of a plan that was refused there is no word.
+    desired(&*provider, "sub.example.com", &records(&["name: c, type: A, values: [192.0.2.3]"]));
+    observe(&*provider, &cx(""), "sub.example.com").await.unwrap();
+    let wanted = hosts("192.0.2.2");
+    let tracked: Vec<Tracked> =
+        wanted.iter().map(|r| Tracked::new(r.id.clone(), r.spec.hash().unwrap())).collect();
+    let scope = scope(ZONE);
+    let look = async || {
+        // The list that tells of all versions does not do.
+        provider.versions(&cx(""), std::slice::from_ref(&scope)).await.unwrap();
+        let want =
+            Want { scope: &scope, focus: &Focus::All, desired: &wanted, tracked: &tracked, claims: &[] };
+        provider.observe(&cx(""), &want).await.unwrap()
+    };
+    let seen = look().await;
+    assert_eq!(seen.resources.len(), 3, "none of them is gone");
+    let batch = plan(&*provider, &cx(""), ZONE, &wanted, &[], &seen).await;
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("done", 3)].into(), "they are changed as before");
+    // What somebody else changed meanwhile is not overwritten.
+    let seen = look().await;
+    let later = hosts("192.0.2.4");
+    let batch = plan(&*provider, &cx(""), ZONE, &later, &[], &seen).await;
+    fake.with(|webhook| webhook.put("a.sub.example.com", "A", "192.0.2.66"));
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert!(notes.outcome(&batch, "a.sub.example.com./A").contains("conflict"));
+    assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
+    nothing_is_wrong(&fake);
 }
 
 #[tokio::test]

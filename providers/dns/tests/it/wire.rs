@@ -1,7 +1,7 @@
 //! PowerDNS as a server that fails: each failure has one clear meaning, and no error is an empty zone.
 
 use crate::{
-    script::{Answer, Script},
+    script::{Answer, Request, Script},
     world::{Notes, batch, cx, desired, observe, scope},
 };
 use reconciled_dns::powerdns::{Config, connect};
@@ -193,14 +193,20 @@ async fn a_refusal_of_the_whole_has_no_effect_and_stops_the_batch() {
     }
 }
 
+fn patches(requests: &[Request]) -> Vec<&Request> {
+    requests.iter().filter(|(line, _)| line.starts_with("PATCH")).collect()
+}
+
 #[tokio::test]
 async fn a_culprit_nobody_names_is_found_by_halves() {
     let no = || say(422, r#"{"error": "something is wrong somewhere"}"#);
-    // 4 records, the third is bad: all, first half, second half, third alone, fourth alone.
-    let answers = vec![no(), say(204, ""), no(), no(), say(204, "")];
+    // 4 records, the third is bad: all, first half, second half, third alone, fourth alone. Before each but the first
+    // the zone is asked for, of which the first half raised the serial.
+    let (five, six) = (|| say(200, PROBE), || say(200, &PROBE.replace('5', "6")));
+    let answers = vec![no(), five(), say(204, ""), six(), no(), six(), no(), six(), say(204, "")];
     let (requests, batch, notes, result) = write(4, answers).await;
     result.unwrap();
-    assert_eq!(requests.len(), 5);
+    assert_eq!((patches(&requests).len(), requests.len()), (5, 9));
     assert_eq!(notes.counts(), [("done", 3), ("failed", 1)].into());
     assert!(notes.outcome(&batch, "h2.example.com./A").contains("something is wrong"));
     assert_eq!(notes.started.lock().unwrap().len(), 1, "the intent was durable before the first of them");
@@ -209,10 +215,11 @@ async fn a_culprit_nobody_names_is_found_by_halves() {
 #[tokio::test]
 async fn a_body_the_server_finds_too_large_is_split() {
     let big = || say(400, "Bad Request");
-    let (requests, _, notes, result) = write(1_000, vec![big(), say(204, ""), say(204, "")]).await;
+    let (five, six) = (say(200, PROBE), say(200, &PROBE.replace('5', "6")));
+    let (requests, _, notes, result) = write(1_000, vec![big(), five, say(204, ""), six, say(204, "")]).await;
     result.unwrap();
     assert_eq!(notes.counts(), [("done", 1_000)].into());
-    let sizes: Vec<usize> = requests.iter().map(|(_, body)| body.len()).collect();
+    let sizes: Vec<usize> = patches(&requests).iter().map(|(_, body)| body.len()).collect();
     assert!(sizes[0] > sizes[1] + sizes[2] - 100, "{sizes:?}");
 }
 

@@ -5,6 +5,7 @@ use reconciled_dns::zonefile::{Config, open};
 use reconciled_provider::{ErrorKind, Op, Owner, Provider, Version};
 use std::{
     fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -168,17 +169,91 @@ async fn a_reload_that_failed_is_seen_and_tried_again_until_it_works() {
     let (batch, notes, result) = apply(provider, &cx(""), ZONE, &wanted, &[]).await;
     assert!(result.unwrap_err().message.contains("not loaded by the server"));
     assert_eq!(notes.outcome(&batch, "a.example.com./A"), "done", "the record is in the file");
-    assert!(notes.outcome(&batch, "example.com.").contains("failed: unavailable"));
+    assert_eq!(notes.outcome(&batch, "example.com."), "pending");
 
     let seen = observe(provider, &cx(""), ZONE).await.unwrap();
     let again = plan(provider, &cx(""), ZONE, &wanted, &[], &seen).await;
     assert_eq!(again.actions.len(), 1, "the zone itself differs: its reload is pending");
+    let Op::Update { delta, .. } = &again.actions[0].op else { panic!("{again:?}") };
+    assert!(delta.is_unfinished(), "no drift, and no mode of drift keeps it back: {delta:?}");
     let text = zones.text();
     provider.apply(&cx(""), &again, &Notes::default()).await.unwrap_err();
     fs::write(zones.path("server-is-up"), "").unwrap();
     converge(provider, &cx(""), ZONE, &wanted, &[]).await;
     assert_eq!(zones.text(), text, "the file itself was right all the time");
     assert_eq!(zones.names(), ["example.com.zone", "server-is-up"]);
+}
+
+#[tokio::test]
+async fn what_others_put_where_a_new_file_is_made_is_not_written_through() {
+    // The second record is refused, so that drafts are tried as well.
+    let zones = Zones::with(|config, _| {
+        config.check = words(&["sh", "-c", "! grep -q 192.0.2.66 $0", "{file}"]);
+        config.reload = words(&["false"]);
+    });
+    let victims = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| victims.path().join(name));
+    for victim in [&first, &second] {
+        fs::write(victim, "precious").unwrap();
+    }
+    symlink(&first, zones.path(".example.com.zone.new")).unwrap();
+    symlink(&second, zones.path("example.com.zone.reload")).unwrap();
+    zones.write(BY_HAND);
+    let list = ["name: a, type: A, values: [192.0.2.1]", "name: b, type: A, values: [192.0.2.66]"];
+    let wanted = desired(zones.provider(), ZONE, &records(&list));
+    let (batch, notes, _) = apply(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    assert_eq!(notes.outcome(&batch, "a.example.com./A"), "done");
+    assert!(notes.outcome(&batch, "b.example.com./A").contains("failed"));
+    for victim in [&first, &second] {
+        assert_eq!(fs::read_to_string(victim).unwrap(), "precious", "{}", victim.display());
+    }
+    assert!(!zones.path("example.com.zone.reload").is_symlink());
+    assert_eq!(zones.names(), ["example.com.zone", "example.com.zone.reload"]);
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_group_and_mode() {
+    let zones = Zones::new();
+    zones.write(BY_HAND);
+    let file = zones.path("example.com.zone");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    // Only root may give it to any group.
+    let _ = chown(&file, None, Some(4_242));
+    let before = fs::metadata(&file).unwrap();
+    let wanted = desired(zones.provider(), ZONE, &records(&["name: a, type: A, values: [192.0.2.1]"]));
+    converge(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    let after = fs::metadata(&file).unwrap();
+    let kept = |metadata: &fs::Metadata| (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777);
+    assert_eq!((kept(&after), kept(&after).2), (kept(&before), 0o640));
+    assert_ne!(after.ino(), before.ino(), "it is a new file");
+}
+
+#[tokio::test]
+async fn a_link_within_the_directory_stays_and_one_out_of_it_is_not_followed() {
+    let zones = Zones::new();
+    fs::create_dir(zones.path("kept")).unwrap();
+    fs::write(zones.path("kept/db.example"), BY_HAND).unwrap();
+    symlink("kept/db.example", zones.path("example.com.zone")).unwrap();
+    let wanted = desired(zones.provider(), ZONE, &records(&["name: a, type: A, values: [192.0.2.1]"]));
+    converge(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    assert!(zones.path("example.com.zone").is_symlink());
+    assert!(fs::read_to_string(zones.path("kept/db.example")).unwrap().contains("192.0.2.1"));
+    assert_eq!(fs::read_dir(zones.path("kept")).unwrap().count(), 1, "no draft is left");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("db.example");
+    fs::write(&outside, BY_HAND).unwrap();
+    fs::remove_file(zones.path("example.com.zone")).unwrap();
+    symlink(&outside, zones.path("example.com.zone")).unwrap();
+    let (_, notes, result) = apply(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    let error = result.unwrap_err();
+    assert!(
+        error.kind == ErrorKind::PermissionDenied && error.message.contains("out of the directory"),
+        "{error}"
+    );
+    assert!(error.hint.is_some() && notes.started.lock().unwrap().is_empty());
+    assert_eq!(fs::read_to_string(&outside).unwrap(), BY_HAND);
+    assert!(zones.path("example.com.zone").is_symlink());
 }
 
 #[tokio::test]

@@ -227,7 +227,8 @@ impl Desk {
             if let Some(tracked) =
                 tracked.clone().filter(|row| self.pending.lock().unwrap().contains(&row.id))
             {
-                ops.push(Op::Continue { desired: resource.clone(), tracked, claims: Vec::new() });
+                let (desired, observed) = (resource.clone(), seen.get(&resource.id).cloned());
+                ops.push(Op::Continue { desired, tracked, observed, claims: Vec::new() });
                 continue;
             }
             match (seen.get(&resource.id).cloned(), deltas.get(&resource.id)) {

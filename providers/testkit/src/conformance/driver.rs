@@ -121,7 +121,8 @@ impl<'a> Process<'a> {
                 && let Some(claims) = &row.pending
             {
                 let claims = claims.iter().map(|claim| synced(id, claim)).collect();
-                ops.push(Op::Continue { desired, tracked: row.tracked.clone(), claims });
+                let (tracked, observed) = (row.tracked.clone(), seen.get(id).cloned());
+                ops.push(Op::Continue { desired, tracked, observed, claims });
                 continue;
             }
             let tracked = row.map(|row| row.tracked.clone());

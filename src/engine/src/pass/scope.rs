@@ -230,11 +230,11 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
     let tracked = work.was.as_ref().map(|row| row.tracked.clone());
     let delta = work.delta.clone();
     match (&step.change, work.desired.clone(), work.observed.as_deref().cloned()) {
-        (Change::Continue, Some(desired), _) => {
+        (Change::Continue, Some(desired), observed) => {
             let tracked = tracked
                 .unwrap_or_else(|| reconciled_provider::Tracked::new(step.id.clone(), Default::default()));
             let mine = memory.claims_made.iter().filter(|c| c.owner == step.id);
-            Op::Continue { desired, tracked, claims: mine.map(claim_state).collect() }
+            Op::Continue { desired, tracked, observed, claims: mine.map(claim_state).collect() }
         }
         (Change::Replace, Some(desired), Some(observed)) => Op::Replace { desired, delta, observed, tracked },
         (Change::Update, Some(desired), Some(observed)) => Op::Update { desired, delta, observed, tracked },

@@ -24,7 +24,7 @@ pub enum Reason {
     Upgrade,
     /// Another resource claims it.
     Claim,
-    /// The remote was on its way.
+    /// The remote was on its way, or a write of ours is not finished.
     Continue,
 }
 

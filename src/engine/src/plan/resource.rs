@@ -139,6 +139,10 @@ impl Planner<'_> {
     ) -> Step {
         let change = if delta.replace { Change::Replace } else { Change::Update };
         let mut step = self.step(change, desired, row, Some(observed), address);
+        // Nobody else changed anything: a write of ours is to be finished, whatever is said of drift.
+        if step.reason == Reason::Drift && delta.is_unfinished() {
+            step.reason = Reason::Continue;
+        }
         step.fields = delta.fields.clone();
         step.work.delta = delta;
         step

@@ -47,7 +47,7 @@ impl Planner<'_> {
         let needed = match step.change {
             Change::Create => EntryPolicy::CreateOnly,
             // What was begun may be finished.
-            Change::Continue if step.reason == Reason::Continue => EntryPolicy::CreateOnly,
+            Change::Continue | Change::Update if step.reason == Reason::Continue => EntryPolicy::CreateOnly,
             Change::Update | Change::Continue => EntryPolicy::UpsertOnly,
             _ => EntryPolicy::Sync,
         };

@@ -118,6 +118,7 @@ scenarios! {
     }
     drift {
         drift_warn_reports_and_leaves,
+        what_a_write_left_unfinished_goes_on_whatever_the_drift_mode,
         drift_ignore_says_nothing_and_remembers_no_version,
         a_commit_is_applied_whatever_the_drift_mode,
         the_source_says_where_the_manifest_does_not,

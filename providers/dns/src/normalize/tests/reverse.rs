@@ -58,3 +58,29 @@ fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
         expected.map(|(zone, id, bytes, line)| (zone.to_owned(), id.to_owned(), bytes.to_owned(), line));
     assert_eq!(pointers, expected);
 }
+
+#[test]
+fn a_ptr_that_its_zone_ignores_is_not_declared_by_reverse() {
+    let name = "2.0.192.in-addr.arpa";
+    let zone = format!(
+        "kind: Zone\nmetadata: {{name: {name}}}\nspec:\n  ignore:\n    - {{type: PTR, target: a.*}}\n    - {{name: '3'}}\n"
+    );
+    let scopes = [Scope::new("pdns", name)].into();
+    let inputs = TestInputs { scopes, siblings: vec![manifest(&zone)], ..TestInputs::default() };
+    let out = normalize(
+        &manifest(&zone_text(concat!(
+            "    - {name: a, type: A, values: [192.0.2.1], reverse: true}\n",
+            "    - {name: b, type: A, values: [192.0.2.2, 192.0.2.3], reverse: true}\n",
+        ))),
+        &inputs,
+    );
+    let ignored = |line: u32, part: &str| {
+        let hint = "leave `reverse` out, or narrow the rule of `ignore`";
+        format!("{line}:7 `reverse` declares {part} of {name}, which ignores it / {hint}")
+    };
+    assert_eq!(told(&out.problems), [ignored(5, "1/PTR"), ignored(6, "3/PTR")]);
+    let rules: Vec<u32> = out.problems.iter().flat_map(|p| &p.related).map(|(place, _)| place.line).collect();
+    assert_eq!(rules, [5, 6]);
+    let ids: Vec<&str> = out.resources.iter().map(|r| &*r.id.0).filter(|id| id.ends_with("PTR")).collect();
+    assert_eq!(ids, ["2.2.0.192.in-addr.arpa./PTR"]);
+}
