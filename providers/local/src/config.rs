@@ -3,7 +3,12 @@
 use crate::{hands, path::FilePath, systemd::Places};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Commands that manifests may name, as argument lists; `{file}` in an argument is the path of a file.
 pub type Commands = BTreeMap<Arc<str>, Vec<String>>;
@@ -222,8 +227,12 @@ impl Config {
 
     /// True for a directory on the way to what decides about this host: its owner could put another one in its place.
     pub(crate) fn is_above_reserved(&self, path: &FilePath) -> bool {
-        let is_on_way = |to: &str| to == path.as_str() || to.starts_with(&format!("{path}/"));
-        self.reserved.iter().any(|own| is_on_way(own)) || self.has_units_below(path)
+        self.has_own_below(path) || self.has_units_below(path)
+    }
+
+    /// True for a directory that something of this program's own is in, or below.
+    pub(crate) fn has_own_below(&self, path: &FilePath) -> bool {
+        self.own().any(|own| own.starts_with(path.as_str()))
     }
 
     /// True for a directory that unit files are in, or below.
@@ -234,7 +243,17 @@ impl Config {
 
     /// True for what is this program's own: whoever writes there decides what it may do.
     pub(crate) fn is_reserved(&self, path: &FilePath) -> bool {
-        self.reserved.iter().any(|own| path.as_str() == own || path.below(own).is_some())
+        self.own().any(|own| Path::new(path.as_str()).starts_with(own))
+    }
+
+    /// What is this program's own, copies of what others wrote included: by its path, and as it is seen from `root`.
+    fn own(&self) -> impl Iterator<Item = PathBuf> {
+        let all = self.reserved.iter().map(Path::new).chain(self.originals.as_deref());
+        all.flat_map(|own| {
+            let inside = own.strip_prefix(&self.root).ok().filter(|inside| !inside.as_os_str().is_empty());
+            let inside = inside.map(|inside| Path::new("/").join(inside)).filter(|inside| inside != own);
+            [Some(own.to_owned()), inside].into_iter().flatten()
+        })
     }
 }
 
@@ -309,6 +328,17 @@ mod tests {
         let config = Config::new("/", &["/etc", "/srv/www"]);
         let allows = |path: &str| config.allows(&FilePath::parse(path).unwrap());
         assert!(allows("/etc/a/b") && allows("/srv/www/x"));
+        let config = Config {
+            reserved: vec!["/chroot/srv/www/state/".into()],
+            originals: Some("/srv/www/originals".into()),
+            ..Config::new("/chroot", &["/srv/www"])
+        };
+        let path = |text: &str| FilePath::parse(text).unwrap();
+        for own in ["/srv/www/state", "/srv/www/state/x", "/srv/www/originals/x"] {
+            assert!(config.is_reserved(&path(own)), "{own}");
+        }
+        assert!(config.has_own_below(&path("/srv/www")) && !config.has_own_below(&path("/srv/ww")));
+        assert!(!config.is_reserved(&path("/srv/www/states")));
         assert!(!allows("/etc") && !allows("/srv/x") && !allows("/etcetera/x") && !allows("/root/x"));
     }
 }
