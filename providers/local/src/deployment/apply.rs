@@ -255,6 +255,7 @@ impl<'a> Turn<'a> {
         let goal = self.goal(&group);
         let means = definition::effective([&*goal]);
         let now = millis(cx);
+        let was_on_its_way = self.memory.rollout.is_some();
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
@@ -269,6 +270,13 @@ impl<'a> Turn<'a> {
             let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
             // Where there is no template, there is nothing that could be left in place meanwhile.
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
+                // Whoever was being drained serves, also where nothing came of it: the revision before is wanted again.
+                let drained = BTreeSet::new();
+                if was_on_its_way
+                    && let Err(fault) = mark(hands, manager, self.name, &self.declared, &drained).await
+                {
+                    return Ok(Err(fault));
+                }
                 return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
             }
             if let Some(end) = self.try_out(hands, &group, &members, &means, now).await {
@@ -567,9 +575,6 @@ impl<'a> Turn<'a> {
         now: u64,
     ) -> Result<(), Fault> {
         let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
-        if self.memory.good.as_ref().is_some_and(|good| good.content != goal) || self.memory.bad.is_some() {
-            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
-        }
         let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
         for number in surge.filter(|number| group.is_running(*number)) {
             manager.job(&super::instance(&group.name, number), Job::Stop).await?;
