@@ -420,7 +420,10 @@ async fn a_bus_that_is_down_is_an_error_and_one_that_is_back_is_used() {
     let error = desk.try_observe(&desired).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.hint.is_some(), "{error:?}");
+    let answer = desk.provider.versions(&desk.cx, &[]).await;
+    assert_eq!(answer.unwrap_err().kind, ErrorKind::Unavailable, "who only asks for an answer is told so");
     machine.run(&["systemctl", "start", "dbus.socket"]);
+    assert!(desk.provider.versions(&desk.cx, &[]).await.is_ok());
     assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
 }
 
