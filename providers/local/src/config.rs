@@ -196,8 +196,10 @@ impl Config {
     /// What both would manage: a path, or the units of one bus. What a helper allows is not known here: all of its machine
     /// where no `paths` are written.
     pub fn overlap(&self, other: &Config) -> Option<String> {
+        let is_one = self.manager_socket().is_some_and(|ours| other.manager_socket() == Some(ours));
+        let units = || is_one.then(|| "units".to_owned());
         if self.root != other.root {
-            return None;
+            return units();
         }
         let all = [String::new()];
         let paths = |config: &'_ Config| match &config.paths[..] {
@@ -213,10 +215,19 @@ impl Config {
             _ => None,
         });
         let path = shared.map(|path| if path.is_empty() { "/".to_owned() } else { path.clone() }).next();
-        let has_units = |config: &Config| config.bus.is_some() || config.helper.is_some();
-        let units = || (has_units(self) && has_units(other)).then(|| "units".to_owned());
-        let is_one = self.bus == other.bus && self.helper == other.helper;
-        path.or_else(|| units().filter(|_| is_one))
+        path.or_else(units)
+    }
+
+    /// Where the service manager is reached whose units this entry may have, as far as it can be told from here: a helper
+    /// may have those of the machine.
+    fn manager_socket(&self) -> Option<String> {
+        let of_system = || "unix:path=/run/dbus/system_bus_socket".to_owned();
+        let address = self.bus_address().or_else(|| self.helper.is_some().then(of_system))?;
+        // One socket has several names: with keys behind the path, and below what /run was called before.
+        let path = address.strip_prefix("unix:path=").and_then(|rest| rest.split([',', ';']).next());
+        let path = path
+            .map(|path| path.strip_prefix("/var").filter(|rest| rest.starts_with("/run/")).unwrap_or(path));
+        Some(path.map(str::to_owned).unwrap_or(address))
     }
 
     /// True for what systemd loads as a unit of the very machine. In another root nothing runs, and files are all there is.
@@ -283,7 +294,7 @@ mod tests {
     fn units_of_a_user_are_in_his_home() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("etc")).unwrap();
-        let with = |bus: &str, root: &std::path::Path| {
+        let with = |bus: &str, root: &Path| {
             let config = Config { bus: Some(bus.into()), ..Config::new(root, &["/srv"]) };
             config.validate().and_then(|()| config.settled()).map_err(|error| error.message)
         };
@@ -310,6 +321,20 @@ mod tests {
         let mut units = [Config::new("/", &["/a"]), Config::new("/", &["/b"])];
         units.iter_mut().for_each(|config| config.bus = Some("system".into()));
         assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"));
+        for bus in
+            ["unix:path=/run/dbus/system_bus_socket", "unix:path=/var/run/dbus/system_bus_socket,guid=1"]
+        {
+            units[1].bus = Some(bus.into());
+            assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"), "{bus}");
+        }
+        for bus in ["user", "unix:path=/srv/container/bus"] {
+            units[1].bus = Some(bus.into());
+            assert_eq!(units[0].overlap(&units[1]), None, "{bus}");
+        }
+        (units[1].bus, units[1].helper) = (None, Some("/run/h.sock".into()));
+        assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"));
+        units[0].bus = Some("user".into());
+        assert_eq!(units[0].overlap(&units[1]), None);
         units.iter_mut().for_each(|config| (config.bus, config.paths) = (None, Vec::new()));
         units.iter_mut().for_each(|config| config.helper = Some("/run/h.sock".into()));
         assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("/"));
