@@ -241,12 +241,18 @@ impl<'a> Turn<'a> {
         cx: &Cx,
         journal: &dyn Journal,
     ) -> Result<Result<End, Fault>, Error> {
-        let group = match self.look(hands, manager).await {
+        let mut group = match self.look(hands, manager).await {
             Ok(group) => group,
             Err(error) => return Ok(Err(error.into())),
         };
         if let Some(why) = group.any_closed() {
             return Ok(Err(Error::from(why).into()));
+        }
+        // What is beside a template that is to be made is in no plan yet, and while a step goes on nothing else is touched.
+        let is_between = self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
+            && group.content().is_some();
+        if is_between && let Err(fault) = self.take_away_beside(hands, manager, journal, &mut group).await? {
+            return Ok(Err(fault));
         }
         if self.is_new {
             // From here on the template is ours, also for whoever finds it after a death.
@@ -305,6 +311,47 @@ impl<'a> Turn<'a> {
             return Ok(Err(fault));
         }
         Ok(self.watch(hands, manager, now).await)
+    }
+
+    /// Takes away what somebody put beside the template and the instances. Whoever was started with it gets the revision
+    /// step by step, as whoever runs another one does. The outer error is the journal's.
+    async fn take_away_beside(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        journal: &dyn Journal,
+        group: &mut Group,
+    ) -> Result<Result<(), Fault>, Error> {
+        if let Err(error) = group.look_beside(hands, manager.places()).await {
+            return Ok(Err(error.into()));
+        }
+        if group.beside.is_empty() {
+            return Ok(Ok(()));
+        }
+        let known = std::mem::take(&mut self.memory.known);
+        self.memory.known = settled(&self.memory, &self.declared, group).known;
+        for (number, known) in known {
+            let of_now = self.memory.known.get(&number);
+            if of_now.is_none_or(|now| now.invocation == known.invocation) {
+                self.memory.known.insert(number, known);
+            }
+        }
+        // Once it is gone nobody could tell what runs with it.
+        journal.progress(self.action.id, self.tracked()).await?;
+        let gone = async {
+            for seen in group.beside.values().flatten() {
+                units::remove(hands, seen).await?;
+            }
+            manager.reload().await
+        };
+        if let Err(fault) = gone.await {
+            return Ok(Err(fault));
+        }
+        match self.look(hands, manager).await {
+            Ok(now) => *group = now,
+            Err(error) => return Ok(Err(error.into())),
+        }
+        Ok(Ok(()))
     }
 
     /// Starts those that run no longer although they have their revision; what comes of it is seen when they are asked.
@@ -587,7 +634,8 @@ impl<'a> Turn<'a> {
         if is_changed {
             manager.reload().await?;
         }
-        let now_seen = self.look(hands, manager).await?;
+        let mut now_seen = self.look(hands, manager).await?;
+        now_seen.look_beside(hands, manager.places()).await?;
         self.memory = settled(&self.memory, &self.declared, &now_seen);
         if self.memory.refusal(&self.declared).is_none() {
             self.memory.bad = None;
