@@ -4,7 +4,7 @@
 
 use crate::{config::ProviderEntry, session::Session};
 use reconciled_provider::{Error, ErrorKind, Observer};
-use std::{fs, os::unix::net::UnixStream, path::Path};
+use std::fs;
 
 /// Fits no zone, so that a list of zones is all that is asked for (RFC 6761 6.4 keeps the name free).
 const NO_ZONE: &str = "reconciled-check.invalid*";
@@ -36,7 +36,11 @@ pub(super) async fn ask(
             Err(error) if error.kind == ErrorKind::Invalid && error.message.contains(NO_ZONE) => {}
             other => drop(other?),
         },
-        "host" => host(entry)?,
+        // The service manager, or the helper with its version and what it allows.
+        "host" => {
+            root(entry)?;
+            observer.versions(cx, &[]).await.map(drop)?;
+        }
         "terraform" => {
             return Ok(Answer::NotAsked(
                 "its program was started and told its kinds; what it manages was not asked",
@@ -47,19 +51,10 @@ pub(super) async fn ask(
     Ok(Answer::Answered)
 }
 
-/// The root and the bus of a host.
-fn host(entry: &ProviderEntry) -> Result<(), Error> {
-    let text = |key: &str| entry.rest.get(key).and_then(|node| node.as_str());
-    let root = text("root").unwrap_or("/");
-    fs::read_dir(root).map_err(|error| {
+/// The root of a host.
+fn root(entry: &ProviderEntry) -> Result<(), Error> {
+    let root = entry.rest.get("root").and_then(|node| node.as_str()).unwrap_or("/");
+    fs::read_dir(root).map(drop).map_err(|error| {
         Error::unavailable(format!("list {root}")).caused_by(error).hint("check `root` of the entry")
-    })?;
-    if let Some(bus) = text("bus").and_then(|bus| bus.strip_prefix("unix:path=")) {
-        UnixStream::connect(Path::new(bus)).map_err(|error| {
-            Error::unavailable(format!("connect to the bus at {bus}"))
-                .caused_by(error)
-                .hint("check `bus` of the entry, and that systemd runs there")
-        })?;
-    }
-    Ok(())
+    })
 }

@@ -5,6 +5,7 @@ use crate::{
     pdns::Pdns,
 };
 use reconciled::failpoint::VARIABLE;
+use std::fs;
 
 const ZONE: &str = "example.com";
 const WWW: &str = "{name: www, type: A, values: [192.0.2.1]}";
@@ -237,16 +238,22 @@ fn check_says_answers_only_of_what_was_asked() {
     env.write("token", "canary");
     let away = env.path("away");
     let (token, away) = (env.path("token"), away.display().to_string());
+    // A tree with the names of this machine's users and nobody in it.
+    let tree = env.path("tree");
+    env.write("tree/etc/passwd", &fs::read_to_string("/etc/passwd").unwrap());
     env.config(&format!(
         "  - {{name: cf, type: cloudflare, url: \"http://127.0.0.1:1\", token: {{file: {0}}}}}
   - {{name: hook, type: webhook, url: \"http://127.0.0.1:1\"}}
   - {{name: zones, type: zonefile, directory: {away}}}
   - {{name: host, type: host, root: {away}, paths: [/etc]}}
+  - {{name: bus, type: host, root: {1}, bus: user, paths: [/srv]}}
+  - {{name: helper, type: host, helper: {away}/hostd.sock, paths: [/opt]}}
 backup: {{dir: /proc/backups}}
 audit: {{export: {away}/audit.jsonl}}
 telemetry: {{otlp: \"http://127.0.0.1:4317\"}}
 notify: [{{name: ops, type: slack, url: {{file: {away}}}, on: [degraded]}}]",
-        token.display()
+        token.display(),
+        tree.display()
     ));
     env.push("zone.yaml", "");
     env.run(&["check"])
@@ -256,6 +263,8 @@ notify: [{{name: ops, type: slack, url: {{file: {away}}}, on: [degraded]}}]",
             "FAIL  provider hook:",
             "FAIL  provider zones:",
             "FAIL  provider host: list",
+            "FAIL  provider bus: reach systemd at unix:path=",
+            "FAIL  provider helper: ask the helper at",
             "FAIL  backup: write to /proc/backups",
             "FAIL  audit.export:",
             "warn  telemetry.otlp:",

@@ -3,7 +3,12 @@
 use crate::{hands, path::FilePath, systemd::Places};
 use reconciled_provider::Error;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Commands that manifests may name, as argument lists; `{file}` in an argument is the path of a file.
 pub type Commands = BTreeMap<Arc<str>, Vec<String>>;
@@ -191,8 +196,10 @@ impl Config {
     /// What both would manage: a path, or the units of one bus. What a helper allows is not known here: all of its machine
     /// where no `paths` are written.
     pub fn overlap(&self, other: &Config) -> Option<String> {
+        let is_one = self.manager_socket().is_some_and(|ours| other.manager_socket() == Some(ours));
+        let units = || is_one.then(|| "units".to_owned());
         if self.root != other.root {
-            return None;
+            return units();
         }
         let all = [String::new()];
         let paths = |config: &'_ Config| match &config.paths[..] {
@@ -208,10 +215,19 @@ impl Config {
             _ => None,
         });
         let path = shared.map(|path| if path.is_empty() { "/".to_owned() } else { path.clone() }).next();
-        let has_units = |config: &Config| config.bus.is_some() || config.helper.is_some();
-        let units = || (has_units(self) && has_units(other)).then(|| "units".to_owned());
-        let is_one = self.bus == other.bus && self.helper == other.helper;
-        path.or_else(|| units().filter(|_| is_one))
+        path.or_else(units)
+    }
+
+    /// Where the service manager is reached whose units this entry may have, as far as it can be told from here: a helper
+    /// may have those of the machine.
+    fn manager_socket(&self) -> Option<String> {
+        let of_system = || "unix:path=/run/dbus/system_bus_socket".to_owned();
+        let address = self.bus_address().or_else(|| self.helper.is_some().then(of_system))?;
+        // One socket has several names: with keys behind the path, and below what /run was called before.
+        let path = address.strip_prefix("unix:path=").and_then(|rest| rest.split([',', ';']).next());
+        let path = path
+            .map(|path| path.strip_prefix("/var").filter(|rest| rest.starts_with("/run/")).unwrap_or(path));
+        Some(path.map(str::to_owned).unwrap_or(address))
     }
 
     /// True for what systemd loads as a unit of the very machine. In another root nothing runs, and files are all there is.
@@ -222,8 +238,12 @@ impl Config {
 
     /// True for a directory on the way to what decides about this host: its owner could put another one in its place.
     pub(crate) fn is_above_reserved(&self, path: &FilePath) -> bool {
-        let is_on_way = |to: &str| to == path.as_str() || to.starts_with(&format!("{path}/"));
-        self.reserved.iter().any(|own| is_on_way(own)) || self.has_units_below(path)
+        self.has_own_below(path) || self.has_units_below(path)
+    }
+
+    /// True for a directory that something of this program's own is in, or below.
+    pub(crate) fn has_own_below(&self, path: &FilePath) -> bool {
+        self.own().any(|own| own.starts_with(path.as_str()))
     }
 
     /// True for a directory that unit files are in, or below.
@@ -234,7 +254,17 @@ impl Config {
 
     /// True for what is this program's own: whoever writes there decides what it may do.
     pub(crate) fn is_reserved(&self, path: &FilePath) -> bool {
-        self.reserved.iter().any(|own| path.as_str() == own || path.below(own).is_some())
+        self.own().any(|own| Path::new(path.as_str()).starts_with(own))
+    }
+
+    /// What is this program's own, copies of what others wrote included: by its path, and as it is seen from `root`.
+    fn own(&self) -> impl Iterator<Item = PathBuf> {
+        let all = self.reserved.iter().map(Path::new).chain(self.originals.as_deref());
+        all.flat_map(|own| {
+            let inside = own.strip_prefix(&self.root).ok().filter(|inside| !inside.as_os_str().is_empty());
+            let inside = inside.map(|inside| Path::new("/").join(inside)).filter(|inside| inside != own);
+            [Some(own.to_owned()), inside].into_iter().flatten()
+        })
     }
 }
 
@@ -264,7 +294,7 @@ mod tests {
     fn units_of_a_user_are_in_his_home() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("etc")).unwrap();
-        let with = |bus: &str, root: &std::path::Path| {
+        let with = |bus: &str, root: &Path| {
             let config = Config { bus: Some(bus.into()), ..Config::new(root, &["/srv"]) };
             config.validate().and_then(|()| config.settled()).map_err(|error| error.message)
         };
@@ -291,6 +321,20 @@ mod tests {
         let mut units = [Config::new("/", &["/a"]), Config::new("/", &["/b"])];
         units.iter_mut().for_each(|config| config.bus = Some("system".into()));
         assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"));
+        for bus in
+            ["unix:path=/run/dbus/system_bus_socket", "unix:path=/var/run/dbus/system_bus_socket,guid=1"]
+        {
+            units[1].bus = Some(bus.into());
+            assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"), "{bus}");
+        }
+        for bus in ["user", "unix:path=/srv/container/bus"] {
+            units[1].bus = Some(bus.into());
+            assert_eq!(units[0].overlap(&units[1]), None, "{bus}");
+        }
+        (units[1].bus, units[1].helper) = (None, Some("/run/h.sock".into()));
+        assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("units"));
+        units[0].bus = Some("user".into());
+        assert_eq!(units[0].overlap(&units[1]), None);
         units.iter_mut().for_each(|config| (config.bus, config.paths) = (None, Vec::new()));
         units.iter_mut().for_each(|config| config.helper = Some("/run/h.sock".into()));
         assert_eq!(units[0].overlap(&units[1]).as_deref(), Some("/"));
@@ -309,6 +353,17 @@ mod tests {
         let config = Config::new("/", &["/etc", "/srv/www"]);
         let allows = |path: &str| config.allows(&FilePath::parse(path).unwrap());
         assert!(allows("/etc/a/b") && allows("/srv/www/x"));
+        let config = Config {
+            reserved: vec!["/chroot/srv/www/state/".into()],
+            originals: Some("/srv/www/originals".into()),
+            ..Config::new("/chroot", &["/srv/www"])
+        };
+        let path = |text: &str| FilePath::parse(text).unwrap();
+        for own in ["/srv/www/state", "/srv/www/state/x", "/srv/www/originals/x"] {
+            assert!(config.is_reserved(&path(own)), "{own}");
+        }
+        assert!(config.has_own_below(&path("/srv/www")) && !config.has_own_below(&path("/srv/ww")));
+        assert!(!config.is_reserved(&path("/srv/www/states")));
         assert!(!allows("/etc") && !allows("/srv/x") && !allows("/etcetera/x") && !allows("/root/x"));
     }
 }

@@ -257,6 +257,12 @@ impl Reader<'_> {
             self.refuse(spec.path.span, message, "purge a directory that is yours alone");
             return None;
         }
+        if spec.purge && self.config.has_own_below(&path) {
+            let message =
+                format!("{path} cannot be purged: state, configuration or copies of reconciled are in it");
+            self.refuse(spec.path.span, message, "purge a directory that is yours alone");
+            return None;
+        }
         Some((path, Directory { access: access?, purge: spec.purge }))
     }
 
@@ -288,7 +294,7 @@ impl Reader<'_> {
             }
         };
         if self.config.is_reserved(&path) {
-            let message = format!("`{path}` is the state or the configuration of reconciled itself");
+            let message = format!("`{path}` is state, configuration or copies of reconciled itself");
             self.refuse(text.span, message, "it is managed on the host, and never by what a repository says");
             return None;
         }

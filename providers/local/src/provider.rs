@@ -131,6 +131,23 @@ impl Host {
     }
 }
 
+/// A unit that every systemd has.
+const ROOT_SLICE: &str = "-.slice";
+
+impl Host {
+    /// Asks the helper, or the service manager: the least that either has to answer.
+    async fn answers(&self) -> Result<(), Error> {
+        self.hands.look(&[]).await?;
+        match &self.manager {
+            // Which units it may be asked about is the helper's to say.
+            Some(manager) if self.config.helper.is_none() => {
+                manager.units(&[ROOT_SLICE.to_owned()]).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 #[async_trait]
 impl Observer for Host {
     fn info(&self) -> &ProviderInfo {
@@ -159,7 +176,11 @@ impl Observer for Host {
         if &*scope.name == FILES { lint(declared) } else { Vec::new() }
     }
 
-    async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+    async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        // There are none; who asks for those of nothing wants to know whether somebody answers.
+        if scopes.is_empty() {
+            self.answers().await?;
+        }
         Ok(BTreeMap::new())
     }
 

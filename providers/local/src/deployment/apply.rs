@@ -241,12 +241,18 @@ impl<'a> Turn<'a> {
         cx: &Cx,
         journal: &dyn Journal,
     ) -> Result<Result<End, Fault>, Error> {
-        let group = match self.look(hands, manager).await {
+        let mut group = match self.look(hands, manager).await {
             Ok(group) => group,
             Err(error) => return Ok(Err(error.into())),
         };
         if let Some(why) = group.any_closed() {
             return Ok(Err(Error::from(why).into()));
+        }
+        // What is beside a template that is to be made is in no plan yet, and while a step goes on nothing else is touched.
+        let is_between = self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
+            && group.content().is_some();
+        if is_between && let Err(fault) = self.take_away_beside(hands, manager, journal, &mut group).await? {
+            return Ok(Err(fault));
         }
         if self.is_new {
             // From here on the template is ours, also for whoever finds it after a death.
@@ -255,6 +261,7 @@ impl<'a> Turn<'a> {
         let goal = self.goal(&group);
         let means = definition::effective([&*goal]);
         let now = millis(cx);
+        let was_on_its_way = self.memory.rollout.is_some();
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
@@ -269,6 +276,13 @@ impl<'a> Turn<'a> {
             let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
             // Where there is no template, there is nothing that could be left in place meanwhile.
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
+                // Whoever was being drained serves, also where nothing came of it: the revision before is wanted again.
+                let drained = BTreeSet::new();
+                if was_on_its_way
+                    && let Err(fault) = mark(hands, manager, self.name, &self.declared, &drained).await
+                {
+                    return Ok(Err(fault));
+                }
                 return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
             }
             if let Some(end) = self.try_out(hands, &group, &members, &means, now).await {
@@ -297,6 +311,47 @@ impl<'a> Turn<'a> {
             return Ok(Err(fault));
         }
         Ok(self.watch(hands, manager, now).await)
+    }
+
+    /// Takes away what somebody put beside the template and the instances. Whoever was started with it gets the revision
+    /// step by step, as whoever runs another one does. The outer error is the journal's.
+    async fn take_away_beside(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        journal: &dyn Journal,
+        group: &mut Group,
+    ) -> Result<Result<(), Fault>, Error> {
+        if let Err(error) = group.look_beside(hands, manager.places()).await {
+            return Ok(Err(error.into()));
+        }
+        if group.beside.is_empty() {
+            return Ok(Ok(()));
+        }
+        let known = std::mem::take(&mut self.memory.known);
+        self.memory.known = settled(&self.memory, &self.declared, group).known;
+        for (number, known) in known {
+            let of_now = self.memory.known.get(&number);
+            if of_now.is_none_or(|now| now.invocation == known.invocation) {
+                self.memory.known.insert(number, known);
+            }
+        }
+        // Once it is gone nobody could tell what runs with it.
+        journal.progress(self.action.id, self.tracked()).await?;
+        let gone = async {
+            for seen in group.beside.values().flatten() {
+                units::remove(hands, seen).await?;
+            }
+            manager.reload().await
+        };
+        if let Err(fault) = gone.await {
+            return Ok(Err(fault));
+        }
+        match self.look(hands, manager).await {
+            Ok(now) => *group = now,
+            Err(error) => return Ok(Err(error.into())),
+        }
+        Ok(Ok(()))
     }
 
     /// Starts those that run no longer although they have their revision; what comes of it is seen when they are asked.
@@ -567,9 +622,6 @@ impl<'a> Turn<'a> {
         now: u64,
     ) -> Result<(), Fault> {
         let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
-        if self.memory.good.as_ref().is_some_and(|good| good.content != goal) || self.memory.bad.is_some() {
-            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
-        }
         let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
         for number in surge.filter(|number| group.is_running(*number)) {
             manager.job(&super::instance(&group.name, number), Job::Stop).await?;
@@ -582,7 +634,8 @@ impl<'a> Turn<'a> {
         if is_changed {
             manager.reload().await?;
         }
-        let now_seen = self.look(hands, manager).await?;
+        let mut now_seen = self.look(hands, manager).await?;
+        now_seen.look_beside(hands, manager.places()).await?;
         self.memory = settled(&self.memory, &self.declared, &now_seen);
         if self.memory.refusal(&self.declared).is_none() {
             self.memory.bad = None;

@@ -119,6 +119,9 @@ pub(crate) struct Deployment {
     /// The balancers it is behind.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) fronts: Vec<Front>,
+    /// Seen: drop-ins that somebody put beside the template or an instance, by path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(crate) beside: BTreeMap<String, String>,
     /// Seen: instances that run as another revision says.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) stale: Vec<u32>,
@@ -178,6 +181,7 @@ impl Declared {
                 if let Some(Canary { instances, seconds }) = deployment.canary {
                     field("strategy.canary", format!("{instances} for {seconds} s"));
                 }
+                deployment.beside.iter().for_each(|(path, text)| field(path, text.clone()));
                 if !deployment.stale.is_empty() {
                     let numbers: Vec<String> = deployment.stale.iter().map(u32::to_string).collect();
                     field("instances", format!("{} run as another revision says", numbers.join(", ")));

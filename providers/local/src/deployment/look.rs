@@ -2,10 +2,10 @@
 
 use super::{instance, kind::Deployment, memory::Memory, template};
 use crate::{
-    hands::{Asked, Check, Hands, Manager, Seen, UnitState},
+    hands::{Asked, Check, Hands, Manager, Seen, UnitState, What},
     systemd::{
-        Why, definition,
-        observe::{no_file, text},
+        Places, Why, definition,
+        observe::{is_drop_in, no_file, set_properties, text},
     },
 };
 use futures_util::future::join_all;
@@ -17,6 +17,9 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) template: Seen,
     pub(crate) members: BTreeMap<u32, Looked>,
+    /// Drop-ins that somebody put beside the template, or beside an instance, by the unit they are of; where these were
+    /// looked at.
+    pub(crate) beside: BTreeMap<String, Vec<Seen>>,
 }
 
 /// What was seen of an instance.
@@ -51,10 +54,36 @@ pub(crate) async fn group(
     let template = seen.next().ok_or_else(missing)?;
     let states = manager.units(&units).await?;
     let members = seen.zip(states).map(|(file, state)| Looked { file, state });
-    Ok(Group { name: name.into(), template, members: numbers.iter().copied().zip(members).collect() })
+    let members = numbers.iter().copied().zip(members).collect();
+    Ok(Group { name: name.into(), template, members, beside: BTreeMap::new() })
 }
 
 impl Group {
+    /// Looks at the drop-ins of the template and of the instances: those of `systemctl edit` and of `systemctl set-property`.
+    pub(crate) async fn look_beside(&mut self, hands: &dyn Hands, places: &Places) -> Result<(), Error> {
+        let numbers = self.members.keys().map(|number| instance(&self.name, *number));
+        let units: BTreeSet<String> = numbers.chain([template(&self.name)]).collect();
+        let mut all = set_properties(hands, places).await?;
+        self.beside = units
+            .iter()
+            .filter_map(|unit| Some((unit.clone(), all.remove(&unit.as_str().into())?)))
+            .collect();
+        let directories: Vec<_> =
+            units.iter().map(|unit| places.drop_in_directory(unit)).collect::<Result<_, _>>()?;
+        let found = hands.look(&directories).await?;
+        let there =
+            units.into_iter().zip(found).filter(|(_, seen)| matches!(seen.what, What::Directory { .. }));
+        for (unit, directory) in there {
+            let listed = hands.list(&directory.path).await?.into_iter();
+            let mut drop_ins = listed
+                .filter(|seen| is_drop_in(seen) && seen.path.directory().as_ref() == Some(&directory.path))
+                .peekable();
+            if drop_ins.peek().is_some() {
+                self.beside.entry(unit).or_default().extend(drop_ins);
+            }
+        }
+        Ok(())
+    }
     /// What is in the template, if there is one.
     pub(crate) fn content(&self) -> Option<String> {
         text(&self.template)
@@ -83,9 +112,13 @@ impl Group {
         self.state(number).is_some_and(UnitState::is_running)
     }
     /// What an instance would be started with.
-    fn means(&self, number: u32) -> Option<String> {
+    pub(crate) fn means(&self, number: u32) -> Option<String> {
         let own = self.members.get(&number).and_then(|looked| text(&looked.file));
-        own.or_else(|| self.content()).map(|content| definition::effective([&*content]))
+        let content = own.or_else(|| self.content())?;
+        let units = [template(&self.name), instance(&self.name, number)];
+        let drop_ins = units.iter().filter_map(|unit| self.beside.get(unit)).flatten().filter_map(text);
+        let texts: Vec<String> = [content].into_iter().chain(drop_ins).collect();
+        Some(definition::effective(texts.iter().map(String::as_str)))
     }
     /// True when an instance runs, or would be started, as `goal` means.
     pub(crate) fn is_current(&self, number: u32, goal: &str, memory: &Memory) -> bool {

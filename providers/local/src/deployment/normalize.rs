@@ -12,7 +12,7 @@ use crate::{
     systemd::{self, RunState, definition, reads},
 };
 use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Numbers of the instances that a manifest of a deployment declares; none where nobody can tell.
 pub(crate) fn numbers_of(manifest: &Manifest) -> Option<std::ops::Range<u32>> {
@@ -198,6 +198,7 @@ impl Reader<'_> {
             history: number(&spec.revision_history_limit, 10),
             checks: spec.health.iter().filter_map(|at| self.check(at)).collect(),
             fronts: Vec::new(),
+            beside: BTreeMap::new(),
             stale: Vec::new(),
             refused: None,
             closed: None,

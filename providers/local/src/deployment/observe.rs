@@ -11,7 +11,7 @@ use super::{
 use crate::{
     balancer,
     hands::{Hands, Manager, Watched, What},
-    systemd::{Places, definition, observe::reported},
+    systemd::{Places, definition, observe::reported, places::path},
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -72,9 +72,9 @@ pub(crate) async fn observe(
     let all = by_name(want);
     if *want.focus == Focus::All {
         // Before anything is looked at: what changes from here on is told.
-        let (mut paths, units) = watched(manager.places(), &all);
-        paths.extend(balancers(want).into_keys().filter_map(|id| balancer::path_of(&id.0)));
-        hands.watch(DEPLOYMENTS, Watched { paths, directories: BTreeSet::new() }).await?;
+        let (mut watched, units) = watched(manager.places(), &all);
+        watched.paths.extend(balancers(want).into_keys().filter_map(|id| balancer::path_of(&id.0)));
+        hands.watch(DEPLOYMENTS, watched).await?;
         manager.watch(DEPLOYMENTS, units);
     }
     let mut resources = Vec::new();
@@ -88,8 +88,11 @@ pub(crate) async fn observe(
         } else if which.is_empty() {
             continue;
         }
-        let group = group(hands, manager, name, &which).await?;
+        let mut group = group(hands, manager, name, &which).await?;
         if let Some((desired, _)) = whole {
+            if desired.is_some() && group.content().is_some() {
+                group.look_beside(hands, manager.places()).await?;
+            }
             resources.extend(observed(cx, desired, &asked.memory(), &group));
         }
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
@@ -131,21 +134,29 @@ fn is_of(unit: &str, names: &BTreeSet<String>) -> bool {
 }
 
 /// Files and units whose changes are to be told.
-fn watched(
-    places: &Places,
-    all: &BTreeMap<&str, Asked<'_>>,
-) -> (BTreeSet<crate::path::FilePath>, BTreeSet<String>) {
-    let (mut paths, mut units) = (BTreeSet::new(), BTreeSet::new());
+fn watched(places: &Places, all: &BTreeMap<&str, Asked<'_>>) -> (Watched, BTreeSet<String>) {
+    let (mut watched, mut units) = (Watched::default(), BTreeSet::new());
+    let mut files = |unit: &str| {
+        watched.paths.extend(places.fragment(unit).ok());
+        // A directory of drop-ins that is not there is watched from the next look on, and that it comes is told.
+        watched.paths.extend(places.drop_in_directory(unit).ok());
+        watched.directories.extend(places.drop_in_directory(unit).ok());
+        let set = places.control().iter().filter_map(|at| path(format!("{at}/{unit}.d")).ok());
+        watched.directories.extend(set);
+    };
     for (name, asked) in all {
-        paths.extend(places.fragment(&template(name)).ok());
+        files(&template(name));
         let known = numbers(asked.desired().as_ref(), &asked.memory());
         for number in known.iter().chain(asked.instances.keys()) {
             let unit = super::instance(name, *number);
-            paths.extend(places.fragment(&unit).ok());
+            files(&unit);
             units.insert(unit);
         }
     }
-    (paths, units)
+    if !all.is_empty() {
+        watched.directories.extend(places.control().iter().filter_map(|at| path(at.clone()).ok()));
+    }
+    (watched, units)
 }
 
 /// The template and what its instances run as; none where there is no template.
@@ -193,7 +204,11 @@ pub(super) fn observed(
     let is_back = content == goal && stale.is_empty();
     let refused = refused.filter(|_| is_back).map(str::to_owned);
     let content = reported(cx, &group.template, Some(&declared.content)).unwrap_or_default();
-    let seen = Deployment { content, stale, refused, ..declared.clone() };
+    let drop_ins = group.beside.values().flatten();
+    let beside = drop_ins
+        .map(|seen| (seen.path.as_str().to_owned(), reported(cx, seen, None).unwrap_or_default()))
+        .collect();
+    let seen = Deployment { content, beside, stale, refused, ..declared.clone() };
     let bytes = match desired.and_then(|desired| desired.spec.bytes()) {
         Some(bytes) if seen == declared => bytes.to_vec(),
         _ => Declared::Deployment(seen.clone()).encode(),
@@ -219,6 +234,7 @@ fn undeclared(content: String) -> Deployment {
         history: 0,
         checks: Vec::new(),
         fronts: Vec::new(),
+        beside: BTreeMap::new(),
         stale: Vec::new(),
         refused: None,
         closed: None,
@@ -227,11 +243,10 @@ fn undeclared(content: String) -> Deployment {
 
 /// What is worth remembering of a deployment that is as declared.
 pub(super) fn settled(memory: &Memory, declared: &Deployment, group: &Group) -> Memory {
-    let means = group.content().map(|content| definition::effective([&*content])).unwrap_or_default();
     let running = declared.range().filter(|number| group.is_running(*number));
     let known = running.filter_map(|number| {
         let invocation = group.state(number)?.invocation.clone();
-        Some((number, Known { invocation, means: means.clone() }))
+        Some((number, Known { invocation, means: group.means(number)? }))
     });
     let known = known.collect();
     // What was taken back has checks of its own, which say nothing of what runs.

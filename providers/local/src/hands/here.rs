@@ -56,6 +56,11 @@ impl Here {
 
     /// What is there is what the request was made for; returns it with the directory it stands in.
     fn expected(&self, path: &FilePath, expect: super::Stamp) -> Result<(Seen, OwnedFd), Fault> {
+        if self.0.is_reserved(path) {
+            // Whatever a row of before says.
+            let error = Error::permission_denied(format!("change {path}: it is reconciled's own"));
+            return Err(error.hint("keep it: `reconciled forget`").into());
+        }
         let parent = self.parent(path).map_err(Error::from)?;
         let Some(parent) = parent else {
             let directory = path.parent();
@@ -348,6 +353,9 @@ impl<'a> Look<'a> {
             if self.listed.len() >= MOST_ENTRIES {
                 let text = format!("list {directory}: there are more than {MOST_ENTRIES} entries");
                 return Err(Error::new(ErrorKind::Unsupported, text).hint("name a smaller directory"));
+            }
+            if self.here.0.is_reserved(&path) {
+                continue;
             }
             let seen = self.entry(open, &path);
             match &seen.what {

@@ -1,8 +1,9 @@
 //! Carrying out a batch of units: files of all, links of all, one reload of the manager, then the jobs.
 //!
 //! In this order, and never "stop, write, start": whatever starts a unit meanwhile (a timer, a socket) would start the old
-//! one. A death in between leaves files that the running unit does not have, which the next look sees as stale; that the files
-//! are ours is remembered before the first of them is written.
+//! one. A death in between leaves files that the running unit does not have, which the next look sees as stale: that the files
+//! are ours, and as which files the unit runs, is remembered before the first of them is written. A failure keeps that, so that
+//! what it wrote is taken away once it is no longer declared.
 
 use super::{
     Places, definition,
@@ -18,8 +19,7 @@ use crate::{
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Sealed, Secret,
-    Tracked,
+    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, ResourceId, Secret, Tracked,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,10 +94,10 @@ struct Work<'a> {
     unit: Option<Unit>,
     planned: Option<&'a Observed>,
     memory: Option<Memory>,
-    /// Nothing is remembered of it, or only that it was begun: what is written has to be remembered even where it fails.
-    is_new: bool,
-    /// What was remembered of it for others.
-    outputs: Sealed,
+    /// The row that the plan was made from.
+    row: Option<&'a Tracked>,
+    /// What was put down before the first file was written.
+    begun: Option<Tracked>,
     /// What it was found as.
     before: Memory,
     /// Something was written that the manager has to read.
@@ -132,8 +132,8 @@ impl<'a> Work<'a> {
             unit: desired.and_then(|desired| Unit::decode(desired.spec.bytes()?)),
             planned,
             memory: Memory::open(tracked),
-            is_new: tracked.is_none() || matches!(action.op, Op::Continue { .. }),
-            outputs: tracked.map(|tracked| tracked.outputs.clone()).unwrap_or_default(),
+            row: tracked,
+            begun: None,
             before: Memory::default(),
             is_changed: false,
             is_stale: false,
@@ -167,9 +167,12 @@ impl<'a> Work<'a> {
             Ok(look) => look,
             Err(error) => return Ok(Err(error.into())),
         };
-        if let (true, Some(begun)) = (self.is_new, self.tracked(&self.before)) {
-            // From here on its files are ours, also for whoever finds them after a death.
-            journal.progress(self.action.id, begun).await?;
+        if self.is_to_write(&look) {
+            // From here on its files are ours, and it runs as it does now, also for whoever finds it after a death.
+            self.begun = self.tracked(&self.begins());
+            if let Some(begun) = self.begun.clone() {
+                journal.progress(self.action.id, begun).await?;
+            }
         }
         Ok(self.write(hands, manager, &look).await)
     }
@@ -201,7 +204,9 @@ impl<'a> Work<'a> {
             return Err(Error::conflict(format!("{} changed since it was looked at", self.name)));
         }
         (self.is_running, self.is_changed) = (look.state.is_running(), look.state.needs_reload);
-        let started_with = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
+        let of_this_run = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
+        // A run that somebody else began is of the files as systemd has read them: those in place, or else the last known.
+        let started_with = of_this_run.or(self.memory.as_ref().filter(|_| look.state.needs_reload));
         let effective = started_with.map_or_else(|| look.effective(), |memory| memory.effective.clone());
         // A row of an earlier version does not have it: then it is known where the files are those of the run.
         let fixed = match started_with {
@@ -210,13 +215,36 @@ impl<'a> Work<'a> {
             _ => look.fixed(),
         };
         // Before its job it has read what the present run is known to have read.
-        let read = started_with.map(|memory| memory.read.clone()).unwrap_or_default();
+        let read = of_this_run.map(|memory| memory.read.clone()).unwrap_or_default();
         self.read = reads::marks(cx, &look);
         if let Some(unit) = &self.unit {
             self.due = reads::due(&reads::seen(cx, unit, self.memory.as_ref(), &look));
         }
         self.before = Memory { effective, fixed, read, ..observe::remembered(cx, self.unit.as_ref(), &look) };
         Ok(look)
+    }
+
+    /// True where its files are not as declared.
+    fn is_to_write(&self, look: &Look) -> bool {
+        let Some(unit) = &self.unit else { return false };
+        let is_left =
+            self.memory.as_ref().is_some_and(|memory| memory.fragment) && !is_absent(&look.fragment);
+        let of_fragment = unit.content.as_ref().map_or(is_left, |content| !has(&look.fragment, content));
+        of_fragment
+            || look.drop_ins.iter().any(|(name, seen)| match unit.drop_ins.get(name) {
+                Some(content) => !has(seen, content),
+                None => !is_absent(seen),
+            })
+    }
+
+    /// What is remembered while its files are written: any that was ours or shall be may be there, and it runs as it did.
+    fn begins(&self) -> Memory {
+        let mut begins = self.before.clone();
+        if let Some(had) = &self.memory {
+            begins.fragment |= had.fragment;
+            begins.drop_ins.extend(had.drop_ins.iter().cloned());
+        }
+        begins
     }
 
     async fn write(&mut self, hands: &dyn Hands, manager: &dyn Manager, look: &Look) -> Result<(), Fault> {
@@ -372,19 +400,22 @@ impl<'a> Work<'a> {
 
     /// What is remembered of a failure: files that were written are ours, and run as they did before.
     fn failed(&self, fault: Fault) -> Outcome {
-        let written = self.tracked(&self.before).filter(|_| self.is_new && self.is_changed);
-        match (written, fault) {
-            (Some(tracked), Fault::NoEffect(error) | Fault::Unknown(error)) => {
-                Outcome::Partial(tracked, error)
+        let planned = self.row.filter(|_| !matches!(self.action.op, Op::Continue { .. }));
+        match (&self.begun, planned, fault) {
+            (Some(begun), _, Fault::NoEffect(error) | Fault::Unknown(error)) if self.is_changed => {
+                Outcome::Partial(begun.clone(), error)
             }
-            (None, fault) => fault.into(),
+            // Nothing was written: what was put down is taken back, so that the next pass plans it anew.
+            (Some(_), Some(row), Fault::NoEffect(error)) => Outcome::Partial(row.clone(), error),
+            (_, _, fault) => fault.into(),
         }
     }
 
     fn tracked(&self, memory: &Memory) -> Option<Tracked> {
         let desired = self.desired?;
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        (tracked.private, tracked.outputs) = (memory.seal(), self.outputs.clone());
+        tracked.private = memory.seal();
+        tracked.outputs = self.row.map(|row| row.outputs.clone()).unwrap_or_default();
         Some(tracked)
     }
 
@@ -455,6 +486,11 @@ pub(crate) fn is_absent(seen: &Seen) -> bool {
     matches!(seen.what, What::Absent)
 }
 
+/// True for a file with this in it.
+fn has(seen: &Seen, content: &str) -> bool {
+    matches!(&seen.what, What::File { content: is, .. } if is.reveal() == content.as_bytes())
+}
+
 /// Writes a file; false where it is as wanted already.
 pub(crate) async fn write(
     hands: &dyn Hands,
@@ -462,9 +498,7 @@ pub(crate) async fn write(
     seen: &Seen,
     content: &str,
 ) -> Result<bool, Fault> {
-    if let What::File { content: is, .. } = &seen.what
-        && is.reveal() == content.as_bytes()
-    {
+    if has(seen, content) {
         return Ok(false);
     }
     make_way(hands, places, &seen.path).await?;

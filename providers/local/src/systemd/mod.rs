@@ -8,7 +8,7 @@ pub(crate) mod definition;
 mod discover;
 mod normalize;
 pub(crate) mod observe;
-mod places;
+pub(crate) mod places;
 pub(crate) mod reads;
 pub(crate) mod unit;
 

@@ -181,17 +181,20 @@ impl Place {
     }
 }
 
+/// True for a drop-in that systemd reads.
+pub(crate) fn is_drop_in(seen: &Seen) -> bool {
+    matches!(seen.what, What::File { .. } | What::Link { .. }) && seen.path.as_str().ends_with(".conf")
+}
+
 /// What `systemctl set-property` wrote, of all units. Of a unit whose file is not declared it is nobody's business.
-async fn set_properties(
+pub(crate) async fn set_properties(
     hands: &dyn Hands,
     places: &Places,
 ) -> Result<BTreeMap<ResourceId, Vec<Seen>>, Error> {
     let mut all: BTreeMap<ResourceId, Vec<Seen>> = BTreeMap::new();
     for directory in places.control() {
         for seen in hands.list(&path(directory.clone())?).await? {
-            let is_file = matches!(seen.what, What::File { .. } | What::Link { .. });
-            let is_drop_in = is_file && seen.path.as_str().ends_with(".conf");
-            if let Some(unit) = places.unit_at(&seen.path).filter(|_| is_drop_in) {
+            if let Some(unit) = places.unit_at(&seen.path).filter(|_| is_drop_in(&seen)) {
                 all.entry(unit).or_default().push(seen);
             }
         }

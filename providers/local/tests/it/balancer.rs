@@ -177,6 +177,32 @@ async fn a_reload_that_is_still_to_come_is_not_forgotten_and_nobody_goes_before_
     assert!(!format!("{fields:?}").contains("canary"));
 }
 
+#[tokio::test]
+async fn a_revision_that_is_reverted_while_an_instance_is_drained_leaves_nobody_drained() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let service = "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.conf /run/read\n";
+    fs::write(machine.file("front.service"), service).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
+    let front = "LoadBalancer front {type: nginx, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service, drainSeconds: 600}";
+    let web = |days: u32| {
+        format!(
+            "Deployment web app=web {{replicas: 2, content: \"[Service]\\nExecStart=/bin/sleep {days}d\\n\", minReadySeconds: 0}}"
+        )
+    };
+    let (old, new) = (web(1), web(2));
+    while !desk.pass(&[&old, front]).await.done.is_empty() {}
+    let read = || machine.run(&["cat", "/run/read"]);
+    let before = read();
+    assert_eq!(desk.pass(&[&new, front]).await.done, ["update web@.service: pending"]);
+    assert_eq!(read().matches(" down;").count(), 1);
+    let pid = machine.pid("web@1.service");
+    assert_eq!(desk.pass(&[&old, front]).await.done, ["continue web@.service: done"]);
+    assert_eq!((read(), machine.pid("web@1.service")), (before, pid));
+    assert_eq!(desk.pass(&[&old, front]).await.done, [""; 0]);
+}
+
 /// An instance of its own answers.
 fn get_direct(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };

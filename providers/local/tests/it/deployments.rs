@@ -1,7 +1,8 @@
 //! Deployments at a real systemd, booted in namespaces of its own by `tests/rig/systemd`.
 
 use crate::{desk::Desk, units::Machine};
-use reconciled_provider::Health;
+use futures_util::StreamExt;
+use reconciled_provider::{Focus, Health};
 use std::time::{Duration, Instant};
 
 const INSTALL: &str = "[Install]\\nWantedBy=basic.target\\n";
@@ -263,6 +264,66 @@ async fn an_instance_that_cannot_be_looked_at_is_neither_well_nor_gone() {
     );
     assert!(desk.is_tracked("web@2.service"));
     assert_eq!(machine.pid(&unit(2)), pid);
+}
+
+#[tokio::test]
+async fn what_somebody_put_beside_the_template_or_an_instance_is_drift_and_goes() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let two = web(2, "/bin/sleep 1d", "");
+    let mut hints = desk.provider.hints();
+    while !desk.pass(&[&two]).await.done.is_empty() {}
+    let pids = || [1, 2].map(|number| machine.pid(&unit(number)));
+    let before = pids();
+    machine.run(&["systemctl", "set-property", "web@1.service", "TasksMax=7"]);
+    machine.run(&["systemctl", "set-property", "--runtime", "web@2.service", "TasksMax=8"]);
+    let pass = desk.pass(&[&two]).await;
+    assert_eq!(pass.done, ["update web@.service: done"]);
+    for (at, number, tasks) in [("/etc", 1, "7"), ("/run", 2, "8")] {
+        let path = format!("{at}/systemd/system.control/web@{number}.service.d/50-TasksMax.conf");
+        let told = pass.fields.iter().find(|field| field.contains(&path));
+        assert!(told.is_some_and(|field| field.contains("TasksMax=")), "{path}: {:?}", pass.fields);
+        assert!(!machine.desk_path(&path).exists());
+        assert_ne!(machine.property(&unit(number), "TasksMax"), tasks);
+    }
+    assert_eq!(pids(), before, "limits need no restart");
+    assert_eq!(desk.pass(&[&two]).await.done, [""; 0]);
+
+    // As `systemctl edit` does it: of the template, with one instance that was started with it; of one instance.
+    let edit = |unit: &str, text: &str| {
+        let directory = machine.file(&format!("{unit}.d"));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("override.conf"), text).unwrap();
+        machine.run(&["systemctl", "daemon-reload"]);
+        directory.join("override.conf")
+    };
+    while tokio::time::timeout(Duration::from_secs(1), hints.next()).await.is_ok() {}
+    std::fs::create_dir(machine.file("web@.service.d")).unwrap();
+    let told = async {
+        loop {
+            let hint = hints.next().await.unwrap();
+            let is_it = matches!(&hint.focus, Focus::Only(ids) if ids.contains(&"web@.service".into()));
+            if is_it && &*hint.scope.name == "deployments" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+    let of_template = edit("web@.service", "[Service]\nEnvironment=A=1\n");
+    machine.run(&["systemctl", "restart", "web@2.service"]);
+    let by_hand = machine.pid(&unit(2));
+    let (done, _) = roll(&machine, &[&two], 1..=2).await;
+    assert_eq!(done.last().unwrap(), "continue web@.service: done", "{done:#?}");
+    assert!(!of_template.exists() && machine.pid(&unit(1)) == before[0]);
+    assert!(machine.pid(&unit(2)) != by_hand && machine.property(&unit(2), "Environment").is_empty());
+    assert_eq!(desk.pass(&[&two]).await.done, [""; 0]);
+    let of_one = edit("web@1.service", "[Service]\nEnvironment=B=1\n");
+    let pass = desk.pass(&[&two]).await;
+    assert_eq!(pass.done, ["update web@.service: done"]);
+    assert!(pass.fields.iter().any(|field| field.contains("web@1.service.d/override.conf")), "{pass:?}");
+    assert!(!of_one.exists() && machine.pid(&unit(1)) == before[0]);
+    assert_eq!(desk.originals().len(), 4, "what somebody wrote is kept");
+    assert_eq!(desk.pass(&[&two]).await.done, [""; 0]);
 }
 
 #[tokio::test]

@@ -242,9 +242,12 @@ impl Desk {
                     ops.push(Op::Update { desired, delta, observed, tracked });
                 }
                 (Some(observed), None) => {
-                    let mut tracked =
-                        tracked.unwrap_or_else(|| Tracked::new(resource.id.clone(), observed.hash));
-                    tracked.private = observed.private;
+                    // Adopted, with what was seen; a row that is there stays as it is, as the engine has it.
+                    let adopted = || {
+                        let new = Tracked::new(resource.id.clone(), observed.hash);
+                        Tracked { private: observed.private.clone(), ..new }
+                    };
+                    let mut tracked = tracked.unwrap_or_else(adopted);
                     if !observed.outputs.is_empty() {
                         tracked.outputs = observed.outputs;
                     }

@@ -358,3 +358,29 @@ async fn what_is_reconciled_s_own_is_out_of_reach() {
         assert!(resources.is_empty() && problems[0].message.contains("reconciled itself"), "{problems:?}");
     }
 }
+
+#[tokio::test]
+async fn what_is_reconciled_s_own_is_neither_purged_nor_listed() {
+    let desk = Desk::with(|config| {
+        config.reserved = vec!["/etc/app/state".into()];
+        // By its path on the machine, in the tree that stands for `/`.
+        config.originals = Some(config.root.join("etc/app/originals"));
+    });
+    fs::create_dir_all(desk.path("/etc/app/sites")).unwrap();
+    for own in ["state", "originals"] {
+        fs::create_dir_all(desk.path(&format!("/etc/app/{own}"))).unwrap();
+        desk.write(&format!("/etc/app/{own}/kept"), "x");
+    }
+    desk.write("/etc/app/sites/stray", "x");
+    let (resources, problems) = desk.normalize(&["Directory {path: /etc/app, purge: true}"]);
+    assert!(resources.is_empty() && problems[0].message.contains("cannot be purged"), "{problems:?}");
+    let (_, problems) = desk.normalize(&["{path: /etc/app/originals/kept, content: x}"]);
+    assert!(problems[0].message.contains("reconciled itself"), "{problems:?}");
+    let desired = desk.desired(&["Directory {path: /etc/app/sites, purge: true}"]);
+    let ids = |seen: &[reconciled_provider::Observed]| -> Vec<String> {
+        seen.iter().map(|one| one.id.0.to_string()).collect()
+    };
+    assert_eq!(ids(&desk.observe(&desired).await.resources), ["/etc/app/sites", "/etc/app/sites/stray"]);
+    let found = desk.provider.discover(&desk.cx, "/etc/app").await.unwrap();
+    assert_eq!(ids(&found[0].resources), ["/etc/app", "/etc/app/sites", "/etc/app/sites/stray"]);
+}

@@ -347,5 +347,17 @@ async fn a_helper_whose_configuration_is_wrong_says_so_to_whoever_asks() {
         assert!(came.unwrap() && error.message.contains("hostd.yaml"), "{error:?}");
         assert!(error.hint.is_some());
     }
+    // So does whoever only wants to know whether it answers.
+    let asking = Desk::with(|config| {
+        (config.root, config.originals, config.helper) = ("/".into(), None, Some(socket.clone()));
+    });
+    let asked = asking.provider.versions(&asking.cx, &[]);
+    let (answer, _) = tokio::join!(asked, refuse(&listener, &why, Duration::from_secs(60)));
+    assert!(answer.unwrap_err().message.contains("hostd.yaml"));
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let asking = Desk::with(|config| {
+        (config.root, config.originals, config.helper) = ("/".into(), None, Some(helper.socket.clone()));
+    });
+    assert!(asking.provider.versions(&asking.cx, &[]).await.is_ok());
     assert!(!refuse(&listener, &why, Duration::from_millis(10)).await.unwrap(), "nobody came");
 }

@@ -3,6 +3,7 @@
 use crate::units::{Machine, wait_for};
 use std::{
     fs,
+    io::{Read, Write},
     net::{TcpListener, TcpStream},
 };
 
@@ -71,6 +72,35 @@ async fn a_socket_that_changes_takes_its_service_with_it_and_a_service_leaves_it
     assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone", "delete a.socket: gone"]);
     assert!(!connects(first));
     assert_eq!(machine.property("a.service", "LoadState"), "not-found");
+}
+
+#[tokio::test]
+async fn a_socket_that_starts_one_service_for_each_connection_leaves_these_alone() {
+    let Some(machine) = Machine::of("systemd", |_| {}) else { return };
+    let desk = &machine.desk;
+    let (first, second) = (port(), port());
+    let socket = |port: u16| {
+        format!(
+            "Unit e.socket {{state: running, content: \"[Socket]\\nListenStream=127.0.0.1:{port}\\nAccept=yes\\n\"}}"
+        )
+    };
+    let service = "Unit e@.service {content: \"[Service]\\nExecStart=/bin/cat\\nStandardInput=socket\\n\"}";
+    let old = socket(first);
+    desk.pass(&[&old, service]).await;
+    let mut connection = TcpStream::connect(("127.0.0.1", first)).unwrap();
+    connection.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let mut answers = |text: &[u8; 2]| {
+        connection.write_all(text).unwrap();
+        let mut answer = [0; 2];
+        connection.read_exact(&mut answer).is_ok() && answer == *text
+    };
+    assert!(answers(b"a\n"));
+    machine.run(&["systemctl", "stop", "e.socket"]);
+    assert_eq!(desk.pass(&[&old, service]).await.done, ["update e.socket: done"]);
+    assert!(answers(b"b\n") && connects(first));
+    let new = socket(second);
+    assert_eq!(desk.pass(&[&new, service]).await.done, ["update e.socket: done"]);
+    assert!(answers(b"c\n") && connects(second) && !connects(first));
 }
 
 #[tokio::test]

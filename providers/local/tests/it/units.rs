@@ -194,13 +194,95 @@ async fn a_death_between_the_files_and_the_restart_is_found_by_the_next_look() {
 }
 
 #[tokio::test]
+async fn a_death_before_the_restarts_is_gone_on_with_whoever_started_what_runs() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let specs = |days: u32| {
+        let socket = format!(
+            "Unit s.socket {{state: running, content: \"[Socket]\\nListenStream=/run/s{days}\\nService=b.service\\n\"}}"
+        );
+        let service = |name: &str| unit(name, &format!("/bin/sleep {days}d"), RUNNING);
+        [service("b.service"), service("c.service"), socket]
+    };
+    let (old, new) = (specs(1), specs(2));
+    let (old, new) = (old.each_ref().map(|spec| &**spec), new.each_ref().map(|spec| &**spec));
+    // The service that a socket starts is up before it would be refused.
+    desk.pass(&old[2..]).await;
+    desk.pass(&old).await;
+    assert_eq!(desk.pass(&old).await.done, [""; 0]);
+    // As a package or an administrator does it: what is remembered is of another run now.
+    machine.run(&["systemctl", "restart", "c.service"]);
+    assert_eq!(desk.pass(&old).await.done, [""; 0]);
+    let pids = || ["b.service", "c.service"].map(|name| machine.pid(name));
+    let before = pids();
+    // Each is put down; the process dies with the socket, before anything else is restarted.
+    assert!(!desk.pass_dying(&new, 3).await);
+    assert!(fs::read_to_string(machine.file("c.service")).unwrap().contains("2d"));
+    assert_eq!(machine.pid("c.service"), before[1]);
+    let done = desk.pass(&new).await.done;
+    assert_eq!(done, ["continue b.service: done", "continue c.service: done", "continue s.socket: done"]);
+    for pid in pids() {
+        assert!(machine.run(&["ps", "-o", "args=", "-p", &pid]).contains("sleep 2d"));
+    }
+    assert_eq!(desk.pass(&new).await.done, [""; 0]);
+}
+
+/// A unit that a package brought.
+fn install(machine: &Machine, name: &str) {
+    let vendor = "[Service]\nExecStart=/bin/sleep 1d\n[Install]\nWantedBy=basic.target\n";
+    fs::write(machine.desk_path(&format!("/usr/lib/systemd/system/{name}")), vendor).unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+}
+
+#[tokio::test]
+async fn what_an_update_wrote_that_failed_or_died_goes_with_its_declaration() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    install(&machine, "v.service");
+    let spec = "Unit v.service {state: running, dropIns: {a: \"[Service]\\nEnvironment=A=1\\n\"}}";
+    assert_eq!(desk.pass(&[spec]).await.done, ["update v.service: done"]);
+    let drop_ins = || {
+        let Ok(entries) = fs::read_dir(machine.file("v.service.d")) else { return Vec::new() };
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    // One that it cannot start with; after that, as it was.
+    let bad = spec.replace("dropIns: {", "dropIns: {bad: \"[Service]\\nExecStartPre=/bin/false\\n\", ");
+    let done = desk.pass(&[&bad]).await.done;
+    assert!(done.len() == 1 && done[0].starts_with("update v.service: partial: unavailable: "), "{done:?}");
+    assert_eq!(drop_ins(), ["a.conf", "bad.conf"]);
+    assert_eq!(desk.pass(&[spec]).await.done, ["update v.service: done"]);
+    assert_eq!(
+        (drop_ins(), machine.property("v.service", "ActiveState")),
+        (vec!["a.conf".into()], "active".into())
+    );
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+
+    // Dead at the end of one that adds a drop-in and the file itself; after that, as it was.
+    let more = spec.replace(
+        "dropIns: {",
+        "content: \"[Service]\\nExecStart=/bin/sleep 2d\\n\", dropIns: {b: \"[Service]\\nEnvironment=B=1\\n\", ",
+    );
+    assert!(!desk.pass_dying(&[&more], 1).await);
+    assert!(machine.file("v.service").exists() && drop_ins() == ["a.conf", "b.conf"]);
+    assert_eq!(desk.pass(&[spec]).await.done, ["continue v.service: done"]);
+    assert!(!machine.file("v.service").exists() && drop_ins() == ["a.conf"]);
+    let command = machine.run(&["ps", "-o", "args=", "-p", &machine.pid("v.service")]);
+    assert!(command.contains("sleep 1d"), "{command}");
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+
+    // The same, and nothing is declared any longer.
+    assert!(!desk.pass_dying(&[&more], 1).await);
+    assert_eq!(desk.pass(&[]).await.done, ["delete v.service: gone"]);
+    assert!(!machine.file("v.service").exists() && drop_ins().is_empty(), "{:?}", drop_ins());
+}
+
+#[tokio::test]
 async fn drop_ins_masks_and_units_of_packages_are_managed_without_their_files() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;
-    let vendor = "[Service]\nExecStart=/bin/sleep 1d\n[Install]\nWantedBy=basic.target\n";
-    let root = fs::read_to_string(machine.dir.join("pid")).unwrap();
-    fs::write(format!("/proc/{}/root/usr/lib/systemd/system/v.service", root.trim()), vendor).unwrap();
-    machine.run(&["systemctl", "daemon-reload"]);
+    install(&machine, "v.service");
     let spec = "Unit v.service {state: running, dropIns: {limits: \"[Service]\\nEnvironment=A=1\\n\"}}";
     assert_eq!(desk.pass(&[spec]).await.done, ["update v.service: done"]);
     assert_eq!(machine.property("v.service", "Environment"), "A=1");
@@ -338,7 +420,10 @@ async fn a_bus_that_is_down_is_an_error_and_one_that_is_back_is_used() {
     let error = desk.try_observe(&desired).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.hint.is_some(), "{error:?}");
+    let answer = desk.provider.versions(&desk.cx, &[]).await;
+    assert_eq!(answer.unwrap_err().kind, ErrorKind::Unavailable, "who only asks for an answer is told so");
     machine.run(&["systemctl", "start", "dbus.socket"]);
+    assert!(desk.provider.versions(&desk.cx, &[]).await.is_ok());
     assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
 }
 

@@ -85,7 +85,7 @@ pub enum Link {
 pub trait Manager: Send + Sync + fmt::Debug {
     /// How these units stand, in their order.
     async fn units(&self, names: &[String]) -> Result<Vec<UnitState>, Error>;
-    /// The units that a socket or the like starts.
+    /// The units that a socket or the like starts; none of a socket that starts one for each connection.
     async fn triggers(&self, name: &str) -> Result<Vec<String>, Error>;
     /// The last run of each of these services, in their order.
     async fn runs(&self, names: &[String]) -> Result<Vec<Run>, Error>;

@@ -2,7 +2,7 @@
 
 use super::{
     Bus,
-    states::{SERVICE, UNIT},
+    states::{SERVICE, SOCKET, UNIT},
     words::Trouble,
 };
 use futures_util::future::try_join_all;
@@ -36,12 +36,15 @@ impl Bus {
         try_join_all(asked).await
     }
 
-    /// The units that this one starts.
+    /// The units that this one starts; none of a socket that starts one for each connection: they live without it.
     pub(super) async fn triggered(&self, name: &str) -> Result<Vec<String>, Error> {
         let listed = self.listed(&[name.to_owned()]).await?.into_iter().next().flatten();
         let Some(path) = listed.and_then(|listed| listed.object()) else { return Ok(Vec::new()) };
-        let triggers = self.property(&path, UNIT, "Triggers").await;
-        triggers.map_err(|trouble| trouble.error(&format!("ask systemd for {name}")))
+        let doing = |trouble: Trouble| trouble.error(&format!("ask systemd for {name}"));
+        if name.ends_with(".socket") && self.property(&path, SOCKET, "Accept").await.map_err(doing)? {
+            return Ok(Vec::new());
+        }
+        self.property(&path, UNIT, "Triggers").await.map_err(doing)
     }
 
     async fn last_run(&self, path: &str) -> Result<Run, Trouble> {

@@ -17,6 +17,7 @@ use zbus::{OwnedObjectPath, OwnedVariant};
 
 pub(super) const UNIT: &str = "org.freedesktop.systemd1.Unit";
 pub(super) const SERVICE: &str = "org.freedesktop.systemd1.Service";
+pub(super) const SOCKET: &str = "org.freedesktop.systemd1.Socket";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// Units that are asked about at one time: systemd answers one after the other, and need not wait for us in between. A bus
