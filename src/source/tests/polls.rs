@@ -149,7 +149,9 @@ fn a_url_that_lags_behind_does_not_bring_an_older_release_back() {
     let (upstream, behind, host) = (Upstream::new(), Upstream::new(), Host::new());
     let one = upstream.commit("main", &[("a", "1")]);
     assert_eq!(behind.commit("main", &[("a", "1")]), one);
-    [&upstream, &behind].map(|repository| repository.tag("v1.0.0", one));
+    for repository in [&upstream, &behind] {
+        repository.tag("v1.0.0", one);
+    }
     let two = upstream.commit("main", &[("a", "2")]);
     upstream.tag("v1.1.0", two);
     let mut spec = host.spec(&[&upstream.url(), &behind.url()]);
