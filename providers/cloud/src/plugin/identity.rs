@@ -29,6 +29,18 @@ pub struct Identity {
     pub(crate) value: String,
 }
 
+impl Identity {
+    /// True where a part of the two differs that both have: a provider may learn more of one in time.
+    pub(crate) fn is_other(&self, other: &Identity) -> bool {
+        let parts = |identity: &Identity| serde_json::from_str::<Map<String, Json>>(&identity.value);
+        let (Ok(own), Ok(others)) = (parts(self), parts(other)) else { return self != other };
+        let differs = |(name, own): (&String, &Json)| {
+            others.get(name).is_some_and(|other| !own.is_null() && !other.is_null() && own != other)
+        };
+        own.iter().any(differs)
+    }
+}
+
 /// What identifies resources of a type.
 #[derive(Debug)]
 pub(super) struct IdentityType {
