@@ -10,6 +10,7 @@ use crate::{
     config::Places,
     find::Found,
     hidden::Hidden,
+    owner,
     plugin::{Pace, Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
@@ -308,8 +309,9 @@ fn keep(path: &Path, folder: &Path, protocol: Protocol, bytes: &Bytes) {
         use std::io::Write;
         let hash = blake3::hash(bytes);
         let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
-        if written.and_then(|()| file.write_all(bytes)).is_ok() {
-            let _ = file.persist(path);
+        if written.and_then(|()| file.write_all(bytes)).is_ok() && file.persist(path).is_ok() {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            let _ = folder.parent().zip(name).map(|(state, name)| owner::hand_over(state, name));
         }
     }
 }
