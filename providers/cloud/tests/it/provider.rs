@@ -133,6 +133,56 @@ fn started(starts: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+/// A program at `path` that is the toy of `version`.
+fn install(path: &std::path::Path, version: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let toy = env!("CARGO_BIN_EXE_terraform-provider-toy");
+    // Put there as packages are: never half of it.
+    let new = path.with_extension("new");
+    fs::write(&new, format!("#!/bin/sh\nTOY_VERSION={version} exec {toy}\n")).expect("a script");
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::rename(new, path).expect("a program in its place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_was_replaced_is_not_used_with_the_schemas_of_the_one_before() {
+    let state = tempfile::tempdir().expect("a folder");
+    let program = state.path().join("terraform-provider-toy");
+    install(&program, "1");
+    let (desk, starts) = counted(|config| {
+        config.program = Program::At(program.clone());
+        config.cache = Some(state.path().join("plugins"));
+        config.max_calls = 1;
+    });
+    let config = desk.config.clone();
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    // Another process of the same program, which tells its types in another order.
+    for _ in 0..4 {
+        desk.look(&declared, &[]).await.expect("a plan");
+    }
+    assert!(started(&starts).len() >= 4);
+
+    install(&program, "2");
+    for _ in 0..2 {
+        let error = desk.look(&declared, &[]).await.unwrap_err();
+        assert!(
+            error.message.ends_with("of provider `toy` is another program now, with other schemas"),
+            "{error}"
+        );
+        assert!(error.hint.is_some_and(|hint| hint.contains("systemctl reload")));
+    }
+
+    // As a reload does.
+    let config =
+        Config { program: Program::At(program.clone()), cache: Some(state.path().join("plugins")), ..config };
+    let desk = Desk { provider: open("toy", config).expect("a program"), ..desk };
+    desk.provider.kinds(&desk.cx).await.expect("its kinds");
+    let (seen, _) = desk.look(&declared, &[]).await.expect("a plan");
+    let kept: Json = serde_json::from_slice(&seen.resources[0].private.0).expect("a state");
+    assert_eq!(kept["version"], 2);
+}
+
 async fn a_process_that_nobody_needs_ends_and_the_next_call_has_another() {
     let (desk, starts) = counted(|config| config.idle = Some(Duration::from_millis(50)));
     let declared = json!({ "config": { "name": "a" } });
