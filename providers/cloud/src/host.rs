@@ -259,7 +259,8 @@ impl Host {
         if let Some(error) = said(&doing, &configured.diagnostics, &hidden) {
             return Err(error);
         }
-        Ok(Plugin::new(self.entry.clone(), process, catalog, hidden, self.pace.clone()))
+        let (name, limit) = (self.entry.clone(), self.config.timeout);
+        Ok(Plugin::new((name, limit), process, catalog, hidden, self.pace.clone()))
     }
 
     /// One call of a start, which may not take for ever: everybody waits for it.

@@ -37,6 +37,7 @@ impl Desk {
             allow_tcp: false,
             file,
             settle: INFO.consistency_window,
+            timeout: Config::TIMEOUT,
             idle: None,
             max_calls: Config::MAX_CALLS,
             cache: None,
@@ -401,11 +402,38 @@ async fn a_provider_that_died_is_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_stuck_is_not_asked_again() {
-    let desk = Desk::new("");
-    let stuck = json!({ "config": { "name": "a", "fault": "plan-wedge" } });
-    let limit = Duration::from_millis(500);
-    assert!(tokio::time::timeout(limit, desk.look(&stuck, &[])).await.is_err(), "it answered");
-    assert!(desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap().1.len() == 1);
+    let (desk, starts) = counted(|_| {});
+    let (good, stuck) = (wedged(""), wedged("plan-wedge"));
+    desk.look(&good, &[]).await.expect("a plan");
+    assert_eq!(started(&starts).len(), 1);
+    let is_stuck = async {
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !desk.world.path().join("wedged").exists() {
+            assert!(std::time::Instant::now() < deadline, "it was never asked");
+            tokio::task::yield_now().await;
+        }
+    };
+    // Given up, as a limit of time does.
+    tokio::select! {
+        _ = desk.look(&stuck, &[]) => panic!("it answered"),
+        () = is_stuck => {}
+    }
+    assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
+    assert_eq!(started(&starts).len(), 2, "the one that is stuck is not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_waited_for_as_long_as_the_entry_says() {
+    let (desk, starts) = counted(|config| config.timeout = Duration::from_secs(3));
+    let error = desk.look(&wedged("plan-wedge"), &[]).await.unwrap_err();
+    assert_eq!(error.message, "plan a toy_thing: provider `toy` gave no answer: none came within 3s");
+    assert!(error.hint.is_some_and(|hint| hint.contains("`timeout`")));
+    assert_eq!(desk.look(&wedged(""), &[]).await.expect("a plan").1.len(), 1);
+    assert_eq!(started(&starts).len(), 2);
+}
+
+fn wedged(fault: &str) -> Json {
+    json!({ "config": { "name": "a", "fault": fault } })
 }
 
 #[tokio::test(flavor = "multi_thread")]
