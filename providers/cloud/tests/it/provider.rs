@@ -133,7 +133,6 @@ fn started(starts: &std::path::Path) -> Vec<String> {
     fs::read_to_string(starts).unwrap_or_default().lines().map(String::from).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
 /// A program at `path` that is the toy of `version`.
 fn install(path: &std::path::Path, version: &str) {
     use std::os::unix::fs::PermissionsExt;
@@ -184,6 +183,7 @@ async fn a_program_that_was_replaced_is_not_used_with_the_schemas_of_the_one_bef
     assert_eq!(kept["version"], 2);
 }
 
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_nobody_needs_ends_and_the_next_call_has_another() {
     let (desk, starts) = counted(|config| config.idle = Some(Duration::from_millis(50)));
     let declared = json!({ "config": { "name": "a" } });
