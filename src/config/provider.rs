@@ -24,6 +24,8 @@ pub struct ProviderEntry {
     pub rate: Option<Rate>,
     /// Limit of every read.
     pub timeout: Duration,
+    /// The same where the entry says it itself: what is slow by nature has another default.
+    pub own_timeout: Option<Duration>,
     /// How often the remote is probed.
     pub resync: Duration,
     /// Former name, when renamed.
@@ -75,6 +77,7 @@ pub(super) fn read(
         guard: raw.guard.map(|guard| guard.over(limits)),
         rate: raw.rate,
         timeout: raw.timeout.map_or(TIMEOUT, |period| period.0),
+        own_timeout: raw.timeout.map(|period| period.0),
         resync: raw.resync.map_or(RESYNC, |period| period.0),
         was: raw.was.map(Arc::from),
         span: node.span,

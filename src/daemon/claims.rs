@@ -135,8 +135,7 @@ impl Desk {
         let clock = Hand::new();
         store::init(&at("state"), store::Init::New, clock.clone()).await.unwrap();
         let config = at("config.yaml");
-        let session =
-            Session::open_at(Some(&config), Environment::default(), Arc::default(), clock.clone()).await;
+        let session = Session::open_at(Some(&config), Environment::default(), clock.clone()).await;
         let mut session = session.unwrap();
 
         let world = Arc::new(World::default());

@@ -183,9 +183,14 @@ fn look(
             found.insert(name, (fate, told));
             continue;
         }
+        let verdict = match verdict(&mine, &told, following.broken) {
+            // Some of its manifests wait for an entry that cannot be used yet.
+            Verdict::Converged if waits_for_entry(&desired, &name) => Verdict::Pending,
+            verdict => verdict,
+        };
         let fate = Fate {
             commit: told.commit.clone(),
-            verdict: verdict(&mine, &told, following.broken),
+            verdict,
             changed: changed.of(&name, &told.commit).actions,
             held: mine.iter().filter(|s| s.stance == Stance::Held).count(),
             troubled: mine.iter().filter(|s| matches!(s.stance, Stance::Stalled | Stance::Failed)).count(),
@@ -193,6 +198,11 @@ fn look(
         found.insert(name, (fate, told));
     }
     found
+}
+
+fn waits_for_entry(desired: &Desired, source: &str) -> bool {
+    !desired.ailing.is_empty()
+        && desired.sources.get(source).is_some_and(|state| !state.unassigned.is_empty())
 }
 
 fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool) -> Verdict {

@@ -155,6 +155,8 @@ impl Loop {
     /// Follows until the session's `stop` is set.
     pub(super) async fn run(mut self) {
         let mut progress = self.scheduler.watch();
+        // Before anything is loaded: what is told from here on is not in it.
+        let mut entries = self.session.news_of_entries();
         self.begin().await;
         let cx = self.session.surveyor.cx.clone();
         while !cx.stop.is_set() {
@@ -186,8 +188,16 @@ impl Loop {
                     }
                     _ => {}
                 },
+                Ok(()) = entries.changed() => self.load_what_is_had().await,
                 () = cx.clock.sleep(wait) => {}
             }
+        }
+    }
+
+    /// Loads again, where any source was had.
+    async fn load_what_is_had(&mut self) {
+        if self.sources.values().any(|source| source.snapshot.is_some()) {
+            let _ = self.load().await;
         }
     }
 
@@ -204,9 +214,7 @@ impl Loop {
                 source.snapshot = self.session.poll(&source.config, known).await.ok();
             }
         }
-        if self.sources.values().any(|source| source.snapshot.is_some()) {
-            let _ = self.load().await;
-        }
+        self.load_what_is_had().await;
     }
 
     fn hear(&mut self, question: Question) {

@@ -115,8 +115,7 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
     let clock = Hand::new();
     store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
     let config = place.at("config.yaml");
-    let session =
-        Session::open_at(Some(&config), Environment::default(), Arc::default(), clock.clone()).await;
+    let session = Session::open_at(Some(&config), Environment::default(), clock.clone()).await;
     let tasks = TaskTracker::new();
     let instance = Instance::start(session.unwrap(), None, &Options::default(), &tasks).await.unwrap();
     until("the first pass", || place.zone().contains("www")).await;

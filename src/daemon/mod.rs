@@ -90,7 +90,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let mut terminate = caught(SignalKind::terminate())?;
     let mut interrupt = caught(SignalKind::interrupt())?;
     let mut hangup = caught(SignalKind::hangup())?;
-    let session = Session::open_to_write(run.config.as_deref(), environment.clone()).await?;
+    let session = Session::open_to_run(run.config.as_deref(), environment.clone()).await?;
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
     let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
@@ -180,7 +180,7 @@ async fn reload(
         Ok(false)
     };
     let metrics = old.session.metrics.clone();
-    let session = match Session::open_counting(run.config.as_deref(), environment.clone(), metrics).await {
+    let session = match Session::open_anew(run.config.as_deref(), environment.clone(), metrics).await {
         Ok(session) => session,
         Err(failure) => return refused(&failure),
     };

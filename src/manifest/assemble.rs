@@ -78,6 +78,7 @@ pub(super) fn assemble(
         exclusive,
         ignored,
         pinned: BTreeMap::new(),
+        ailing: loading.request.ailing.keys().cloned().collect(),
         generations: None,
     };
     let counts = loading.counts;

@@ -101,6 +101,7 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
         file: entry.file.clone(),
         span: entry.span,
         settle: raw.settle.map_or(reconciled_cloud::INFO.consistency_window, |period| period.0),
+        timeout: entry.own_timeout.unwrap_or(reconciled_cloud::Config::TIMEOUT),
         idle: Some(raw.idle.map_or(reconciled_cloud::Config::IDLE, |period| period.0)),
         max_calls: raw.max_calls.unwrap_or(reconciled_cloud::Config::MAX_CALLS).max(1),
         cache: Some(config.state_dir.join(CACHE)),

@@ -1,7 +1,8 @@
-//! Entries that do not tell their kinds: a provider's program that is missing, broken or cannot tell its schemas.
+//! Entries that do not tell their kinds: a provider's program that is missing, broken, slow or cannot tell its schemas.
 //!
 //! *Guarantees*: what may be theirs is neither planned nor pruned nor given to another entry, and everything else goes on.
-//! Each is asked again, at most once a minute, when manifests are read.
+//! All are asked at once, each by a task of its own, so that none waits for another and nobody who reads manifests waits
+//! for any. One that failed is asked again a minute later, until it answers or the session ends.
 
 use super::Session;
 use crate::{
@@ -9,55 +10,165 @@ use crate::{
     manifest::{Ailing, EntryView},
     registry,
 };
-use reconciled_provider::{Error, Kinds, Problem};
+use reconciled_provider::{Clock, Cx, Error, Kinds, Observer, Problem};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
 
 /// How long an entry that failed is left alone.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What is known of them.
+/// The entries of a session, until each has told its kinds.
 #[derive(Default)]
 pub(super) struct Infirmary {
-    patients: Mutex<BTreeMap<Arc<str>, Patient>>,
+    ward: Arc<Ward>,
+    /// Who asks them. They end with the session.
+    asking: Mutex<JoinSet<()>>,
 }
+
+/// What is known of them.
+#[derive(Default)]
+struct Ward {
+    patients: Mutex<Patients>,
+    /// Counts what became known.
+    news: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Patients(BTreeMap<Arc<str>, Patient>);
 
 struct Patient {
     ailing: Ailing,
-    /// When it was last asked.
-    asked: Duration,
-    /// What it told since.
+    /// What it told.
     kinds: Option<Arc<Kinds>>,
     place: Problem,
 }
 
-impl Infirmary {
-    fn patients(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Patient>> {
-        self.patients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The entries as the loader sees them, at one moment: an entry that is among neither would have its manifests called
+/// mistaken.
+#[derive(Clone)]
+pub(super) struct Entries {
+    pub(super) views: Vec<EntryView>,
+    /// Those that have not told their kinds.
+    pub(super) ailing: BTreeMap<Arc<str>, Ailing>,
+}
 
-    /// Takes in an entry that failed. Returns the kinds that its type has in any case.
-    pub(super) fn take(&self, entry: &ProviderEntry, error: &Error, now: Duration) -> Arc<Kinds> {
-        let place = Problem::error("").at(&entry.file, entry.span);
-        let ailing = ailing(entry.name.clone(), registry::group(entry), error);
-        self.patients().insert(entry.name.clone(), Patient { ailing, asked: now, kinds: None, place });
-        let known = registry::types().into_iter().find(|known| *known.name == *entry.type_name);
-        known.map(|known| known.kinds).unwrap_or_default()
-    }
+/// Returns once an entry has answered for the first time, whatever it said.
+pub(super) struct Answered(oneshot::Receiver<()>);
 
-    /// Those that still fail.
-    pub(super) fn ailing(&self) -> BTreeMap<Arc<str>, Ailing> {
-        let patients = self.patients();
-        let still = patients.iter().filter(|(_, patient)| patient.kinds.is_none());
+impl Patients {
+    fn kinds(&self, name: &str) -> Option<Arc<Kinds>> {
+        self.0.get(name)?.kinds.clone()
+    }
+    fn ailing(&self) -> BTreeMap<Arc<str>, Ailing> {
+        let still = self.0.iter().filter(|(_, patient)| patient.kinds.is_none());
         still.map(|(name, patient)| (name.clone(), patient.ailing.clone())).collect()
     }
 }
 
-fn ailing(name: Arc<str>, group: Option<Arc<str>>, error: &Error) -> Ailing {
-    Ailing { name, group, why: error.chain().into(), hint: error.hint.as_deref().map(Arc::from) }
+impl Ward {
+    fn patients(&self) -> MutexGuard<'_, Patients> {
+        self.patients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self, name: &Arc<str>, told: Result<Arc<Kinds>, Error>) {
+        let mut patients = self.patients();
+        let Some(patient) = patients.0.get_mut(name) else { return };
+        match told {
+            Ok(kinds) => patient.kinds = Some(kinds),
+            Err(error) => {
+                let (why, hint) = (Arc::from(error.chain()), error.hint.as_deref().map(Arc::from));
+                if patient.ailing.why == why && patient.ailing.hint == hint {
+                    return;
+                }
+                tracing::warn!(provider = &**name, error = &*why, "provider cannot be used");
+                (patient.ailing.why, patient.ailing.hint) = (why, hint);
+            }
+        }
+        drop(patients);
+        self.news.send_modify(|count| *count += 1);
+    }
+}
+
+impl Infirmary {
+    /// Has an entry asked for its kinds.
+    pub(super) fn ask(&self, entry: &ProviderEntry, observer: &Arc<dyn Observer>, cx: &Cx) -> Answered {
+        let ailing = Ailing {
+            name: entry.name.clone(),
+            group: registry::group(entry),
+            why: "it has not told its kinds yet".into(),
+            hint: Some("its manifests wait until its program is there and has said what it can do".into()),
+        };
+        let place = Problem::error("").at(&entry.file, entry.span);
+        self.ward.patients().0.insert(entry.name.clone(), Patient { ailing, kinds: None, place });
+        let (first, answered) = oneshot::channel();
+        let asking = ask(self.ward.clone(), entry.name.clone(), observer.clone(), cx.clone(), first);
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner).spawn(asking);
+        Answered(answered)
+    }
+
+    /// Waits until all of `entries` have answered, for at most `patience`.
+    pub(super) async fn wait(entries: Vec<Answered>, patience: Option<Duration>, clock: &dyn Clock) {
+        let all = async {
+            for entry in entries {
+                // Nothing is sent: its end says that it was asked.
+                let _ = entry.0.await;
+            }
+        };
+        match patience {
+            None => all.await,
+            Some(patience) => tokio::select! {
+                () = all => {}
+                () = clock.sleep(patience) => {}
+            },
+        }
+    }
+
+    /// What an entry told; until then what its type has in any case.
+    pub(super) fn kinds(&self, entry: &ProviderEntry) -> Arc<Kinds> {
+        self.ward.patients().kinds(&entry.name).unwrap_or_else(|| {
+            let known = registry::types().into_iter().find(|known| *known.name == *entry.type_name);
+            known.map(|known| known.kinds).unwrap_or_default()
+        })
+    }
+
+    /// Those that have not told theirs.
+    pub(super) fn ailing(&self) -> BTreeMap<Arc<str>, Ailing> {
+        self.ward.patients().ailing()
+    }
+}
+
+/// Asks an entry until it tells its kinds. `first` ends with the first answer.
+async fn ask(
+    ward: Arc<Ward>,
+    name: Arc<str>,
+    observer: Arc<dyn Observer>,
+    cx: Cx,
+    first: oneshot::Sender<()>,
+) {
+    let mut first = Some(first);
+    loop {
+        let told = tokio::select! {
+            told = observer.kinds(&cx) => told,
+            () = cx.stop.wished() => return,
+        };
+        let is_well = told.is_ok();
+        ward.hear(&name, told);
+        drop(first.take());
+        if is_well {
+            return;
+        }
+        tokio::select! {
+            () = cx.clock.sleep(AGAIN) => {}
+            () = cx.stop.wished() => return,
+        }
+    }
 }
 
 impl Session {
@@ -68,8 +179,8 @@ impl Session {
 
     /// What keeps entries from being used, at the place of each in the host configuration.
     pub fn ailing(&self) -> Vec<Problem> {
-        let patients = self.infirmary.patients();
-        let still = patients.values().filter(|patient| patient.kinds.is_none());
+        let patients = self.infirmary.ward.patients();
+        let still = patients.0.values().filter(|patient| patient.kinds.is_none());
         let told = |patient: &Patient| {
             let message =
                 format!("provider `{}` cannot be used: {}", patient.ailing.name, patient.ailing.why);
@@ -82,38 +193,20 @@ impl Session {
         still.map(told).collect()
     }
 
-    /// The entries as the loader sees them, with what those tell now that failed before.
-    pub(super) async fn views(&self) -> Vec<EntryView> {
-        let now = self.clock.now();
-        let due: Vec<Arc<str>> = {
-            let mut patients = self.infirmary.patients();
-            let is_due = |patient: &&mut Patient| patient.kinds.is_none() && patient.asked + AGAIN <= now;
-            let due = patients.values_mut().filter(is_due);
-            due.map(|patient| {
-                patient.asked = now;
-                patient.ailing.name.clone()
-            })
-            .collect()
-        };
-        for name in due {
-            let Some(view) = self.views.iter().find(|view| view.name == name) else { continue };
-            let told = view.observer.kinds(&self.surveyor.cx).await;
-            if let Some(patient) = self.infirmary.patients().get_mut(&name) {
-                match told {
-                    Ok(kinds) => patient.kinds = Some(kinds),
-                    Err(error) => {
-                        patient.ailing = ailing(name.clone(), patient.ailing.group.clone(), &error);
-                    }
-                }
-            }
-        }
-        let patients = self.infirmary.patients();
+    /// Changes whenever an entry has told its kinds, or fails for another reason: manifests are to be read again then.
+    pub fn news_of_entries(&self) -> watch::Receiver<u64> {
+        self.infirmary.ward.news.subscribe()
+    }
+
+    /// The entries at this moment, with what those told since that had not when the session was opened.
+    pub(super) fn entries(&self) -> Entries {
+        let patients = self.infirmary.ward.patients();
         let mut views = self.views.clone();
         for view in &mut views {
-            if let Some(kinds) = patients.get(&view.name).and_then(|patient| patient.kinds.clone()) {
+            if let Some(kinds) = patients.kinds(&view.name) {
                 view.kinds = kinds;
             }
         }
-        views
+        Entries { views, ailing: patients.ailing() }
     }
 }

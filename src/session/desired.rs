@@ -1,7 +1,9 @@
 //! What Git wants, as an invocation asks for it: sources polled, manifests loaded.
 
 use super::{
-    Failure, KnownOutputs, Pins, Session, Snapshot, chain,
+    Failure, KnownOutputs, Pins, Session, Snapshot,
+    ailing::Entries,
+    chain,
     sources::{self, Known, TreeFiles},
 };
 use crate::{
@@ -262,9 +264,12 @@ impl Session {
 
     /// Loads the manifests of `snapshots` alone.
     pub async fn load_newest(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
-        let (snapshots, loaded, outputs) = self.read(snapshots, store).await?;
+        // Before anything is read: what tells its kinds meanwhile tells them too late.
+        let (ailing, entries) = (self.ailing(), self.entries());
+        let (snapshots, loaded, outputs) = self.read(snapshots, &entries, store).await?;
         if loaded.withheld.is_empty() {
-            return self.outlook_of(snapshots, loaded, outputs, store).await;
+            let outlook = self.outlook_of(snapshots, loaded, outputs, store).await?;
+            return Ok(Outlook { ailing, ..outlook });
         }
         // `onInvalid: hold`: whole revision or nothing, so the one in force is read again.
         let withheld: Vec<Arc<str>> = loaded.withheld.iter().cloned().collect();
@@ -283,11 +288,12 @@ impl Session {
                 kept.push(self.poll(&source, known).await?);
             }
         }
-        let (kept, loaded, outputs) = self.read(kept, store).await?;
+        let (kept, loaded, outputs) = self.read(kept, &entries, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, outputs, store).await?;
         outlook.reported = reported;
         outlook.withheld = withheld;
         outlook.broken = broken;
+        outlook.ailing = ailing;
         Ok(outlook)
     }
 
@@ -296,11 +302,12 @@ impl Session {
     async fn read(
         &self,
         snapshots: Vec<Snapshot>,
+        entries: &Entries,
         store: &dyn Store,
     ) -> Result<(Vec<Snapshot>, Loaded, KnownOutputs), Failure> {
         let cache = || self.cache.clone();
-        let (snapshots, loaded) =
-            self.parse(snapshots, Owners::new(), KnownOutputs::default(), cache()).await?;
+        let nothing = (Owners::new(), KnownOutputs::default());
+        let (snapshots, loaded) = self.parse(snapshots, entries, nothing, cache()).await?;
         let referred: BTreeSet<_> = loaded.outputs.iter().map(|reference| reference.target.clone()).collect();
         let outputs = KnownOutputs::read(referred, store).await?;
         let mut owners = Owners::new();
@@ -316,7 +323,8 @@ impl Session {
         if owners.is_empty() && !outputs.has_values() {
             return Ok((snapshots, loaded, outputs));
         }
-        let (snapshots, loaded) = self.parse(snapshots, owners, outputs.clone(), cache()).await?;
+        let known = (owners, outputs.clone());
+        let (snapshots, loaded) = self.parse(snapshots, entries, known, cache()).await?;
         Ok((snapshots, loaded, outputs))
     }
 
@@ -324,12 +332,11 @@ impl Session {
     pub(super) async fn parse(
         &self,
         snapshots: Vec<Snapshot>,
-        owners: Owners,
-        outputs: KnownOutputs,
+        entries: &Entries,
+        (owners, outputs): (Owners, KnownOutputs),
         cache: Arc<Mutex<Cache>>,
     ) -> Result<(Vec<Snapshot>, Loaded), Failure> {
-        let (views, config, secrets) = (self.views().await, self.config.clone(), self.secrets.clone());
-        let ailing = self.infirmary.ailing();
+        let (entries, config, secrets) = (entries.clone(), self.config.clone(), self.secrets.clone());
         blocking(move || {
             let files: Vec<TreeFiles<'_>> = snapshots.iter().map(|s| TreeFiles(&*s.tree)).collect();
             let request = |(snapshot, files): (&Snapshot, _)| SourceRequest {
@@ -345,8 +352,8 @@ impl Session {
             let known = registry::kinds();
             let request = manifest::Request {
                 sources: &requests,
-                entries: &views,
-                ailing: &ailing,
+                entries: &entries.views,
+                ailing: &entries.ailing,
                 known: &known,
                 host: &config.host,
                 owners: &owners,
@@ -395,7 +402,7 @@ impl Session {
         let broken = broken(&loaded);
         let reported = loaded.problems;
         let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());
-        let (pins, ailing) = (Pins::default(), self.ailing());
+        let (pins, ailing) = (Pins::default(), Vec::new());
         Ok(Outlook { snapshots, desired, reported, withheld, broken, unchecked, outputs, pins, ailing })
     }
 

@@ -55,6 +55,10 @@ use std::{
 /// How long one read of a scope may take in all. A provider's own `timeout` bounds each call.
 const READ_LIMIT: Duration = Duration::from_secs(300);
 
+/// How long a daemon waits for entries to tell their kinds before it goes on without those that have not: far less than a
+/// service manager allows for a start. What is kept of a program is read within a second.
+const SHORTLY: Duration = Duration::from_secs(5);
+
 /// Everything an invocation works with.
 pub struct Session {
     /// The host configuration.
@@ -91,33 +95,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads the configuration and builds its providers. Reaches no remote.
+    /// Reads the configuration, builds its providers and waits until each has told its kinds or why it cannot. Reaches no
+    /// remote but the registry that a program is installed from.
     ///
     /// Errors: no configuration, or every problem in it.
     pub async fn open(argument: Option<&Path>, environment: Environment) -> Result<Session, Failure> {
-        Session::open_counting(argument, environment, Arc::default()).await
+        Session::open_at(argument, environment, Arc::new(SystemClock)).await
     }
 
-    /// As [`Session::open`], for a process that has counted before.
-    pub async fn open_counting(
-        argument: Option<&Path>,
-        environment: Environment,
-        metrics: Arc<Metrics>,
-    ) -> Result<Session, Failure> {
-        Session::open_at(argument, environment, metrics, Arc::new(SystemClock)).await
-    }
-
-    /// As [`Session::open_counting`], under this clock.
+    /// As [`Session::open`], under this clock.
     pub(crate) async fn open_at(
         argument: Option<&Path>,
         environment: Environment,
-        metrics: Arc<Metrics>,
         clock: Arc<dyn Clock>,
     ) -> Result<Session, Failure> {
-        let config_path = config::locate(argument, &environment)?;
-        let (config, problems) = config::read(&config_path, &environment);
-        let Some(config) = config else { return Err(Failure::Problems(problems)) };
-        Session::with(config, config_path, problems, environment, metrics, clock).await
+        let read = read(argument, &environment)?;
+        Session::with(read, environment, Arc::default(), clock, None).await
     }
 
     /// As [`Session::open`], for a verb that writes: makes the state where there never was one, so that its key
@@ -126,23 +119,34 @@ impl Session {
         argument: Option<&Path>,
         environment: Environment,
     ) -> Result<Session, Failure> {
-        let config_path = config::locate(argument, &environment)?;
-        let (config, problems) = config::read(&config_path, &environment);
-        let Some(config) = config else { return Err(Failure::Problems(problems)) };
-        let is_new = !config.state_dir.join(KEY_FILE).exists() && !config.state_dir.join(DATABASE).exists();
-        if is_new {
-            store::init(&config.state_dir, Init::New, Arc::new(SystemClock)).await?;
-        }
-        Session::with(config, config_path, problems, environment, Arc::default(), Arc::new(SystemClock)).await
+        let read = read_to_write(argument, &environment).await?;
+        Session::with(read, environment, Arc::default(), Arc::new(SystemClock), None).await
     }
 
+    /// As [`Session::open_to_write`], for a daemon, which goes on without entries that are slow: they
+    /// [ail](Session::ailing) until they have told their kinds, and keep nothing else from being looked after.
+    pub async fn open_to_run(argument: Option<&Path>, environment: Environment) -> Result<Session, Failure> {
+        let read = read_to_write(argument, &environment).await?;
+        Session::with(read, environment, Arc::default(), Arc::new(SystemClock), Some(SHORTLY)).await
+    }
+
+    /// As [`Session::open_to_run`], in place of one that counted in `metrics`: the state is there.
+    pub async fn open_anew(
+        argument: Option<&Path>,
+        environment: Environment,
+        metrics: Arc<Metrics>,
+    ) -> Result<Session, Failure> {
+        let read = read(argument, &environment)?;
+        Session::with(read, environment, metrics, Arc::new(SystemClock), Some(SHORTLY)).await
+    }
+
+    /// Waits for no entry longer than `patience`.
     async fn with(
-        config: Config,
-        config_path: PathBuf,
-        warnings: Vec<Problem>,
+        (config, config_path, warnings): Read,
         environment: Environment,
         metrics: Arc<Metrics>,
         clock: Arc<dyn Clock>,
+        patience: Option<Duration>,
     ) -> Result<Session, Failure> {
         let seal = Seal::load(&config.state_dir)?;
         // Without a state there is nothing marks could be compared with.
@@ -160,9 +164,7 @@ impl Session {
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();
         let mut entries = BTreeMap::new();
-        let mut writers = BTreeMap::new();
-        let mut views = Vec::new();
-        let infirmary = ailing::Infirmary::default();
+        let mut writers: BTreeMap<Arc<str>, Arc<dyn Provider>> = BTreeMap::new();
         let mut problems = Vec::new();
         for entry in &config.providers {
             let (provider, bucket) = match registry::build(entry, &config) {
@@ -177,12 +179,6 @@ impl Session {
             };
             buckets.extend(bucket.map(|bucket| (entry.name.clone(), bucket)));
             let observer: Arc<dyn Observer> = provider.clone();
-            // One that cannot be used keeps no other from anything.
-            let kinds = match observer.kinds(&cx).await {
-                Ok(kinds) => kinds,
-                Err(error) => infirmary.take(entry, &error, clock.now()),
-            };
-            views.push(EntryView { name: entry.name.clone(), observer: observer.clone(), kinds });
             let watched = Watched { observer, policy: entry.policy, guard: limits(entry, &config) };
             entries.insert(entry.name.clone(), watched);
             writers.insert(entry.name.clone(), provider);
@@ -190,6 +186,18 @@ impl Session {
         if !problems.is_empty() {
             return Err(Failure::Problems(problems));
         }
+        // One that cannot be used, or hangs, keeps no other from anything.
+        let infirmary = ailing::Infirmary::default();
+        let observer = |entry: &ProviderEntry| -> Arc<dyn Observer> { writers[&entry.name].clone() };
+        let asked =
+            config.providers.iter().map(|entry| infirmary.ask(entry, &observer(entry), &cx)).collect();
+        ailing::Infirmary::wait(asked, patience, &*clock).await;
+        let view = |entry: &ProviderEntry| EntryView {
+            name: entry.name.clone(),
+            observer: observer(entry),
+            kinds: infirmary.kinds(entry),
+        };
+        let views = config.providers.iter().map(view).collect();
         let config = Arc::new(config);
         let outside = Some(suspended::at_each_survey(&config, &clock));
         let surveyor = Surveyor { entries, cx, outside, recall: Recall::default() };
@@ -234,6 +242,28 @@ impl Session {
     pub fn observer(&self, entry: &str) -> Option<&dyn Observer> {
         self.surveyor.entries.get(entry).map(|watched| &*watched.observer)
     }
+}
+
+/// The configuration, where it was read from, and warnings about it.
+type Read = (Config, PathBuf, Vec<Problem>);
+
+fn read(argument: Option<&Path>, environment: &Environment) -> Result<Read, Failure> {
+    let path = config::locate(argument, environment)?;
+    let (config, problems) = config::read(&path, environment);
+    match config {
+        Some(config) => Ok((config, path, problems)),
+        None => Err(Failure::Problems(problems)),
+    }
+}
+
+/// As [`read`], and makes the state where there never was one.
+async fn read_to_write(argument: Option<&Path>, environment: &Environment) -> Result<Read, Failure> {
+    let read = read(argument, environment)?;
+    let folder = &read.0.state_dir;
+    if !folder.join(KEY_FILE).exists() && !folder.join(DATABASE).exists() {
+        store::init(folder, Init::New, Arc::new(SystemClock)).await?;
+    }
+    Ok(read)
 }
 
 fn limits(entry: &ProviderEntry, config: &Config) -> GuardLimits {

@@ -127,7 +127,8 @@ impl Session {
             }
             caches.entry(key).or_default().clone()
         };
-        let (_, loaded) = self.parse(vec![snapshot], Owners::new(), outputs.clone(), cache).await?;
+        let (_, loaded) =
+            self.parse(vec![snapshot], &self.entries(), (Owners::new(), outputs.clone()), cache).await?;
         // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
         if let Some(error) = loaded.problems.iter().find(|reported| reported.problem.is_error()) {
             let label = commit.get(..7).unwrap_or(commit);

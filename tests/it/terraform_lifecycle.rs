@@ -2,10 +2,10 @@
 
 use crate::{
     env::Env,
-    running::wait_for,
+    running::{Daemon, wait_for},
     terraform::{desk, state, thing, things, toy},
 };
-use std::{fs, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
 
 fn before(name: &str, lifecycle: &str, spec: &str) -> String {
     thing(name, "", &format!("{spec}, lifecycle: {{{lifecycle}}}"))
@@ -311,4 +311,48 @@ fn an_entry_that_cannot_be_used_stops_no_other_and_loses_nothing() {
     env.apply();
     assert_eq!(things(&env).len(), 3, "{:?}", things(&env));
     env.in_sync();
+}
+
+/// A daemon that waited for a program would not be there for everything else, and a service manager would end it.
+#[test]
+fn a_program_that_takes_its_time_keeps_the_daemon_from_nothing_and_is_used_once_it_is_there() {
+    let (env, config) = two();
+    let slow = env.path("slow");
+    let script = format!(
+        "#!/bin/sh\nwhile ! [ -e {} ]; do sleep 0.1; done\nexec {}\n",
+        env.path("go").display(),
+        toy().display()
+    );
+    fs::write(&slow, script).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let own = format!("path: {}, config: {{directory: {}", toy().display(), env.path("world").display());
+    let slower = config.replacen(&own, &own.replace(&*toy().to_string_lossy(), &slow.to_string_lossy()), 1);
+    assert_ne!(slower, config);
+    env.write("config.yaml", &slower);
+    let theirs = |content: &str| {
+        let spec = format!("name: theirs, content: {content}");
+        format!(
+            "{}{}",
+            thing("ours", "", "name: ours"),
+            thing("theirs", "reconciled/provider: second", &spec)
+        )
+    };
+    let has = |content: &str| {
+        let file = fs::read_to_string(env.path("other/thing-1.json")).unwrap_or_default();
+        file.contains(&format!("\"{content}\""))
+    };
+    env.push("a.yaml", &theirs("old"));
+    let daemon = Daemon::ready(&env);
+    wait_for("what is another entry's", || has("old"));
+    // Nor does it keep the sources from being followed.
+    env.push("a.yaml", &theirs("new"));
+    env.run(&["sync"]);
+    wait_for("what is another entry's, changed", || has("new"));
+    assert_eq!(things(&env), [""; 0], "its program has not begun");
+    assert!(daemon.log().contains("this Thing waits"), "{}", daemon.log());
+
+    // Nobody has to push or to ask.
+    fs::write(env.path("go"), "").unwrap();
+    wait_for("the thing of the slow one", || things(&env) == ["thing-1.json"]);
+    daemon.stop();
 }

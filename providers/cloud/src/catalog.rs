@@ -24,10 +24,13 @@ pub struct Catalog {
     pub provider: Schema,
     meta: Option<Schema>,
     plans_deletions: bool,
-    resources: BTreeMap<Arc<str>, Vec<u8>>,
-    data: BTreeMap<Arc<str>, Vec<u8>>,
+    resources: Types,
+    data: Types,
     read: Mutex<Read>,
 }
+
+/// Schemas as they came, by type.
+type Types = BTreeMap<Arc<str>, Vec<u8>>;
 
 /// What a type is of: the two may have one name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +72,28 @@ impl Catalog {
         })
     }
 
+    /// True when `other` says the same. Its bytes may differ: a message says in no certain order what types there are.
+    pub(crate) fn is_same(&self, other: &Catalog) -> bool {
+        let (of_meta, of_other) = (self.meta.as_ref(), other.meta.as_ref());
+        let are_same = |types: &Types, others: &Types| {
+            let mut pairs = types.iter().zip(others);
+            types.len() == others.len()
+                && pairs.all(|((name, bytes), (other_name, other_bytes))| {
+                    name == other_name
+                        && (bytes == other_bytes || self.parse(bytes).ok() == other.parse(other_bytes).ok())
+                })
+        };
+        (self.protocol, self.plans_deletions) == (other.protocol, other.plans_deletions)
+            && (&self.provider, of_meta) == (&other.provider, of_other)
+            && are_same(&self.resources, &other.resources)
+            && are_same(&self.data, &other.data)
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<Schema, String> {
+        let message = wire::schema(bytes, self.protocol).map_err(|error| error.to_string())?;
+        Schema::of(message)
+    }
+
     /// The types of resources, sorted.
     pub fn types(&self) -> impl Iterator<Item = &Arc<str>> {
         self.resources.keys()
@@ -88,13 +113,7 @@ impl Catalog {
         self.of(What::Data, &self.data, name, "data source")
     }
 
-    fn of(
-        &self,
-        what: What,
-        all: &BTreeMap<Arc<str>, Vec<u8>>,
-        name: &str,
-        word: &str,
-    ) -> Result<ResourceType, Error> {
+    fn of(&self, what: What, all: &Types, name: &str, word: &str) -> Result<ResourceType, Error> {
         let Some((name, bytes)) = all.get_key_value(name) else {
             let near = reconciled_provider::problem::did_you_mean(name, all.keys().map(|name| &**name));
             let error = Error::unsupported(format!("the provider has no {word} `{name}`"));
@@ -109,8 +128,7 @@ impl Catalog {
             return Ok(ResourceType { name: name.clone(), schema: schema.clone() });
         }
         let wrong = |why: String| Error::unsupported(format!("read the schema of {name}: {why}"));
-        let message = wire::schema(bytes, self.protocol).map_err(|error| wrong(error.to_string()))?;
-        let schema = Arc::new(Schema::of(message).map_err(wrong)?);
+        let schema = Arc::new(self.parse(bytes).map_err(wrong)?);
         read.insert(key, schema.clone());
         Ok(ResourceType { name: name.clone(), schema })
     }

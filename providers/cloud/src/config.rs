@@ -34,6 +34,8 @@ pub struct Config {
     pub span: Span,
     /// How long a write may stay unseen by reads.
     pub settle: Duration,
+    /// How long each call may take that changes nothing.
+    pub timeout: Duration,
     /// A process that nobody needed for so long ends; none does, where it is missing.
     pub idle: Option<Duration>,
     /// A process is replaced after so many calls: some providers grow.
@@ -60,6 +62,8 @@ pub enum Given {
 impl Config {
     /// What [`Config::idle`] is where nobody says so.
     pub const IDLE: Duration = Duration::from_secs(300);
+    /// What [`Config::timeout`] is where nobody says so: as long as a look at one resource may take in all.
+    pub const TIMEOUT: Duration = Duration::from_secs(300);
     /// What [`Config::max_calls`] is where nobody says so.
     pub const MAX_CALLS: u64 = 200_000;
 
@@ -228,6 +232,7 @@ mod tests {
             allow_tcp: false,
             file,
             settle: Duration::ZERO,
+            timeout: Config::TIMEOUT,
             idle: None,
             max_calls: Config::MAX_CALLS,
             cache: None,

@@ -2,7 +2,7 @@
 //! longer answers, or when a secret of the entry changed.
 //!
 //! *Guarantees*: there is one process for an entry, apart from one that still ends what it began before it was replaced;
-//! one that is at work is not ended for being idle.
+//! one that is at work is not ended for being idle; and one is used only with the schemas that it tells itself.
 
 use crate::{
     Config,
@@ -10,6 +10,7 @@ use crate::{
     config::Places,
     find::Found,
     hidden::Hidden,
+    owner,
     plugin::{Pace, Plugin, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
@@ -214,20 +215,30 @@ impl Host {
         let protocol = process.calls.protocol();
         // Providers of the old SDK must be asked for their schemas before anything else, known or not.
         let bytes = self.within(process.calls.schemas(), &hidden).await?;
-        if let Some(catalog) = self.catalog.get() {
-            return Ok((process, catalog.clone()));
-        }
         let folder = self.kept_at(&found.program).zip(self.config.cache.clone());
+        let known = self.known().cloned();
         let read = move || {
-            let catalog = Catalog::read(bytes.clone(), protocol);
-            if let (Ok(_), Some((path, folder))) = (&catalog, folder) {
+            let catalog = Catalog::read(bytes.clone(), protocol)?;
+            let is_same = known.is_none_or(|known| known.is_same(&catalog));
+            if let Some((path, folder)) = folder.filter(|(path, _)| !is_same || !path.exists()) {
                 keep(&path, &folder, protocol, &bytes);
             }
-            catalog
+            Ok(is_same.then_some(catalog))
         };
         let failed = |_| Error::unexpected("read the schemas of the provider: it was broken off");
-        let catalog = tokio::task::spawn_blocking(read).await.map_err(failed)??;
-        Ok((process, self.catalog.get_or_init(|| catalog.into()).clone()))
+        match tokio::task::spawn_blocking(read).await.map_err(failed)?? {
+            Some(catalog) => Ok((process, self.catalog.get_or_init(|| catalog.into()).clone())),
+            None => Err(self.another(&found.program)),
+        }
+    }
+
+    /// Manifests were read by the schemas that were known, and states would be kept as of them.
+    fn another(&self, program: &Path) -> Error {
+        let (entry, program) = (&self.entry, program.display());
+        let text = format!("{program} of provider `{entry}` is another program now, with other schemas");
+        Error::invalid(text).hint(
+            "to have manifests read by them: systemctl reload reconciled; or put back the program that was there",
+        )
     }
 
     async fn configure(&self, cx: &Cx, process: Process, catalog: Arc<Catalog>) -> Result<Plugin, Error> {
@@ -248,7 +259,8 @@ impl Host {
         if let Some(error) = said(&doing, &configured.diagnostics, &hidden) {
             return Err(error);
         }
-        Ok(Plugin::new(self.entry.clone(), process, catalog, hidden, self.pace.clone()))
+        let (name, limit) = (self.entry.clone(), self.config.timeout);
+        Ok(Plugin::new((name, limit), process, catalog, hidden, self.pace.clone()))
     }
 
     /// One call of a start, which may not take for ever: everybody waits for it.
@@ -308,8 +320,9 @@ fn keep(path: &Path, folder: &Path, protocol: Protocol, bytes: &Bytes) {
         use std::io::Write;
         let hash = blake3::hash(bytes);
         let written = file.write_all(&[number]).and_then(|()| file.write_all(hash.as_bytes()));
-        if written.and_then(|()| file.write_all(bytes)).is_ok() {
-            let _ = file.persist(path);
+        if written.and_then(|()| file.write_all(bytes)).is_ok() && file.persist(path).is_ok() {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            let _ = folder.parent().zip(name).map(|(state, name)| owner::hand_over(state, name));
         }
     }
 }

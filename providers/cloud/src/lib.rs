@@ -18,6 +18,7 @@ pub mod kind;
 mod lifecycle;
 mod normalize;
 mod observe;
+mod owner;
 mod plan;
 pub mod plugin;
 mod provider;

@@ -98,8 +98,12 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     let account = host.said(&plugin.catalog)?.1;
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
-    if is_elsewhere && let Some(name) = told_apart(&of.schema.block, &before, &found) {
-        return Err(another(id, name));
+    // A secret may lead elsewhere too, and nobody can tell from where it is kept.
+    let told = if is_elsewhere { Told::PerhapsElsewhere } else { Told::Here };
+    if kept.is_some()
+        && let Some(name) = told_apart(&of.schema.block, &before, &found, told)
+    {
+        return Err(another(id, name, told));
     }
     match (state.is_null(), &kept, &import) {
         (false, ..) => {}
@@ -139,15 +143,25 @@ fn elsewhere(id: &ResourceId) -> Error {
     )
 }
 
+/// What is known of where a resource is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// Where it was, as far as the entry says.
+    Here,
+    /// The entry says something else since.
+    PerhapsElsewhere,
+}
+
 /// What has the same name in another account is another one.
-fn another(id: &ResourceId, attribute: &str) -> Error {
-    let text = format!(
-        "what is found as {id} has another `{attribute}` than what was written, and the entry's `config` or `env` \
-         changed since"
-    );
+fn another(id: &ResourceId, attribute: &str, told: Told) -> Error {
+    let text = format!("what is found as {id} has another `{attribute}` than what was written");
+    let text = match told {
+        Told::Here => text,
+        Told::PerhapsElsewhere => format!("{text}, and the entry's `config` or `env` changed since"),
+    };
     Error::invalid(text).hint(
-        "if that leads to another account or region, undo it; if this is the one to manage from now on: reconciled \
-         forget ADDRESS, give its id as reconciled/import in its manifest, and reconciled adopt ADDRESS",
+        "if the entry, or a secret of it, leads to another account or region, undo that; if this is the one to manage from \
+         now on: reconciled forget ADDRESS, give its id as reconciled/import in its manifest, and reconciled adopt ADDRESS",
     )
 }
 
@@ -155,12 +169,16 @@ fn another(id: &ResourceId, attribute: &str) -> Error {
 const GIVEN_ONCE: [&str; 8] = ["id", "arn", "urn", "uuid", "uid", "guid", "self_link", "created"];
 /// Words in the names of those that come anew with a change.
 const GIVEN_AGAIN: [&str; 5] = ["version", "revision", "generation", "change", "qualified"];
+/// Those that never change, whatever is done to a resource, or attached to it: many an id is that of something else.
+const LASTING: [&str; 6] = ["arn", "urn", "owner_id", "account_id", "project_id", "self_link"];
+/// How the names of those end that say when it was made.
+const MADE_AT: [&str; 6] = ["date", "time", "timestamp", "at", "on", "created"];
 
 /// What tells two apart that may be one resource: their identity, or an attribute.
-fn told_apart<'b>(block: &'b Block, before: &Known, now: &Known) -> Option<&'b str> {
+fn told_apart<'b>(block: &'b Block, before: &Known, now: &Known, told: Told) -> Option<&'b str> {
     // It lasts, and may know of accounts and regions.
     if let (Some(was), Some(is)) = (&before.identity, &now.identity)
-        && was != is
+        && was.is_other(is)
     {
         return Some("identity");
     }
@@ -168,19 +186,39 @@ fn told_apart<'b>(block: &'b Block, before: &Known, now: &Known) -> Option<&'b s
     let ends = |name: &str, word: &str| {
         name.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     };
+    let says_when = |name: &str| {
+        (name.starts_with("creat") || ends(name, "created")) && MADE_AT.iter().any(|word| ends(name, word))
+    };
     let is_given_once = |name: &str| {
-        (GIVEN_ONCE.iter().any(|word| ends(name, word)) || name.starts_with("creat"))
-            && !GIVEN_AGAIN.iter().any(|word| name.contains(word))
+        let is_so = match told {
+            Told::Here => LASTING.contains(&name) || says_when(name),
+            Told::PerhapsElsewhere => {
+                GIVEN_ONCE.iter().any(|word| ends(name, word)) || name.starts_with("creat")
+            }
+        };
+        is_so && !GIVEN_AGAIN.iter().any(|word| name.contains(word))
     };
     // The old SDK calls the id optional, and nobody declares it.
     let given = block.attributes.iter().filter(|(name, attribute)| {
         attribute.computed && (!attribute.is_declarable() || &***name == "id") && is_given_once(name)
     });
     let differs = |name: &str| match (before.get(name), now.get(name)) {
+        (Value::String(before), Value::String(now))
+            if says_when(name) && (moment(before).is_some() || moment(now).is_some()) =>
+        {
+            matches!((moment(before), moment(now)), (Some(before), Some(now)) if before.abs_diff(now) > 1)
+        }
         (Value::String(before), Value::String(now)) => before != now && !before.is_empty() && !now.is_empty(),
         _ => false,
     };
     given.map(|(name, _)| &**name).find(|name| differs(name))
+}
+
+/// Date and time of day as a number of digits, however they are written: a newer provider may write them otherwise, and a
+/// cloud rounds. None for what is no such text.
+fn moment(text: &str) -> Option<u64> {
+    let digits: String = text.chars().filter(char::is_ascii_digit).take(14).collect();
+    (digits.len() == 14).then(|| digits.parse().ok()).flatten()
 }
 
 /// The state that was taken from a state file for this manifest. It is never made instead: it may well be there.
@@ -263,22 +301,42 @@ mod tests {
 
     #[test]
     fn what_is_given_once_tells_two_of_one_name_apart() {
-        let names = ["arn", "create_date", "last_modified", "owner_id", "status", "valid", "version_id"];
+        let names = [
+            "arn",
+            "association_id",
+            "create_date",
+            "last_modified",
+            "main_route_table_id",
+            "owner_id",
+            "status",
+            "valid",
+            "version_id",
+        ];
         let mut attributes: Vec<_> = names.iter().map(|name| text(name, "c")).collect();
         attributes.extend([text("id", "oc"), text("key_id", "oc")]);
         let block = block(attributes, Vec::new());
-        let check = |name: &str, (before, now): (&str, &str), expect: Option<&str>| {
+        let check = |name: &str, told: Told, (before, now): (&str, &str), expect: Option<&str>| {
             let of =
                 |text: &str| Known::new(Value::Map([(name.into(), Value::text(text))].into()), Vec::new());
-            assert_eq!(told_apart(&block, &of(before), &of(now)), expect, "{name}");
+            assert_eq!(told_apart(&block, &of(before), &of(now), told), expect, "{name} {told:?}");
         };
-        for name in ["id", "arn", "owner_id", "create_date"] {
-            check(name, ("a", "b"), Some(name));
-            check(name, ("a", "a"), None);
-            check(name, ("", "b"), None);
+        let (one, other) = ("2026-01-02T03:04:05Z", "2026-01-02T03:04:07Z");
+        for told in [Told::Here, Told::PerhapsElsewhere] {
+            for name in ["arn", "owner_id"] {
+                check(name, told, ("a", "b"), Some(name));
+                check(name, told, ("a", "a"), None);
+                check(name, told, ("", "b"), None);
+            }
+            check("create_date", told, (one, other), Some("create_date"));
+            check("create_date", told, (one, "2026-01-02 03:04:06.1 +0000 UTC"), None);
+            for name in ["last_modified", "status", "valid", "version_id", "key_id"] {
+                check(name, told, ("a", "b"), None);
+            }
         }
-        for name in ["last_modified", "status", "valid", "version_id", "key_id"] {
-            check(name, ("a", "b"), None);
+        // An address that is attached to something has the id of that, and a table may be the main one no more.
+        for name in ["id", "association_id", "main_route_table_id"] {
+            check(name, Told::PerhapsElsewhere, ("a", "b"), Some(name));
+            check(name, Told::Here, ("a", "b"), None);
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! It speaks protocol 6, or 5 where `TOY_PROTOCOL` says so. `TOY_START` makes it fail before it says where it listens:
 //! `die`, `garbage`, `old`, `deaf`; or listen where it should not: `open`. With `TOY_CHILD` it starts a program and
-//! writes its number there; to what `TOY_STARTS` names it adds its own. With `TOY_JSON` it gives states back as JSON. Things have
+//! writes its number there; to what `TOY_STARTS` names it adds its own, and to what `TOY_ENDS` names
+//! `asked` when it is asked to end, and `ended` when it does. With `TOY_JSON` it gives states back as JSON. Things have
 //! identities unless `TOY_NAMELESS` is set; with `TOY_STRICT` it does nothing with one whose identity does not come along. What goes
 //! wrong with a thing is said by its attribute `fault`.
 
@@ -28,11 +29,8 @@ async fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "This binary is a plugin.");
         return ExitCode::FAILURE;
     }
-    if let Some(told) = variable("TOY_STARTS") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(told);
-        let Ok(()) = file.and_then(|mut file| writeln!(file, "{}", std::process::id())) else {
-            return ExitCode::FAILURE;
-        };
+    if !is_put_down("TOY_STARTS", &std::process::id().to_string()) {
+        return ExitCode::FAILURE;
     }
     let protocol: u8 = variable("TOY_PROTOCOL").and_then(|number| number.parse().ok()).unwrap_or(6);
     let folder = variable("PLUGIN_UNIX_SOCKET_DIR").map(PathBuf::from).unwrap_or_else(std::env::temp_dir);
@@ -74,5 +72,12 @@ async fn main() -> ExitCode {
     let Ok(listener) = tokio::net::UnixListener::bind(&path) else { return ExitCode::FAILURE };
     say(&format!("1|{protocol}|unix|{}|grpc|", path.display()));
     server::serve(async || Some(listener.accept().await.ok()?.0), protocol).await;
-    ExitCode::SUCCESS
+    if is_put_down("TOY_ENDS", "ended") { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Adds a line to the file that a variable names, if it names one.
+fn is_put_down(name: &str, line: &str) -> bool {
+    let Some(told) = variable(name) else { return true };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(told);
+    file.and_then(|mut file| writeln!(file, "{line}")).is_ok()
 }

@@ -1,7 +1,7 @@
 //! The calls: things are files, and what a thing's `fault` says goes wrong.
 
 use crate::{
-    schema,
+    is_put_down, schema,
     server::{Answer, message},
     variable,
 };
@@ -76,7 +76,7 @@ impl Toy {
                 self.stopped.send_replace(true);
                 message(&Empty {})
             }
-            "Shutdown" => Answer::End,
+            "Shutdown" if is_put_down("TOY_ENDS", "asked") => Answer::End,
             _ => Answer::Status(12, format!("unknown method {method}")),
         }
     }
@@ -251,9 +251,12 @@ impl Toy {
             Some("plan-garbage") => return Answer::Garbage,
             Some("plan-death") => return Answer::Death,
             // Nothing of it answers any more.
-            Some("plan-wedge") => loop {
-                std::thread::park();
-            },
+            Some("plan-wedge") => {
+                let _ = fs::write(self.directory.borrow().join("wedged"), "");
+                loop {
+                    std::thread::park();
+                }
+            }
             Some("plan-flood") => return Answer::Message(vec![0; 65 << 20]),
             Some("plan-empty") => return message(&Planned::default()),
             Some("plan-null") => {

@@ -29,6 +29,9 @@ pub struct Desired {
     /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
     /// declared then.
     pub pinned: BTreeMap<(Scope, ResourceId), Arc<str>>,
+    /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
+    /// there and wait, under whatever name it has by now.
+    pub ailing: BTreeSet<Arc<str>>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
     /// of them is raised. Without it each pass takes what is in force when it begins.
     pub generations: Option<Arc<BTreeMap<ManifestKey, u64>>>,

@@ -1,6 +1,8 @@
-//! What was installed: a folder of our own, laid out as an unpacked mirror, with a note of checksums beside each.
+//! What was installed: a folder of our own, laid out as an unpacked mirror, with a note of checksums beside each. All of it
+//! belongs to whoever has the state, whoever installs.
 
 use super::{Artefact, Found, Sums, Vouched, Wanted, address::platform, archive, mirror, unread};
+use crate::owner;
 use reconciled_provider::Error;
 use semver::Version;
 use serde::{Deserialize, Serialize};
@@ -76,8 +78,17 @@ pub(super) fn prepare(wanted: &Wanted) -> Result<TempDir, Error> {
     let failed =
         |error| Error::unavailable(format!("make a folder in {}", folder.display())).caused_by(error);
     make(folder).map_err(failed)?;
+    hand_over(folder).map_err(failed)?;
     sweep(folder);
     tempfile::Builder::new().prefix(NEW).tempdir_in(folder).map_err(failed)
+}
+
+/// Gives the folder of installations and what is in it to whoever has the state.
+fn hand_over(folder: &Path) -> io::Result<()> {
+    match (folder.parent(), folder.file_name().and_then(|name| name.to_str())) {
+        (Some(state), Some(name)) => owner::hand_over(state, name),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a folder that nobody else may enter.
@@ -140,7 +151,9 @@ pub(super) fn put(
     file.persist(note_of(&folder)).map_err(|error| failed(error.error))?;
     match fs::rename(&files, &folder) {
         // Somebody else put the same there meanwhile.
-        Err(error) if !folder.is_dir() => Err(failed(error)),
-        _ => found(wanted, folder, sums),
+        Err(error) if !folder.is_dir() => return Err(failed(error)),
+        _ => {}
     }
+    hand_over(&wanted.folder).map_err(failed)?;
+    found(wanted, folder, sums)
 }

@@ -72,7 +72,7 @@ impl Plugin {
             capabilities: None,
             identity,
         };
-        let answer = match self.call(self.process.calls.plan(message)).await {
+        let answer = match self.ask(self.process.calls.plan(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };

@@ -29,6 +29,18 @@ pub struct Identity {
     pub(crate) value: String,
 }
 
+impl Identity {
+    /// True where a part of the two differs that both have: a provider may learn more of one in time.
+    pub(crate) fn is_other(&self, other: &Identity) -> bool {
+        let parts = |identity: &Identity| serde_json::from_str::<Map<String, Json>>(&identity.value);
+        let (Ok(own), Ok(others)) = (parts(self), parts(other)) else { return self != other };
+        let differs = |(name, own): (&String, &Json)| {
+            others.get(name).is_some_and(|other| !own.is_null() && !other.is_null() && own != other)
+        };
+        own.iter().any(differs)
+    }
+}
+
 /// What identifies resources of a type.
 #[derive(Debug)]
 pub(super) struct IdentityType {
@@ -72,7 +84,7 @@ impl Plugin {
 
     async fn identity_types(&self, hidden: &Hidden) -> Result<Types, Error> {
         let doing = "ask what identifies resources";
-        let schemas = match self.call(self.process.calls.identity_schemas()).await {
+        let schemas = match self.ask(self.process.calls.identity_schemas()).await {
             Ok(schemas) => match said(doing, &schemas.diagnostics, hidden) {
                 Some(error) => return Err(error),
                 None => schemas,
@@ -117,7 +129,7 @@ impl Plugin {
         }
         let raw_identity = Some(RawState { json: Bytes::copy_from_slice(kept.value.as_bytes()) });
         let message = UpgradeIdentity { type_name: of.name.to_string(), version: kept.version, raw_identity };
-        match self.call(self.process.calls.upgrade_identity(message)).await {
+        match self.ask(self.process.calls.upgrade_identity(message)).await {
             Ok(answer) => match said(&doing, &answer.diagnostics, hidden) {
                 Some(error) => Err(error),
                 None => self.told(answer.identity, Some(identity), &doing),

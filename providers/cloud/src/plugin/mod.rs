@@ -70,6 +70,8 @@ pub struct Plugin {
     /// Its schemas.
     pub catalog: Arc<Catalog>,
     name: Arc<str>,
+    /// How long a call may take that changes nothing.
+    limit: Duration,
     used: AtomicU64,
     /// When it was last of use.
     last: Mutex<Instant>,
@@ -83,9 +85,9 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Wraps a process that is configured already.
+    /// Wraps a process that is configured already. A call that changes nothing may take as long as `limit`.
     pub(crate) fn new(
-        name: Arc<str>,
+        (name, limit): (Arc<str>, Duration),
         process: Process,
         catalog: Arc<Catalog>,
         hidden: Hidden,
@@ -96,6 +98,7 @@ impl Plugin {
             process,
             catalog,
             name,
+            limit,
             used,
             last: Mutex::new(Instant::now()),
             is_broken,
@@ -161,6 +164,12 @@ impl Plugin {
         answer
     }
 
+    /// One call that changes nothing, which has an end.
+    async fn ask<A>(&self, call: impl Future<Output = Result<A, Status>>) -> Result<A, Status> {
+        let late = |_| Err(Status::Late(self.limit));
+        tokio::time::timeout(self.limit, self.call(call)).await.unwrap_or_else(late)
+    }
+
     /// Waits until something may be asked of the cloud: by the entry's `rate`, and by what the cloud said of it.
     pub(crate) async fn turn(&self, cx: &Cx, class: Class) {
         cx.pace.turn().await;
@@ -183,6 +192,7 @@ impl Plugin {
         let status = match status {
             Status::Code(code, text) => Status::Code(code, hidden.scrub(&text)),
             Status::Broken(why) => Status::Broken(hidden.scrub(&why)),
+            Status::Late(limit) => Status::Late(limit),
         };
         let mut text = format!("{doing}: provider `{}` gave no answer: {status}", self.name);
         if status.is_broken()
@@ -193,6 +203,9 @@ impl Plugin {
         let text = cut(text);
         match status {
             Status::Code(12, _) => Error::unsupported(text),
+            Status::Late(_) => {
+                Error::unavailable(text).hint("if it needs longer than that: a longer `timeout` of the entry")
+            }
             _ => Error::unavailable(text).hint(
                 "it is started again for the next try; if it keeps dying, its maintainers want to know",
             ),

@@ -16,7 +16,7 @@ impl Plugin {
         let doing = format!("check a {}", of.name);
         let hidden = &self.secrets(of, &[config], hidden);
         let value = write_value(config, &of.schema.value_type);
-        let answer = self.call(self.process.calls.validate(&of.name, value)).await;
+        let answer = self.ask(self.process.calls.validate(&of.name, value)).await;
         match answer {
             Ok(answer) => match said(&doing, &answer.diagnostics, hidden) {
                 Some(mut error) => {
@@ -49,7 +49,7 @@ impl Plugin {
         let hidden = &self.hidden.and(hidden.iter().cloned().chain(kept.unwrap_or_default()));
         let raw_state = Some(RawState { json: Bytes::copy_from_slice(json.as_bytes()) });
         let message = Upgrade { type_name: of.name.to_string(), version, raw_state };
-        let answer = match self.call(self.process.calls.upgrade(message)).await {
+        let answer = match self.ask(self.process.calls.upgrade(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
@@ -95,7 +95,7 @@ impl Plugin {
             capabilities: None,
             identity: known.identity_data(identity_type),
         };
-        let answer = match self.call(self.process.calls.read(message)).await {
+        let answer = match self.ask(self.process.calls.read(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
@@ -129,7 +129,7 @@ impl Plugin {
         let hidden = &self.secrets(of, &[config], hidden);
         let of_type = &of.schema.value_type;
         let checked =
-            self.call(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
+            self.ask(self.process.calls.validate_data(&of.name, write_value(config, of_type))).await;
         let diagnostics = match checked {
             Ok(answer) => answer.diagnostics,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
@@ -147,7 +147,7 @@ impl Plugin {
             capabilities: None,
         };
         self.turn(cx, Class::Reads).await;
-        let answer = match self.call(self.process.calls.read_data(message)).await {
+        let answer = match self.ask(self.process.calls.read_data(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };
@@ -181,7 +181,7 @@ impl Plugin {
             identity: identity.map(|identity| IdentityData { identity: Some(identity) }),
         };
         self.turn(cx, Class::Reads).await;
-        let answer = match self.call(self.process.calls.import(message)).await {
+        let answer = match self.ask(self.process.calls.import(message)).await {
             Ok(answer) => answer,
             Err(status) => return Err(self.severed(&doing, status, hidden).await),
         };

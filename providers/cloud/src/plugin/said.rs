@@ -97,8 +97,7 @@ fn classified(told: &str, text: String) -> Error {
         "malformedpolicy",
         "invalid value",
     ];
-    let lower = told.to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| holds_word(&lower, word));
+    let has = |words: &[&str]| words.iter().any(|word| holds_word(told, word));
     if has(&THROTTLED) {
         return Error::rate_limited(text).retry_after(Duration::from_secs(10));
     }
@@ -113,13 +112,23 @@ fn classified(told: &str, text: String) -> Error {
     }
 }
 
-/// True where `word` stands by itself, or as the name of an exception. What is joined by `-` or `_` is the name of something.
+/// True where `word`, which is in small letters, stands by itself, or as the name of an exception. What is joined by `-`, `_`
+/// or `/` is the name of something, and so is what has a dot within, unless a capital follows it: `Throttling.User` is a code,
+/// `eof.example.com` a host.
 fn holds_word(text: &str, word: &str) -> bool {
-    let is_of_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    text.match_indices(word).any(|(at, _)| {
-        let after = &text[at + word.len()..];
-        let after = after.strip_prefix("exception").unwrap_or(after);
-        !text[..at].ends_with(is_of_word) && !after.starts_with(is_of_word)
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/');
+    let joins = |dot_and_more: &str| {
+        dot_and_more.strip_prefix('.').is_some_and(|more| {
+            more.starts_with(char::is_alphanumeric) && !more.starts_with(char::is_uppercase)
+        })
+    };
+    // Of as many bytes: a place in the one is a place in the other.
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices(word).any(|(at, _)| {
+        let (before, end) = (&text[..at], at + word.len());
+        let end = if lower[end..].starts_with("exception") { end + "exception".len() } else { end };
+        let is_begun = before.ends_with(is_of_name) || (before.ends_with('.') && joins(&text[at - 1..]));
+        !is_begun && !text[end..].starts_with(is_of_name) && !joins(&text[end..])
     })
 }
 
@@ -160,7 +169,22 @@ mod tests {
         check("StatusCode: 503, x", "", ErrorKind::Unavailable, "make a t: StatusCode: 503, x");
         check("ValidationException", "", ErrorKind::Invalid, "make a t: ValidationException");
         // Names of things are no errors.
-        for name in ["geofence", "eof-queue", "throttling_rules", "slowdowns", "malformedly"] {
+        for code in ["Throttling.User", "Client.RequestLimitExceeded", "(Throttled).", "ThrottlingException."]
+        {
+            let text = format!("it says {code} Wait");
+            check(&text, "", ErrorKind::RateLimited, &format!("make a t: {text}"));
+        }
+        for name in [
+            "geofence",
+            "eof-queue",
+            "throttling_rules",
+            "slowdowns",
+            "malformedly",
+            "/app/throttling",
+            "throttling/limit",
+            "eof.example.com",
+            "www.Slowdown.example",
+        ] {
             let text = format!("{name} exists");
             check(&text, "", ErrorKind::Unexpected, &format!("make a t: {text}"));
         }

@@ -18,7 +18,7 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The schema of one type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     /// Raised by the provider when the form of its state changes.
     pub version: i64,
@@ -29,7 +29,7 @@ pub struct Schema {
 }
 
 /// Attributes and blocks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     /// Attributes by name.
     pub attributes: BTreeMap<Arc<str>, Attribute>,
@@ -40,7 +40,7 @@ pub struct Block {
 }
 
 /// An attribute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     /// The type of its values.
     pub value_type: Type,
@@ -78,7 +78,7 @@ pub enum Nesting {
 }
 
 /// The attributes of an attribute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
     /// How they are held.
     pub nesting: Nesting,
@@ -87,7 +87,7 @@ pub struct Nested {
 }
 
 /// A block within a block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NestedBlock {
     /// How it is held.
     pub nesting: Nesting,

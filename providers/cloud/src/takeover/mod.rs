@@ -144,6 +144,8 @@ pub async fn take_over(
             Err(error) => out.left.push(Left { address, is_managed, error }),
         }
     }
+    let names = names(found.iter().map(|one| (&one.form, &*one.held.name)));
+    found.iter_mut().zip(names).for_each(|(one, name)| one.held.name = name);
     // What others depend on, by its address without a key.
     let mut addresses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -188,6 +190,15 @@ pub async fn take_over(
         out.handed += usize::from(one.import.starts_with(BY_STATE));
     }
     Ok(out)
+}
+
+/// Names for manifests that are loaded together: types of any number are `terraform/v1 Resource`, and each has its own `www`.
+fn names<'a>(wanted: impl Iterator<Item = (&'a Form, &'a str)>) -> Vec<String> {
+    let mut taken: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    let name = |(form, name): (&'a Form, &str)| {
+        tfstate::free(taken.entry((&form.api_version, &form.kind)).or_default(), name)
+    };
+    wanted.map(name).collect()
 }
 
 /// A name for a secret that no other one has: those of `a_b` and `a-b` would be one.
@@ -418,5 +429,28 @@ impl Clear for InClear {
     }
     fn hidden(&self) -> &Hidden {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_manifests_of_one_kind_have_two_names() {
+        let form = |kind: &str, type_name: Option<&str>| Form {
+            api_version: if type_name.is_some() { kind::API_VERSION.into() } else { "aws/v1".into() },
+            kind: kind.into(),
+            type_name: type_name.map(String::from),
+        };
+        let (a, aaaa) = (
+            form(kind::RESOURCE, Some("dns_a_record_set")),
+            form(kind::RESOURCE, Some("dns_aaaa_record_set")),
+        );
+        let (queue, topic) = (form("SqsQueue", None), form("SnsTopic", None));
+        let wanted =
+            [(&a, "www"), (&a, "www-2"), (&aaaa, "www"), (&aaaa, "mail"), (&queue, "www"), (&topic, "www")];
+        let expect = ["www", "www-2", "www-3", "mail", "www", "www"];
+        assert_eq!(names(wanted.into_iter()), expect);
     }
 }

@@ -202,7 +202,7 @@ fn plain_name(module: Option<&str>, name: &str, key: Option<&Json>) -> String {
 }
 
 /// `name`, or the next that nobody has.
-fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
+pub(super) fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
     let mut names = std::iter::once(name.to_string()).chain((2..).map(|number| format!("{name}-{number}")));
     let name = names.find(|name| !taken.contains(name)).unwrap_or_default();
     taken.insert(name.clone());

@@ -6,7 +6,7 @@ use h2::client::SendRequest;
 use http::{HeaderMap, Request, Version};
 use prost::Message;
 use prost::bytes::{BufMut, Bytes, BytesMut};
-use std::fmt;
+use std::{fmt, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
@@ -27,6 +27,8 @@ pub enum Status {
     Code(u32, String),
     /// The connection broke, or what came was no gRPC.
     Broken(String),
+    /// There was no answer for so long, and nobody waits for it any more.
+    Late(Duration),
 }
 
 impl Status {
@@ -46,6 +48,7 @@ impl fmt::Display for Status {
             Status::Code(code, message) if message.is_empty() => write!(f, "gRPC status {code}"),
             Status::Code(code, message) => write!(f, "{message} (gRPC status {code})"),
             Status::Broken(why) => write!(f, "the connection broke: {why}"),
+            Status::Late(limit) => write!(f, "none came within {limit:?}"),
         }
     }
 }

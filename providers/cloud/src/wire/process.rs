@@ -2,7 +2,8 @@
 //!
 //! *Guarantees*: the process sees nothing of our environment but what is passed on; the folder of its socket can be
 //! entered by nobody else; with the handle the process ends, with all that it started in its group, and with this
-//! process too where there is a program to see to that (`plugin-exec`). *Caveats*: what a provider prints to standard
+//! process too where there is a program to see to that (`plugin-exec`). What it started then ends when the next provider
+//! is started. *Caveats*: what a provider prints to standard
 //! error is kept in part, for errors of its start alone; it is not logged, since it may hold values.
 
 use super::{
@@ -19,7 +20,11 @@ use rustix::process::{
 use std::{
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::process::{CommandExt, ExitStatusExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::MetadataExt,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -42,6 +47,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const KEPT: usize = 2 << 10;
 /// What the folders of sockets are called.
 const FOLDER: &str = "reconciled-plugin-";
+/// The variable that says which it is.
+const FOR_SOCKET: &str = "PLUGIN_UNIX_SOCKET_DIR";
 /// A first line is shorter.
 const LONGEST_LINE: u64 = 4 << 10;
 
@@ -295,7 +302,7 @@ async fn spawn(launch: &Launch, folder: &TempDir) -> Result<Started, Error> {
         .env("HOME", folder.path())
         .envs(launch.environment.iter().map(|(name, value)| (name, value)))
         .env("TMPDIR", folder.path())
-        .env("PLUGIN_UNIX_SOCKET_DIR", folder.path())
+        .env(FOR_SOCKET, folder.path())
         .env("PLUGIN_PROTOCOL_VERSIONS", "5,6")
         .env("PLUGIN_MIN_PORT", "10000")
         .env("PLUGIN_MAX_PORT", "25000")
@@ -358,14 +365,18 @@ impl Folder {
         let dir = tempfile::Builder::new().prefix(FOLDER).tempdir()?;
         let lock = OwnedFd::from(std::fs::File::open(dir.path())?);
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        std::fs::write(dir.path().join(LOCKED), "")?;
         Ok(Folder { dir, _lock: lock })
     }
 }
 
 /// As old is a folder at least that nobody has and nobody is about to lock.
 const STALE: Duration = Duration::from_secs(600);
+/// Is in a folder once it was locked: who locked it is dead when nobody has the lock.
+const LOCKED: &str = ".locked";
 
-/// Removes folders of processes that were killed before they could.
+/// Removes folders of processes that were killed before they could, and ends what providers started that were killed with
+/// them: of a group only its leader hears of that.
 fn sweep(temporary: &Path) {
     let Ok(entries) = std::fs::read_dir(temporary) else { return };
     for entry in entries.flatten() {
@@ -374,16 +385,36 @@ fn sweep(temporary: &Path) {
         }
         let is_stale = |meta: &std::fs::Metadata| {
             let age = meta.modified().ok().and_then(|modified| modified.elapsed().ok());
-            meta.is_dir() && age.is_some_and(|age| age >= STALE)
+            age.is_some_and(|age| age >= STALE) || entry.path().join(LOCKED).exists()
         };
         // No link is followed: another user may have put one there.
-        if !entry.metadata().is_ok_and(|meta| is_stale(&meta)) {
+        let Ok(meta) = entry.metadata() else { continue };
+        if !(meta.is_dir() && is_stale(&meta)) {
             continue;
         }
         // Another user's folder cannot be opened, and stays.
         let Ok(folder) = std::fs::File::open(entry.path()) else { continue };
         if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            end_those_of(&entry.path(), meta.uid());
             let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Ends the processes of a user that were started for a provider with this folder. They are known by their surroundings, which
+/// they have from it, and not by a number, which may be another's by now.
+fn end_those_of(folder: &Path, user: u32) {
+    let told = [FOR_SOCKET.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let number = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let Some(pid) = number.filter(|_| process.metadata().is_ok_and(|meta| meta.uid() == user)) else {
+            continue;
+        };
+        // Before it is looked at: what is looked at is what is ended.
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let surroundings = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        if surroundings.split(|byte| *byte == 0).any(|variable| variable == told) {
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
         }
     }
 }
@@ -469,5 +500,26 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, ["other", "reconciled-plugin-held", "reconciled-plugin-new"]);
+    }
+
+    #[test]
+    fn what_a_provider_started_ends_when_nobody_has_its_folder() {
+        let world = tempfile::tempdir().unwrap();
+        let start = |name: &str| {
+            let path = world.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join(LOCKED), "").unwrap();
+            let mut command = std::process::Command::new("/bin/sleep");
+            (command.arg("600").env(FOR_SOCKET, &path).spawn().unwrap(), std::fs::File::open(path).unwrap())
+        };
+        let (mut orphan, _) = start("reconciled-plugin-orphan");
+        let (mut child, lock) = start("reconciled-plugin-held");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(world.path());
+        assert_eq!(orphan.wait().unwrap().signal(), Some(9));
+        assert_eq!(child.try_wait().unwrap(), None, "somebody has it");
+        assert!(!world.path().join("reconciled-plugin-orphan").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -213,6 +213,7 @@ impl Cloud {
             allow_tcp: false,
             file,
             settle: INFO.consistency_window,
+            timeout: Config::TIMEOUT,
             idle: None,
             max_calls: Config::MAX_CALLS,
             cache: None,

@@ -123,15 +123,23 @@ async fn two_manifests_of_one_thing_tell_the_same_identity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_another_identity_after_the_entry_changed_is_another_one() {
+async fn what_has_another_identity_is_another_one_whatever_the_entry_says() {
     let desk = Desk::new("");
     let made =
         carry_out(&desk, &desk.cx, create(&desk, &json!({ "config": { "name": "a" } })).await, None).await;
     let Outcome::Done(tracked) = made else { panic!("{made:?}") };
-    let elsewhere = tampered(tracked, |kept| {
+    let other = FIRST.replace("thing-1", "thing-7");
+    let elsewhere = tampered(tracked.clone(), |kept| {
         kept["account"] = "another".into();
-        kept["identity"]["value"] = FIRST.replace("thing-1", "thing-7").into();
+        kept["identity"]["value"] = other.clone().into();
     });
     let error = desk.look(&json!({ "config": { "name": "a" } }), &[elsewhere]).await.unwrap_err();
-    assert!(error.message.starts_with("what is found as toy_thing.a has another `identity`"), "{error}");
+    let shown = "what is found as toy_thing.a has another `identity` than what was written";
+    assert_eq!(error.message, format!("{shown}, and the entry's `config` or `env` changed since"));
+
+    // As where a secret of the entry has the key of another account now.
+    let behind_the_same_secret = tampered(tracked, |kept| kept["identity"]["value"] = other.into());
+    let error =
+        desk.look(&json!({ "config": { "name": "a" } }), &[behind_the_same_secret]).await.unwrap_err();
+    assert_eq!(error.message, shown);
 }

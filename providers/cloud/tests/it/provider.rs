@@ -37,6 +37,7 @@ impl Desk {
             allow_tcp: false,
             file,
             settle: INFO.consistency_window,
+            timeout: Config::TIMEOUT,
             idle: None,
             max_calls: Config::MAX_CALLS,
             cache: None,
@@ -130,6 +131,56 @@ fn counted(change: impl FnOnce(&mut Config)) -> (Desk, std::path::PathBuf) {
 
 fn started(starts: &std::path::Path) -> Vec<String> {
     fs::read_to_string(starts).unwrap_or_default().lines().map(String::from).collect()
+}
+
+/// A program at `path` that is the toy of `version`.
+fn install(path: &std::path::Path, version: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let toy = env!("CARGO_BIN_EXE_terraform-provider-toy");
+    // Put there as packages are: never half of it.
+    let new = path.with_extension("new");
+    fs::write(&new, format!("#!/bin/sh\nTOY_VERSION={version} exec {toy}\n")).expect("a script");
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::rename(new, path).expect("a program in its place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_was_replaced_is_not_used_with_the_schemas_of_the_one_before() {
+    let state = tempfile::tempdir().expect("a folder");
+    let program = state.path().join("terraform-provider-toy");
+    install(&program, "1");
+    let (desk, starts) = counted(|config| {
+        config.program = Program::At(program.clone());
+        config.cache = Some(state.path().join("plugins"));
+        config.max_calls = 1;
+    });
+    let config = desk.config.clone();
+    desk.put("thing-1", &json!({ "id": "thing-1", "name": "a", "size": 0, "level": 3 }));
+    let declared = json!({ "config": { "name": "a" }, "import": "thing-1" });
+    // Another process of the same program, which tells its types in another order.
+    for _ in 0..4 {
+        desk.look(&declared, &[]).await.expect("a plan");
+    }
+    assert!(started(&starts).len() >= 4);
+
+    install(&program, "2");
+    for _ in 0..2 {
+        let error = desk.look(&declared, &[]).await.unwrap_err();
+        assert!(
+            error.message.ends_with("of provider `toy` is another program now, with other schemas"),
+            "{error}"
+        );
+        assert!(error.hint.is_some_and(|hint| hint.contains("systemctl reload")));
+    }
+
+    // As a reload does.
+    let config =
+        Config { program: Program::At(program.clone()), cache: Some(state.path().join("plugins")), ..config };
+    let desk = Desk { provider: open("toy", config).expect("a program"), ..desk };
+    desk.provider.kinds(&desk.cx).await.expect("its kinds");
+    let (seen, _) = desk.look(&declared, &[]).await.expect("a plan");
+    let kept: Json = serde_json::from_slice(&seen.resources[0].private.0).expect("a state");
+    assert_eq!(kept["version"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -351,11 +402,38 @@ async fn a_provider_that_died_is_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_stuck_is_not_asked_again() {
-    let desk = Desk::new("");
-    let stuck = json!({ "config": { "name": "a", "fault": "plan-wedge" } });
-    let limit = Duration::from_millis(500);
-    assert!(tokio::time::timeout(limit, desk.look(&stuck, &[])).await.is_err(), "it answered");
-    assert!(desk.look(&json!({ "config": { "name": "a" } }), &[]).await.unwrap().1.len() == 1);
+    let (desk, starts) = counted(|_| {});
+    let (good, stuck) = (wedged(""), wedged("plan-wedge"));
+    desk.look(&good, &[]).await.expect("a plan");
+    assert_eq!(started(&starts).len(), 1);
+    let is_stuck = async {
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !desk.world.path().join("wedged").exists() {
+            assert!(std::time::Instant::now() < deadline, "it was never asked");
+            tokio::task::yield_now().await;
+        }
+    };
+    // Given up, as a limit of time does.
+    tokio::select! {
+        _ = desk.look(&stuck, &[]) => panic!("it answered"),
+        () = is_stuck => {}
+    }
+    assert_eq!(desk.look(&good, &[]).await.expect("a plan").1.len(), 1);
+    assert_eq!(started(&starts).len(), 2, "the one that is stuck is not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_waited_for_as_long_as_the_entry_says() {
+    let (desk, starts) = counted(|config| config.timeout = Duration::from_secs(3));
+    let error = desk.look(&wedged("plan-wedge"), &[]).await.unwrap_err();
+    assert_eq!(error.message, "plan a toy_thing: provider `toy` gave no answer: none came within 3s");
+    assert!(error.hint.is_some_and(|hint| hint.contains("`timeout`")));
+    assert_eq!(desk.look(&wedged(""), &[]).await.expect("a plan").1.len(), 1);
+    assert_eq!(started(&starts).len(), 2);
+}
+
+fn wedged(fault: &str) -> Json {
+    json!({ "config": { "name": "a", "fault": fault } })
 }
 
 #[tokio::test(flavor = "multi_thread")]

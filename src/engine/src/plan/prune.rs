@@ -54,9 +54,13 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
     }
 }
 
-/// True when the row's own source was read whole and no longer declares it.
+/// True when the row's own source was read whole, as far as its entry is concerned, and no longer declares it.
 fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
-    let Some(source) = planner.input.desired.sources.get(row.manifest.source()) else { return false };
+    let desired = planner.input.desired;
+    let Some(source) = desired.sources.get(row.manifest.source()) else { return false };
+    if desired.ailing.contains(&planner.input.scope.provider) {
+        return false;
+    }
     // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
     source.is_whole() && !source.unassigned.contains(&row.manifest)
 }

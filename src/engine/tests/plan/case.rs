@@ -15,6 +15,7 @@
 //! open OP ID CONTENT started=SECONDS
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
+//! ailing         (the entry of the scope)
 //! exclusive      rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
@@ -315,6 +316,9 @@ impl Case {
             }
             "rule" => {
                 self.desired.ignored.entry(scope.clone()).or_default().push(line.at(1).into());
+            }
+            "ailing" => {
+                self.desired.ailing.insert(scope.provider.clone());
             }
             "exclusive" => {
                 self.desired.exclusive.insert(scope.clone());

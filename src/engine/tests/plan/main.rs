@@ -91,6 +91,7 @@ scenarios! {
         an_unreachable_source_prunes_nothing,
         a_broken_file_freezes_everything_of_its_source,
         unassigned_manifests_keep_what_they_tracked,
+        of_an_entry_that_ails_nothing_goes,
         a_host_no_longer_selected_prunes_under_its_guard_word,
         an_incomplete_observation_creates_and_deletes_nothing,
         a_focused_observation_creates_updates_restores_and_never_deletes,
