@@ -5,6 +5,7 @@ use super::{
     fate::{self, Fates},
     follow,
     follower::Follower,
+    given::Pending,
     hints,
     requests::Requests,
     tracked, upkeep,
@@ -68,6 +69,8 @@ pub struct Instance {
     was_ready: AtomicBool,
 }
 
+    /// Consent of pushes that Git has not taken yet.
+    pub(crate) pending: Pending,
 /// Tasks of the runtime, counted so that the end can wait for them.
 struct Tasks(TaskTracker);
 
@@ -128,6 +131,7 @@ impl Instance {
         });
         tracked(&instance.tasks, control::watch(instance.clone()));
         tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
+            pending: Pending::default(),
         tracked(&instance.tasks, notify::watch(instance.clone()));
         tracked(&instance.tasks, upkeep::watch(instance.clone()));
         for watched in instance.session.surveyor.entries.values() {

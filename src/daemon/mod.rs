@@ -15,6 +15,7 @@ mod control;
 mod fate;
 mod follow;
 mod follower;
+mod given;
 mod hints;
 #[cfg(test)]
 mod hour;

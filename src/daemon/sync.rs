@@ -6,7 +6,7 @@
 use super::{Instance, News, follow::held};
 use crate::{
     config::Approver,
-    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern, take},
     render::{clean, cut},
     session::Failure,
 };
@@ -54,6 +54,9 @@ pub(crate) async fn pushed(
     if ask.accept_rewind && !source.approve.contains(&Approver::PushOption) {
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
+    if !ask.approve.is_empty() {
+        approve(instance, ask, actor, lines).await?;
+    }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
     let pushed = Pushed {
         reference: ask.reference.clone(),
@@ -71,6 +74,20 @@ pub(crate) async fn pushed(
         ..SyncAsk::default()
     };
     follow(instance, &ask, Some(pushed), actor, lines).await
+}
+
+/// Puts down what the push consents to, now that it was taken.
+async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lines) -> Result<(), Failure> {
+    match instance.pending.take(ask, actor) {
+        Some(given) => take(&instance.writing.db, &given, actor, instance.session.clock.now()).await,
+        None => {
+            let why = "the daemon has made no plan of this push, or began anew since";
+            let hint = "reconciled status shows what is held, and how to consent to it";
+            let text = format!("note: nothing is approved: {why}\nhint: {hint}");
+            tell(lines, SyncLine::Message { text }).await;
+            Ok(())
+        }
+    }
 }
 
 async fn follow(
