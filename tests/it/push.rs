@@ -305,6 +305,18 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     let history = env.run(&["history", "--actor", "nobody"]).exits(0);
     history.says(&["pushed to main, by their own account ann", "@example.com"]).hides(&["\u{1b}"]);
 
+    // A shared repository is made so that Git refuses a rewind before anybody could consent to it.
+    let first = env.git(&["rev-parse", "HEAD"]);
+    commit(&env, &[WWW, API]);
+    as_nobody(&url, &[]).exits(0);
+    env.git(&["reset", "-q", "--hard", &first]);
+    let mut command = git(
+        &env,
+        &["push", "--force", "-o", &format!("reconciled.accept-rewind={first}"), &url, "HEAD:main"],
+    );
+    command.env("HOME", env.path("home")).uid(uid).gid(gid);
+    env.finish(command).exits(0).says(&["is rewound to", "1 deleted", "in sync at"]);
+
     // Who is not let in to the daemon still pushes, without a plan.
     fs::set_permissions(env.path("api.sock"), fs::Permissions::from_mode(0o600)).unwrap();
     commit(&env, &[WWW, MAIL]);
