@@ -28,7 +28,7 @@ mod upkeep;
 
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
-pub use follower::{Follower, Following, News};
+pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::add_sources;
 pub use instance::{Instance, Options};
 pub(crate) use sync::{asked_for, consented, pushed, sync};
