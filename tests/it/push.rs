@@ -273,6 +273,8 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
         "config.yaml",
         &format!("{config}api: {{group: nogroup, socket: {}}}\n", env.path("api.sock").display()),
     );
+    // As one that is shared from the beginning has it.
+    env.git_in("repo.git", &["config", "receive.denyNonFastForwards", "true"]);
     env.run(&["init", "repo.git", "--group", "nogroup"]).exits(0).says(&["given to the group"]);
     env.run(&["init", "repo.git", "--group", "nogroup"]).exits(0).says(&["is as it should be"]);
     let mode = |name: &str| fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o7777;
