@@ -5,6 +5,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+mod consent;
 pub mod daemon;
 pub mod failpoint;
 mod http;

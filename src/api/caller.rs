@@ -37,6 +37,8 @@ pub(super) struct Caller {
     pub(super) right: Right,
     /// Root or the daemon's own user, whom the state and its configuration obey anyway.
     pub(super) is_owner: bool,
+    /// The process on the other side, for who came through the socket.
+    pub(super) peer: Option<Peer>,
 }
 
 /// Lets in whom the socket lets in.
@@ -53,6 +55,7 @@ pub(super) async fn of_socket(State(door): State<Door>, mut request: Request, ne
         name,
         right: Right::Socket,
         is_owner: peer.is_some_and(Peer::is_owner),
+        peer,
     });
     next.run(request).await
 }
@@ -80,7 +83,12 @@ pub(super) async fn of_token(
         Role::Read => Right::Read,
         Role::Operator => Right::Operator,
     };
-    request.extensions_mut().insert(Caller { name: format!("token:{name}"), right, is_owner: false });
+    request.extensions_mut().insert(Caller {
+        name: format!("token:{name}"),
+        right,
+        is_owner: false,
+        peer: None,
+    });
     next.run(request).await
 }
 

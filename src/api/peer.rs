@@ -1,7 +1,7 @@
 //! Who is on the other side of a connection, as the kernel says.
 
 use crate::config::Api;
-use std::{fs, net::SocketAddr, sync::Arc};
+use std::{fs, net::SocketAddr, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 use tokio::net::UnixStream;
 
 /// The other side of a connection.
@@ -23,6 +23,25 @@ impl Peer {
         let own = rustix::process::geteuid().as_raw();
         matches!(self, Peer::Process { uid: Some(uid), .. } if uid == 0 || uid == own)
     }
+    /// Whether this process may make files in `directory`, by its owner, group and mode: root and this process's own user
+    /// may wherever it is. Access control lists are not looked at.
+    pub(super) fn may_write(self, directory: &Path) -> bool {
+        let Peer::Process { uid: Some(uid), gid } = self else { return false };
+        if self.is_owner() {
+            return true;
+        }
+        let Ok(found) = fs::metadata(directory) else { return false };
+        let is_member = || {
+            gid == Some(found.gid()) || group_of(found.gid()).is_some_and(|g| g.members.contains(&user(uid)))
+        };
+        // As the kernel does: of the three only the first that is meant counts.
+        let bits = match uid == found.uid() {
+            true => found.mode() >> 6,
+            false if is_member() => found.mode() >> 3,
+            false => found.mode(),
+        };
+        bits & 0o3 == 0o3
+    }
     pub(super) fn of(stream: &UnixStream) -> Peer {
         let credentials = stream.peer_cred().ok();
         Peer::Process { uid: credentials.map(|c| c.uid()), gid: credentials.map(|c| c.gid()) }
@@ -37,13 +56,23 @@ pub(super) struct Group {
 
 /// The group of this name.
 pub(super) fn group(name: &str) -> Option<Group> {
+    found(|known, _| known == name)
+}
+
+/// The group of this number.
+fn group_of(id: u32) -> Option<Group> {
+    found(|_, known| known == id)
+}
+
+fn found(is_meant: impl Fn(&str, u32) -> bool) -> Option<Group> {
     let text = fs::read_to_string("/etc/group").ok()?;
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
-        if fields.next()? != name {
+        let name = fields.next()?;
+        let id = fields.nth(1)?.parse().ok()?;
+        if !is_meant(name, id) {
             return None;
         }
-        let id = fields.nth(1)?.parse().ok()?;
         let members = fields.next().unwrap_or_default().split(',').map(String::from).collect();
         Some(Group { id, members })
     })
@@ -86,6 +115,7 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn root_and_the_own_user_come_in_and_others_only_through_the_group() {
@@ -100,5 +130,28 @@ mod tests {
         assert_eq!(door(Some("no-such-group")).lets(peer(54_321, 0)), None);
         assert_eq!(door(None).lets(Peer::Process { uid: None, gid: None }), None);
         assert_eq!(door(Some("root")).lets(Peer::Network("127.0.0.1:1".parse().unwrap())), None);
+    }
+
+    #[test]
+    fn who_may_write_a_directory_is_read_from_its_owner_group_and_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = fs::metadata(folder.path()).unwrap();
+        let (own, group, other) = (found.uid(), found.gid(), 54_321);
+        let check = |mode: u32, uid: u32, gid: u32, expect: bool| {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let peer = Peer::Process { uid: Some(uid), gid: Some(gid) };
+            assert_eq!(peer.may_write(folder.path()), expect, "{mode:o} {uid} {gid}");
+        };
+        check(0o700, own, group, true);
+        check(0o700, 0, 0, true);
+        check(0o775, other, other, false);
+        check(0o775, other, group, true);
+        check(0o755, other, group, false);
+        check(0o777, other, other, true);
+        // The group's own bits count for its members, and not those of all others.
+        check(0o757, other, group, false);
+        let peer = Peer::Process { uid: Some(other), gid: Some(group) };
+        assert!(!peer.may_write(&folder.path().join("none")));
+        assert!(!Peer::Process { uid: None, gid: None }.may_write(folder.path()));
     }
 }

@@ -4,6 +4,7 @@
 use super::{
     answer::{Refused, lines},
     caller::{Caller, Right},
+    peer::Peer,
 };
 use crate::daemon::{Daemon, Instance};
 use axum::{
@@ -57,11 +58,18 @@ pub(super) struct Asking {
     pub(super) actor: String,
     /// Root or the daemon's own user.
     pub(super) is_owner: bool,
+    /// The process on the other side, for who came through the socket.
+    pub(super) peer: Option<Peer>,
 }
 
 impl Asking {
     fn of(daemon: &Daemon, caller: Caller) -> Asking {
-        Asking { instance: daemon.instance(), actor: caller.name, is_owner: caller.is_owner }
+        Asking {
+            instance: daemon.instance(),
+            actor: caller.name,
+            is_owner: caller.is_owner,
+            peer: caller.peer,
+        }
     }
 }
 

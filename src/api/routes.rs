@@ -4,7 +4,7 @@ use super::{
     answer::{Answer, Refused},
     caller::{self, Gate},
     metrics, open,
-    peer::Door,
+    peer::{Door, Peer},
     route::{All, Asking, Route, Telling, asked, bytes, said, told},
 };
 use crate::{
@@ -188,7 +188,7 @@ async fn approvals(asking: Asking, _: All) -> Answer<Approvals> {
     Ok(operation::approvals(asking.instance.writing.db.reader()).await?)
 }
 
-async fn approve(Asking { instance, actor, is_owner }: Asking, ask: ApproveAsk) -> Answer<Approved> {
+async fn approve(Asking { instance, actor, is_owner, .. }: Asking, ask: ApproveAsk) -> Answer<Approved> {
     let now = instance.session.clock.now();
     if !is_owner {
         let (sources, desired) = (&instance.session.config.sources, instance.follower.desired());
@@ -308,20 +308,42 @@ async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Ans
     Ok(target)
 }
 
-/// What a push would change; consents to it first where the pusher may and says so.
-async fn push_plan(Asking { instance, actor, .. }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
+/// What a push would change, and what of that the pusher consents to once it was taken.
+async fn push_plan(Asking { instance, actor, peer, .. }: Asking, ask: PushAsk) -> Answer<PushAnswer> {
+    if !ask.approve.is_empty() {
+        may_push(peer, &ask.repository)?;
+    }
     let now = instance.session.clock.now();
     let in_force = instance.follower.desired();
-    Ok(operation::push(&instance.session, &instance.writing.db, &in_force, &ask, &actor, now).await?)
+    let reader = instance.writing.db.reader();
+    let (answer, given) = operation::push(&instance.session, reader, &in_force, &ask, &actor, now).await?;
+    instance.pending.put(&ask, &actor, given);
+    Ok(answer)
 }
 
 /// Follows what a push set off.
 fn push_follow(
-    Asking { instance, actor, .. }: Asking,
+    Asking { instance, actor, peer, .. }: Asking,
     ask: PushFollow,
     lines: mpsc::Sender<SyncLine>,
 ) -> Telling {
-    Box::pin(async move { daemon::pushed(&instance, &ask, &actor, &lines).await })
+    Box::pin(async move {
+        if !ask.approve.is_empty() || ask.accept_rewind {
+            may_push(peer, &ask.repository)?;
+        }
+        daemon::pushed(&instance, &ask, &actor, &lines).await
+    })
+}
+
+/// What a push may consent to is said by who may push: who may use the socket alone has the verbs for it.
+fn may_push(peer: Option<Peer>, repository: &str) -> Result<(), Failure> {
+    if peer.is_some_and(|peer| peer.may_write(&Path::new(repository).join("refs"))) {
+        return Ok(());
+    }
+    Err(Failure::hinted(
+        format!("this user may not write {repository}, and so cannot consent as its pusher"),
+        "whoever pushes needs to be the owner of the repository, or in its group: reconciled init --group",
+    ))
 }
 
 /// Has a receiver of notifications told that it can be told something.

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     config::{Environment, Period},
+    consent,
     operation::{Form, document},
     render::plan::{Document, State, TextOptions, text},
     session::{Failure, Outlook, Session, Writing},
@@ -61,7 +62,8 @@ pub(super) async fn run(
         limit: planfile.is_none().then_some(200),
         ..Form::default()
     };
-    outlook.consent(&mut survey, session.clock.now());
+    let (sources, reader) = (&session.config.sources, writing.db.reader());
+    consent::lay_over(sources, reader, &outlook, &mut survey, session.clock.now()).await?;
     let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;

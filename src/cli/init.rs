@@ -111,7 +111,9 @@ fn occupied(dir: &Path, found: Found) -> Failure {
 fn prepare(target: &Target, config: Option<&Config>, group: Option<u32>) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
     let mut keys = vec![("receive.advertisePushOptions", "true"), ("core.logAllRefUpdates", "true")];
-    keys.extend(group.map(|_| ("core.sharedRepository", "group")));
+    // A shared repository is made with the latter switched on: what is followed, the hook keeps from being rewound.
+    let shared = [("core.sharedRepository", "group"), ("receive.denyNonFastForwards", "false")];
+    keys.extend(group.iter().flat_map(|_| shared));
     for (key, value) in keys {
         if target.set(key, value)? {
             changes.push(format!("{key} set to {value}"));

@@ -8,6 +8,9 @@ use crate::{
 };
 use clap::Args as ClapArgs;
 
+/// Most rollbacks that are listed.
+const SHOWN: usize = 20;
+
 /// What is meant.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct MeantArgs {
@@ -133,6 +136,17 @@ pub(super) async fn resume(
             out.data(&format!("{} is no longer kept at {}", pin.address, pin.label));
         }
     })?;
+    for pin in resumed.kept.iter().take(SHOWN) {
+        out.talk(&format!("still rolled back: {} is kept at {}: {}", pin.address, pin.label, pin.reason));
+    }
+    if let Some(more) = resumed.kept.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        out.talk(&format!("… and {more} more"));
+    }
+    if let Some(ended) = resumed.ended.as_ref().filter(|_| !resumed.kept.is_empty()) {
+        let what = &ended.what;
+        let what = if what.contains(['*', '?']) { format!("'{what}'") } else { what.clone() };
+        out.talk(&format!("hint: to end that too: reconciled resume {what}"));
+    }
     for left in &resumed.left {
         out.talk(&format!("still suspended: {} {}: {}", left.id, left.what, left.reason));
     }

@@ -161,6 +161,7 @@ impl Loop {
         let cx = self.session.surveyor.cx.clone();
         while !cx.stop.is_set() {
             let now = cx.clock.now();
+            self.sources.values_mut().for_each(|source| source.due = source.due.min(now + longest(source)));
             for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
                 source.began = now;
                 let poll = poll(&self.session, &self.writing, source);
@@ -557,6 +558,11 @@ fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> 
 /// When a source that was hinted at is polled. A clock that went back is no reason to wait.
 fn after_hint(source: &Source, now: Duration) -> Duration {
     (source.began + HINTS).clamp(now, now + HINTS)
+}
+
+/// Longest time until the next poll. What is due later was put down before the clock went back.
+fn longest(source: &Source) -> Duration {
+    source.config.interval.mul_f64(1.1).max(AGAIN)
 }
 
 /// Until the next poll: the interval ±10 %, so that sources of one server do not ask at once.

@@ -4,35 +4,54 @@ use super::{Instance, Options};
 use crate::{config::Environment, session::Session, store, telemetry::metrics::Counts};
 use async_trait::async_trait;
 use reconciled_provider::Clock;
-use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-/// Stands still until somebody moves it; who sleeps wakes when their time has come.
-pub(super) struct Hand(watch::Sender<Duration>);
+/// Stands still until somebody moves it; who sleeps wakes when their time has come, whatever the clock was set to
+/// meanwhile.
+pub(super) struct Hand {
+    passed: watch::Sender<Duration>,
+    /// By how much it was put back.
+    back: Mutex<Duration>,
+}
+
+/// Some day.
+const BEGAN: Duration = Duration::from_secs(1_700_000_000);
 
 impl Hand {
     /// A clock that shows some day.
     pub(super) fn new() -> Arc<Hand> {
-        Arc::new(Hand(watch::Sender::new(Duration::from_secs(1_700_000_000))))
+        Arc::new(Hand { passed: watch::Sender::new(Duration::ZERO), back: Mutex::default() })
     }
 
     fn advance(&self, by: Duration) {
-        self.0.send_modify(|now| *now += by);
+        self.passed.send_modify(|passed| *passed += by);
+    }
+
+    fn put_back(&self, by: Duration) {
+        *self.back.lock().unwrap() += by;
     }
 }
 
 #[async_trait]
 impl Clock for Hand {
     fn now(&self) -> Duration {
-        *self.0.borrow()
+        BEGAN + *self.passed.borrow() - *self.back.lock().unwrap()
     }
     async fn sleep(&self, wait: Duration) {
-        let until = self.now().saturating_add(wait);
-        let mut moved = self.0.subscribe();
+        let mut moved = self.passed.subscribe();
+        let until = moved.borrow().saturating_add(wait);
         // The sender lives as long as this clock.
-        let _ = moved.wait_for(|now| *now >= until).await;
+        let _ = moved.wait_for(|passed| *passed >= until).await;
     }
 }
 
@@ -129,9 +148,11 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
         // The interval and its tenth.
         clock.advance(Duration::from_secs(66));
         until("a poll", || failed() > before).await;
-        let source = instance.follower.sources()["infra"].clone();
-        assert!(source.behind.is_some_and(|(error, _)| error.contains("infra")), "minute {minute}");
-        assert!(!source.commit.is_empty(), "minute {minute}");
+        // A poll is counted before it is shown.
+        let source = || instance.follower.sources()["infra"].clone();
+        let is_behind = || source().behind.is_some_and(|(error, _)| error.contains("infra"));
+        until("it is behind", is_behind).await;
+        assert!(!source().commit.is_empty(), "minute {minute}");
         if minute == 30 {
             let file = fs::read_dir(place.at("zones")).unwrap().next().unwrap().unwrap().path();
             fs::write(file, applied.replace("192.0.2.1", "192.0.2.66")).unwrap();
@@ -147,6 +168,37 @@ async fn an_hour_without_git_loses_nothing_and_the_next_commit_is_found() {
     clock.advance(Duration::from_secs(66));
     until("the next commit", || place.zone().contains("api")).await;
     until("it is known", || instance.follower.sources()["infra"].behind.is_none()).await;
+    instance.stop();
+    instance.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sources_are_polled_on_after_the_clock_was_put_back() {
+    let place = Place::new();
+    let clock = Hand::new();
+    store::init(&place.at("state"), store::Init::New, clock.clone()).await.unwrap();
+    let config = place.at("config.yaml");
+    let session =
+        Session::open_at(Some(&config), Environment::default(), Arc::default(), clock.clone()).await;
+    let tasks = TaskTracker::new();
+    let instance = Instance::start(session.unwrap(), None, &Options::default(), &tasks).await.unwrap();
+    until("the first pass", || place.zone().contains("www")).await;
+    until("ready", || instance.is_ready()).await;
+
+    clock.put_back(Duration::from_hours(24));
+    place.commit(&["www", "api"]);
+    // The wait that was begun before, and one interval with its tenth; the loop may still be on its way to either.
+    let mut passed = Duration::ZERO;
+    for _ in 0..60 {
+        clock.advance(Duration::from_secs(10));
+        passed += Duration::from_secs(10);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if place.zone().contains("api") {
+            break;
+        }
+    }
+    until("the next commit", || place.zone().contains("api")).await;
+    assert!(passed < Duration::from_hours(1), "{passed:?}");
     instance.stop();
     instance.ended().await;
 }

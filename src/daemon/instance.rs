@@ -5,6 +5,7 @@ use super::{
     fate::{self, Fates},
     follow,
     follower::Follower,
+    given::Pending,
     hints,
     requests::Requests,
     tracked, upkeep,
@@ -22,6 +23,7 @@ use reconciled_engine::{
 use reconciled_provider::Hash;
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -40,7 +42,12 @@ const RECALLED: usize = 20_000;
 pub struct Options {
     /// Look and record, write nothing.
     pub observe: bool,
+    /// Up to where the audit trail was exported, for the instance after this one.
+    pub(super) exported: Exported,
 }
+
+/// A file, and the number of the last event in it.
+pub(super) type Exported = Arc<Mutex<Option<(PathBuf, i64)>>>;
 
 /// One configuration at work.
 pub struct Instance {
@@ -62,6 +69,8 @@ pub struct Instance {
     pub observes: bool,
     /// What was asked for with `sync`.
     pub(crate) requests: Requests,
+    /// Consent of pushes that Git has not taken yet.
+    pub(crate) pending: Pending,
     /// Why a forge cannot be told how commits fare, by source.
     unreported: Mutex<BTreeMap<Arc<str>, String>>,
     tasks: TaskTracker,
@@ -122,6 +131,7 @@ impl Instance {
             fates,
             observes: options.observe,
             requests: Requests::default(),
+            pending: Pending::default(),
             unreported: Mutex::default(),
             tasks,
             was_ready: AtomicBool::new(false),
@@ -129,7 +139,7 @@ impl Instance {
         tracked(&instance.tasks, control::watch(instance.clone()));
         tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
         tracked(&instance.tasks, notify::watch(instance.clone()));
-        tracked(&instance.tasks, upkeep::watch(instance.clone()));
+        tracked(&instance.tasks, upkeep::watch(instance.clone(), options.exported.clone()));
         for watched in instance.session.surveyor.entries.values() {
             tracked(&instance.tasks, hints::watch(instance.clone(), watched.observer.clone()));
         }

@@ -15,6 +15,7 @@ mod control;
 mod fate;
 mod follow;
 mod follower;
+mod given;
 mod hints;
 #[cfg(test)]
 mod hour;
@@ -27,7 +28,7 @@ mod upkeep;
 
 pub(crate) use control::{halt, resumed};
 pub use fate::{Fate, Fates, Verdict};
-pub use follower::{Follower, Following, News};
+pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::add_sources;
 pub use instance::{Instance, Options};
 pub(crate) use sync::{asked_for, consented, pushed, sync};
@@ -92,7 +93,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let mut hangup = caught(SignalKind::hangup())?;
     let session = Session::open_to_run(run.config.as_deref(), environment.clone()).await?;
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
-    let options = Options { observe: run.observe };
+    let options = Options { observe: run.observe, ..Options::default() };
     let tasks = TaskTracker::new();
     tell(&run.telemetry, &session, &tasks);
     // Before anything is at work: a daemon that cannot be reached shall not begin.

@@ -6,7 +6,7 @@
 use super::{Instance, News, follow::held};
 use crate::{
     config::Approver,
-    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern},
+    operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern, take},
     render::{clean, cut},
     session::Failure,
 };
@@ -14,7 +14,7 @@ use reconciled_engine::{
     Store,
     scheduler::{Priority, Progress, Stance, Standing},
 };
-use reconciled_provider::{Focus, Pattern, Scope};
+use reconciled_provider::{Clock, Focus, Pattern, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -54,6 +54,9 @@ pub(crate) async fn pushed(
     if ask.accept_rewind && !source.approve.contains(&Approver::PushOption) {
         return Err(Failure::plain(format!("source {} does not let a push accept a rewind", source.name)));
     }
+    if !ask.approve.is_empty() {
+        approve(instance, ask, actor, lines).await?;
+    }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
     let pushed = Pushed {
         reference: ask.reference.clone(),
@@ -71,6 +74,20 @@ pub(crate) async fn pushed(
         ..SyncAsk::default()
     };
     follow(instance, &ask, Some(pushed), actor, lines).await
+}
+
+/// Puts down what the push consents to, now that it was taken.
+async fn approve(instance: &Instance, ask: &PushFollow, actor: &str, lines: &Lines) -> Result<(), Failure> {
+    match instance.pending.take(ask, actor) {
+        Some(given) => take(&instance.writing.db, &given, actor, instance.session.clock.now()).await,
+        None => {
+            let why = "the daemon has made no plan of this push, or began anew since";
+            let hint = "reconciled status shows what is held, and how to consent to it";
+            let text = format!("note: nothing is approved: {why}\nhint: {hint}");
+            tell(lines, SyncLine::Message { text }).await;
+            Ok(())
+        }
+    }
 }
 
 async fn follow(
@@ -95,17 +112,24 @@ async fn follow(
         return Err(Failure::hinted(format!("`{rev}` is no commit id"), "write all 40 hexadecimal digits"));
     }
     let accept_rewind = ask.accept_rewind.as_deref().map(|commit| (Arc::from(commit), Arc::from(actor)));
-    let mut news = asked(instance, source.clone(), accept_rewind, pushed).await?;
-    // A commit that the remote does not have yet is waited for.
+    let news = in_time(&*clock, until, asked(instance, source.clone(), accept_rewind, pushed)).await?;
+    let mut is_late = news.is_none();
+    let mut news = news.unwrap_or_default();
+    // A commit that the remote does not have yet is waited for, whatever is wrong with the one it has.
     while let (Some(rev), Some(source), Some(until)) = (&ask.rev, &source, until) {
         let left = until.saturating_sub(clock.now());
-        if left.is_zero() || news.has_errors || arrived(instance, source, rev).await?.is_some() {
+        let is_over = left.is_zero() || is_late || is_refused(instance, source);
+        if is_over || arrived(instance, source, rev).await?.is_some() {
             break;
         }
         clock.sleep(left.min(POLL)).await;
-        let more = asked(instance, Some(source.clone()), None, None).await?;
-        news.changed.extend(more.changed);
-        (news.messages, news.has_errors) = (more.messages, more.has_errors);
+        match in_time(&*clock, Some(until), asked(instance, Some(source.clone()), None, None)).await? {
+            Some(more) => {
+                news.changed.extend(more.changed);
+                (news.messages, news.has_errors) = (more.messages, more.has_errors);
+            }
+            None => is_late = true,
+        }
     }
     for (name, following) in instance.follower.sources() {
         if source.as_ref().is_some_and(|meant| *meant != name) {
@@ -168,6 +192,9 @@ async fn follow(
                 Some(Arrived::Before) => break SyncOutcome::Superseded,
                 None => break SyncOutcome::TimedOut,
             }
+        }
+        if is_late {
+            break SyncOutcome::TimedOut;
         }
         if handled && scopes.iter().all(|scope| standing.get(scope).is_none_or(is_at_rest)) {
             break worst(&scopes, &standing);
@@ -365,6 +392,12 @@ fn is_in_force(instance: &Instance, source: &Arc<str>, rev: &str) -> bool {
     instance.follower.sources().get(source).is_some_and(|following| following.commit == rev)
 }
 
+/// True when a source offers nothing until a person does something, such as a commit that is not signed.
+fn is_refused(instance: &Instance, source: &Arc<str>) -> bool {
+    let sources = instance.follower.sources();
+    sources.get(source).and_then(|following| following.behind_since).is_some_and(|(_, for_person)| for_person)
+}
+
 fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.chars().all(|digit| digit.is_ascii_hexdigit())
 }
@@ -377,6 +410,21 @@ async fn asked(
 ) -> Result<News, Failure> {
     let news = instance.follower.ask(source, accept_rewind, pushed).await;
     news.map_err(|failure| Failure::Other(failure.to_string(), failure.hint()))
+}
+
+/// The answer, unless it comes after `until`: a remote may take longer than anybody waits.
+async fn in_time(
+    clock: &dyn Clock,
+    until: Option<Duration>,
+    answer: impl Future<Output = Result<News, Failure>>,
+) -> Result<Option<News>, Failure> {
+    let Some(until) = until else { return answer.await.map(Some) };
+    tokio::select! {
+        // What is asked goes on, also where nobody waits for it.
+        biased;
+        news = answer => news.map(Some),
+        () = clock.sleep(until.saturating_sub(clock.now())) => Ok(None),
+    }
 }
 
 async fn ended(

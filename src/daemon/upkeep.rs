@@ -4,7 +4,7 @@
 //! none out, also across a crash: where it goes on is read from the file itself. What fails is tried again and told
 //! once.
 
-use super::Instance;
+use super::{Instance, instance::Exported as Done};
 use crate::{
     config::Backups,
     session::Failure,
@@ -15,7 +15,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -29,10 +29,12 @@ const TRIM: Duration = Duration::from_secs(3_600);
 const TAIL: u64 = 1 << 20;
 
 /// Runs until the instance stops.
-pub(super) async fn watch(instance: Arc<Instance>) {
+///
+/// `exported` says how far the instance before this one was, and the next one how far this was.
+pub(super) async fn watch(instance: Arc<Instance>, exported: Done) {
     let cx = &instance.session.surveyor.cx;
     let config = &instance.session.config;
-    let mut export = config.audit.export.clone().map(Export::new);
+    let mut export = config.audit.export.clone().map(|path| Export::new(path, exported));
     let (mut trimmed, mut failed_before) = (None::<Duration>, [false; 3]);
     while !cx.stop.is_set() {
         let now = cx.clock.now();
@@ -138,11 +140,24 @@ struct Export {
     path: PathBuf,
     /// The last event in it; none before it was looked for.
     last: Option<i64>,
+    /// The same, from one instance to the next.
+    done: Done,
 }
 
 impl Export {
-    fn new(path: PathBuf) -> Export {
-        Export { path, last: None }
+    fn new(path: PathBuf, done: Done) -> Export {
+        Export { path, last: None, done }
+    }
+
+    /// How far the instance before this one was, where it wrote the same file.
+    fn before(&self) -> i64 {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.as_ref().filter(|(path, _)| *path == self.path).map_or(0, |(_, last)| *last)
+    }
+
+    fn went(&mut self, last: i64) {
+        self.last = Some(last);
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.path.clone(), last));
     }
 
     /// Appends what is new.
@@ -154,7 +169,8 @@ impl Export {
             None => {
                 let path = self.path.clone();
                 match blocking(move || tail(&path)).await? {
-                    None => 0,
+                    // Moved away before the configuration was reloaded.
+                    None => self.before(),
                     Some(found) if reader.continues(&found).await? => found.number,
                     Some(found) => {
                         // Another trail, as after `restore`: both stay whole.
@@ -172,9 +188,9 @@ impl Export {
             last = newest.number;
             let path = self.path.clone();
             blocking(move || append(&path, &events)).await?;
-            self.last = Some(last);
+            self.went(last);
         }
-        self.last = Some(last);
+        self.went(last);
         Ok(())
     }
 }

@@ -21,21 +21,39 @@ use std::{
 pub struct Bucket {
     rate: Rate,
     clock: Arc<dyn Clock>,
-    /// When the bucket would be full again if nobody called.
-    full_at: Mutex<Duration>,
+    level: Mutex<Level>,
+}
+
+/// How full a bucket is.
+#[derive(Default)]
+struct Level {
+    /// When it would be full again if nobody called.
+    full_at: Duration,
+    /// When it was last looked at.
+    seen_at: Duration,
+}
+
+impl Level {
+    /// Goes along with a clock that went back: what is missing does not take longer for that.
+    fn look(&mut self, now: Duration) {
+        self.full_at = self.full_at.saturating_sub(self.seen_at.saturating_sub(now));
+        self.seen_at = now;
+    }
 }
 
 impl Bucket {
     /// A full bucket.
     pub fn new(rate: Rate, clock: Arc<dyn Clock>) -> Bucket {
-        Bucket { rate, clock, full_at: Mutex::new(Duration::ZERO) }
+        Bucket { rate, clock, level: Mutex::default() }
     }
 
     /// How many calls would be let through at once now.
     pub fn left(&self) -> u32 {
         let each = self.each();
-        let full_at = *self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = full_at.saturating_sub(self.clock.now());
+        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        level.look(now);
+        let missing = level.full_at.saturating_sub(now);
         let used = missing.as_nanos().div_ceil(each.as_nanos().max(1));
         self.rate.count.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
@@ -47,10 +65,11 @@ impl Bucket {
     /// Takes one token and says how long to wait for it (generic cell rate algorithm).
     fn take(&self) -> Duration {
         let each = self.each();
+        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = (*full_at).max(now);
-        *full_at = start + each;
+        level.look(now);
+        let start = level.full_at.max(now);
+        level.full_at = start + each;
         (start + each).saturating_sub(now + self.rate.per)
     }
 
@@ -164,5 +183,20 @@ mod tests {
         assert_eq!(bucket.left(), 1);
         clock.advance(Duration::from_secs(10));
         assert_eq!((bucket.left(), bucket.take()), (2, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_nobody_wait_for_it() {
+        let clock = Arc::new(HandClock::default());
+        clock.advance(Duration::from_hours(48));
+        let bucket = Bucket::new(Rate { count: 2, per: Duration::from_secs(1) }, clock.clone());
+        for _ in 0..3 {
+            bucket.take();
+        }
+        // The clock counts milliseconds in 64 bits, and goes on from the beginning after the last.
+        clock.advance(Duration::from_millis(u64::MAX - 86_400_000 + 1));
+        assert_eq!((bucket.left(), bucket.take()), (0, Duration::from_secs(1)));
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(bucket.left(), 2);
     }
 }

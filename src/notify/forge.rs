@@ -85,8 +85,10 @@ impl Teller<'_> {
         }
         let rows = self.instance.writing.db.reader().statuses(self.source).await?;
         let Some(row) = rows.into_iter().rev().find(|row| !row.is_delivered) else { return Ok(LOOK) };
-        if now < self.next {
-            return Ok((self.next - now).min(LOOK));
+        let left = self.next.saturating_sub(now);
+        // One that is longer than any wait was put down before the clock went back.
+        if !left.is_zero() && left <= AGAIN.1 {
+            return Ok(left.min(LOOK));
         }
         let stop = &self.instance.session.surveyor.cx.stop;
         let told = tokio::select! {

@@ -3,11 +3,14 @@
 use super::message::Body;
 use crate::{
     config::Topic,
-    daemon::Following,
+    daemon::{Following, NotInForce},
     store::{ConditionEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
 };
 use reconciled_provider::{Ending, Scope};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What is not well, by what names it.
 pub(super) type Found = BTreeMap<TroubleKey, Body>;
@@ -16,15 +19,29 @@ pub(super) type Found = BTreeMap<TroubleKey, Body>;
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
 /// The reason of what announces an end.
 const EXPIRING: &str = "Expiring";
+/// The reason and the subject of what keeps every revision from coming into force.
+const NOT_IN_FORCE: (&str, &str) = ("NotInForce", "sources");
 
-pub(super) fn gather(
-    status: &Status,
-    sources: &BTreeMap<Arc<str>, Following>,
-    endings: &[(Scope, Ending)],
-    now: Stamp,
-) -> Found {
+/// What ends by itself, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Endings {
+    pub(super) all: Vec<(Scope, Ending)>,
+    /// The scopes that had been looked at when they were asked.
+    pub(super) known: BTreeSet<Arc<str>>,
+    /// Everything had been looked at: what is not among `known` is no more.
+    pub(super) is_whole: bool,
+}
+
+/// What is known of sources.
+pub(super) struct Sources {
+    pub(super) following: BTreeMap<Arc<str>, Following>,
+    /// Why no revision comes into force, of no source in particular.
+    pub(super) failure: Option<NotInForce>,
+}
+
+pub(super) fn gather(status: &Status, sources: &Sources, endings: &Endings, now: Stamp) -> Found {
     let mut found = Found::new();
-    for (scope, ending) in endings.iter().filter(|(_, ending)| ending.late_at() <= now.0) {
+    for (scope, ending) in endings.all.iter().filter(|(_, ending)| ending.late_at() <= now.0) {
         put(&mut found, &scope.to_string(), Topic::Expiring, EXPIRING, of_ending(scope, ending, now));
     }
     for condition in &status.conditions {
@@ -39,7 +56,16 @@ pub(super) fn gather(
         let subject = format!("suspension {}", suspension.what);
         put(&mut found, &subject, Topic::Suspended, "Suspended", of_suspension(suspension));
     }
-    for (name, following) in sources {
+    if let Some(NotInForce { error, hint, since }) = &sources.failure {
+        let body = Body {
+            cause: format!("no revision can come into force: {error}"),
+            hint: hint.clone(),
+            ..Body::new(Stamp(*since))
+        };
+        let (reason, subject) = NOT_IN_FORCE;
+        put(&mut found, subject, Topic::Degraded, reason, body);
+    }
+    for (name, following) in &sources.following {
         let subject = format!("source {name}");
         let body = |cause: &str, hint: &str| Body {
             source: Some(name.to_string()),
@@ -60,8 +86,16 @@ pub(super) fn gather(
     found
 }
 
-/// True while nothing is known of a trouble that was told of before the daemon began.
-pub(super) fn is_unknown(key: &TroubleKey, sources: &BTreeMap<Arc<str>, Following>) -> bool {
+/// True while nothing is known of a trouble that was told of before the daemon began, or was reloaded.
+pub(super) fn is_unknown(key: &TroubleKey, sources: &Sources, endings: &Endings) -> bool {
+    let (reason, subject) = NOT_IN_FORCE;
+    if &*key.reason == EXPIRING {
+        return !endings.is_whole && !endings.known.contains(&key.subject);
+    }
+    let sources = &sources.following;
+    if (&*key.reason, &*key.subject) == (reason, subject) {
+        return sources.values().all(|following| following.told.is_none());
+    }
     let Some(name) = key.subject.strip_prefix("source ") else { return false };
     sources.get(name).is_some_and(|following| match &*key.reason {
         "SourceBehind" => following.polled_at.is_none() && following.behind.is_none(),
@@ -140,4 +174,50 @@ fn of_suspension(suspension: &SuspensionEntry) -> Body {
 /// The entry of a scope or of a guard domain.
 fn entry(scope: &str) -> String {
     scope.split('/').next().unwrap_or(scope).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn sources(failure: Option<NotInForce>) -> Sources {
+        Sources { following: [("infra".into(), Following::default())].into(), failure }
+    }
+
+    #[test]
+    fn what_keeps_every_revision_from_coming_into_force_is_told() {
+        let since = Duration::from_secs(7);
+        let failure = NotInForce { error: "disk full".into(), hint: Some("make room".into()), since };
+        let status = Status::default();
+        let found = gather(&status, &sources(Some(failure)), &Endings::default(), Stamp(since));
+        let (key, body) = found.first_key_value().unwrap();
+        assert_eq!((&*key.subject, &*key.topic, &*key.reason), ("sources", "degraded", "NotInForce"));
+        assert_eq!(body.cause, "no revision can come into force: disk full");
+        assert_eq!((body.hint.as_deref(), body.since), (Some("make room"), Stamp(since)));
+        assert!(is_unknown(key, &sources(None), &Endings::default()), "nothing was loaded yet");
+        let mut loaded = sources(None);
+        loaded
+            .following
+            .insert("infra".into(), Following { told: Some(Default::default()), ..Following::default() });
+        assert!(!is_unknown(key, &loaded, &Endings::default()));
+    }
+
+    #[test]
+    fn what_expires_is_unknown_until_its_scope_was_looked_at_or_all_others_were() {
+        let key = TroubleKey {
+            subject: "cert/a".into(),
+            topic: Topic::Expiring.word().into(),
+            reason: EXPIRING.into(),
+        };
+        let check = |known: &[&str], is_whole: bool, expect: bool| {
+            let known = known.iter().map(|scope| Arc::from(*scope)).collect();
+            let endings = Endings { known, is_whole, ..Endings::default() };
+            assert_eq!(is_unknown(&key, &sources(None), &endings), expect, "{endings:?}");
+        };
+        check(&[], false, true);
+        check(&["cert/b"], false, true);
+        check(&["cert/a"], false, false);
+        check(&["cert/b"], true, false);
+    }
 }

@@ -1,7 +1,7 @@
 //! The tasks: one that decides, and one for each receiver that delivers.
 
 use super::{
-    gather::{gather, is_unknown},
+    gather::{Endings, Sources, gather, is_unknown},
     ledger::{Ledger, Wish},
     message::Message,
     send::{self, STANDS, alert, send},
@@ -58,7 +58,7 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         .collect();
     let mut progress = instance.scheduler.watch();
     let mut ledger = None;
-    let (mut endings, mut endings_at) = (Vec::new(), Duration::ZERO);
+    let (mut endings, mut endings_at) = (Endings::default(), Duration::ZERO);
     while !cx.stop.is_set() {
         let now = cx.clock.now();
         if ledger.is_none() {
@@ -67,13 +67,16 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
         // A state that cannot be read now is read the next time.
         if let (Some(known), Ok(mut status)) = (&mut ledger, reader.not_well().await) {
             status.suspensions.extend(by_files(config).as_ref().map(SuspensionEntry::from));
-            let sources = instance.follower.sources();
-            if now >= endings_at + ENDINGS || now < endings_at {
-                let scopes = instance.scheduler.standing().into_keys();
-                (endings, endings_at) = (instance.session.endings(scopes).await, now);
+            let sources =
+                Sources { following: instance.follower.sources(), failure: instance.follower.failure() };
+            // While not everything was looked at, the next scopes are known soon.
+            let pause = if endings.is_whole { ENDINGS } else { PAUSE };
+            if now >= endings_at + pause || now < endings_at {
+                (endings, endings_at) = (look(instance).await, now);
             }
             let found = gather(&status, &sources, &endings, Stamp(now));
-            let notices = known.turn(&config.instance, found, |key| is_unknown(key, &sources), &wishes, now);
+            let notices =
+                known.turn(&config.instance, found, |key| is_unknown(key, &sources, &endings), &wishes, now);
             let posts = notices.iter().any(|notice| matches!(notice, Notice::Post(..)));
             if note(instance, notices).await {
                 let of = |wish: &Wish| (wish.name.clone(), known.active(&config.instance, &wish.name, now));
@@ -98,6 +101,15 @@ async fn decide(instance: &Instance, news: &Notify, standing: &watch::Sender<Act
     }
 }
 
+/// What ends by itself. Nothing is known of a scope before its first pass ended.
+async fn look(instance: &Instance) -> Endings {
+    let is_whole = instance.is_ready();
+    let standing = instance.scheduler.standing();
+    let looked_at = standing.iter().filter(|(_, standing)| standing.ended_at.is_some());
+    let known = looked_at.map(|(scope, _)| scope.to_string().into()).collect();
+    Endings { all: instance.session.endings(standing.into_keys()).await, known, is_whole }
+}
+
 async fn deliver(instance: &Instance, receiver: &Receiver, news: &Notify, active: watch::Receiver<Active>) {
     let cx = &instance.session.surveyor.cx;
     let reader = instance.writing.db.reader();
@@ -108,7 +120,8 @@ async fn deliver(instance: &Instance, receiver: &Receiver, news: &Notify, active
         let now = cx.clock.now();
         let next = reader.next_message(&receiver.name).await.ok().flatten();
         let wait = match next {
-            Some(next) if next.next_try <= now => {
+            // One that is later than any wait was put down before the clock went back.
+            Some(next) if next.next_try <= now || next.next_try > now + AGAIN.1 => {
                 attempt(instance, receiver, &next, &mut is_away).await;
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use crate::{
     config::{Approver, SourceConfig},
+    consent::{Concerned, barring},
     session::Failure,
     store::Reader,
 };
@@ -9,10 +10,10 @@ use reconciled_engine::{
     Desired, Store, Write,
     store::{Approval, Event, Hold},
 };
-use reconciled_provider::{Hash, ManifestKey, Scope};
+use reconciled_provider::Hash;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 /// Fewest digits of a digest.
 pub(super) const FEWEST: usize = 6;
@@ -49,21 +50,9 @@ pub async fn may_approve(
         return Ok(());
     }
     let holds = reader.holds().await?;
-    let about = match find(&holds, &ask.digest) {
-        Ok(hold) => {
-            let is_of = |scope: &Scope| *hold.domain == *scope.to_string() || hold.domain == scope.provider;
-            let declared = desired.scopes.iter().filter(|(scope, _)| is_of(scope));
-            let declared = declared.flat_map(|(_, list)| list);
-            let mut about: BTreeSet<String> =
-                declared.map(|resource| desired.manifest(resource.origin).key.source().to_string()).collect();
-            let rows = reader.rows(None).await?;
-            let rows = rows.iter().filter(|row| row.scope.parse::<Scope>().is_ok_and(|scope| is_of(&scope)));
-            about.extend(rows.map(|row| ManifestKey(row.manifest.as_str().into()).source().to_string()));
-            Some(about)
-        }
-        Err(_) => None,
-    };
-    match barring(sources, about.as_ref()) {
+    let concerned = Concerned::of(reader, &[desired]).await?;
+    let about = find(&holds, &ask.digest).ok().map(|hold| concerned.about(&hold.domain));
+    match barring(sources, about.as_ref(), Approver::Socket) {
         None => Ok(()),
         Some(source) => Err(Failure::hinted(
             format!("source {} does not let users of the socket approve", source.name),
@@ -72,13 +61,8 @@ pub async fn may_approve(
     }
 }
 
-/// The first source that bars it; `about` none for a plan that may be about any.
-fn barring<'s>(sources: &'s [SourceConfig], about: Option<&BTreeSet<String>>) -> Option<&'s SourceConfig> {
-    let is_meant = |source: &&SourceConfig| about.is_none_or(|about| about.contains(&*source.name));
-    sources.iter().filter(is_meant).find(|source| !source.approve.contains(&Approver::Socket))
-}
-
-fn barred_hint(ways: &[Approver]) -> String {
+/// By which of `ways`, those of a source that bars another one, it is consented to.
+pub(super) fn barred_hint(ways: &[Approver]) -> String {
     let ways: Vec<&str> = ways
         .iter()
         .filter_map(|way| match way {
@@ -184,24 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_consents_only_where_every_source_of_the_plan_lets_it() {
-        let text = "sources:\n  - {name: a, url: /a, allow: all}\n  - {name: b, url: /b, allow: all, approve: [push-option]}\n";
-        let file = reconciled_provider::SourceFile::new("c.yaml", text);
-        let (config, problems) = crate::config::parse(file.into(), &Default::default());
-        assert_eq!(problems, []);
-        let sources = config.unwrap().sources;
-        let barred = |about: Option<&[&str]>| {
-            let about = about.map(|names| names.iter().map(ToString::to_string).collect());
-            barring(&sources, about.as_ref()).map(|source| source.name.to_string())
-        };
-        assert_eq!(barred(Some(&["a"])), None);
-        assert_eq!(barred(Some(&["a", "b"])).as_deref(), Some("b"));
-        assert_eq!(
-            barred(None).as_deref(),
-            Some("b"),
-            "a plan of which nothing is known may be of any source"
-        );
-        assert!(barred_hint(&sources[1].approve).starts_with("consent by `git push -o"));
+    fn who_is_barred_is_told_the_ways_that_are_open() {
+        assert!(barred_hint(&[Approver::PushOption]).starts_with("consent by `git push -o"));
+        assert!(barred_hint(&[]).starts_with("consent as root"));
     }
 
     #[test]

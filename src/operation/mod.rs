@@ -34,9 +34,10 @@ pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};
 pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
 pub use push::{
-    PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects, push,
+    Given, PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects,
+    push,
 };
-pub(crate) use push::{followed, is_line};
+pub(crate) use push::{followed, is_line, take};
 pub use read::{
     DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, lay_over,
     status,

@@ -3,6 +3,7 @@
 use super::{Selected, Upload, changed};
 use crate::{
     config::Approver,
+    consent,
     render::plan::{Details, Document, Options},
     session::{Ask, Failure, Outlook, Session, Snapshot},
     store::Reader,
@@ -89,33 +90,49 @@ pub(super) async fn plan_of(
 ) -> Result<(Outlook, Document), Failure> {
     let (outlook, glance) = look_and_load(session, snapshots, reader, options).await?;
     let survey = session.surveyor.survey_from(reader, &outlook.desired, glance, options).await?;
-    let document = consented(session, survey, &outlook, form);
+    let document = consented(session, reader, survey, &outlook, form).await?;
     Ok((outlook, document))
 }
 
-/// What would change if `snapshots` took the place of `in_force`: only the scopes for which that makes a difference are
+/// What is found if `snapshots` take the place of `in_force`: only the scopes for which that makes a difference are
 /// looked at, and those that are `held`, which somebody may consent to.
-pub(super) async fn plan_from(
+pub(super) async fn survey_from(
     session: &Session,
     reader: &Reader,
     snapshots: Vec<Snapshot>,
     in_force: &Desired,
     held: &BTreeSet<Scope>,
-    form: &Form,
-) -> Result<(Outlook, Document), Failure> {
+) -> Result<(Outlook, Survey), Failure> {
     let outlook = session.load(snapshots, reader).await?;
     let only = changed(in_force, &outlook.desired).map(|changed| &changed | held);
     let options = SurveyOptions { only, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
-    let declared: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
-    let untouched = declared.into_iter().filter(|scope| !survey.scopes.contains_key(*scope)).count();
-    let document = Document { untouched, ..consented(session, survey, &outlook, form) };
-    Ok((outlook, document))
+    Ok((outlook, survey))
 }
 
-fn consented(session: &Session, mut survey: Survey, outlook: &Outlook, form: &Form) -> Document {
-    outlook.consent(&mut survey, session.clock.now());
-    document(session, &survey, &outlook.desired, &outlook.problems(), form)
+/// The document of [`survey_from`].
+pub(super) async fn document_from(
+    session: &Session,
+    reader: &Reader,
+    survey: Survey,
+    outlook: &Outlook,
+    in_force: &Desired,
+    form: &Form,
+) -> Result<Document, Failure> {
+    let declared: BTreeSet<&Scope> = in_force.scopes.keys().chain(outlook.desired.scopes.keys()).collect();
+    let untouched = declared.into_iter().filter(|scope| !survey.scopes.contains_key(*scope)).count();
+    Ok(Document { untouched, ..consented(session, reader, survey, outlook, form).await? })
+}
+
+async fn consented(
+    session: &Session,
+    reader: &Reader,
+    mut survey: Survey,
+    outlook: &Outlook,
+    form: &Form,
+) -> Result<Document, Failure> {
+    consent::lay_over(&session.config.sources, reader, outlook, &mut survey, session.clock.now()).await?;
+    Ok(document(session, &survey, &outlook.desired, &outlook.problems(), form))
 }
 
 /// Reads the manifests and glances at the remotes side by side.

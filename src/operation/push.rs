@@ -3,26 +3,37 @@
 //! A hook asks three things: which sources follow this repository ([`PushTarget`]), what would a tree change
 //! ([`push`]), and how does it go ([`PushFollow`]). It may run as anybody, so it says only what it was given; who
 //! asks is what the kernel says of the peer.
+//!
+//! Guarantees: consent of a push is bound to the plan that was made before it was taken, and is put down only once it
+//! was: a push that is only planned, or refused by whomever, has consented to nothing.
 
 use super::{
     Form, Upload,
     approve::{FEWEST, consent},
-    plan::plan_from,
+    plan::{document_from, survey_from},
 };
 use crate::{
     config::{Approver, Config, GitRef, OnHold, SourceConfig},
+    consent::{Barred, Concerned},
     manifest,
-    render::plan::{Document, GuardDomain, State},
+    render::plan::{Document, State},
     session::{self, Failure, Session},
     source::{Limits, Oid, RawObjects, SourceError},
-    store::Db,
+    store::{Db, Reader},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use reconciled_engine::{Desired, Store, store::Hold};
-use reconciled_provider::{Hash, Scope};
+use reconciled_engine::{
+    Desired, Store,
+    store::{Approval, Hold},
+    survey::{Domain, Survey},
+};
+use reconciled_provider::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+
+/// What the audit trail has as the reason of such consent.
+const WAY: &str = "push option";
 
 /// Who follows this repository?
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -127,7 +138,8 @@ pub struct PushAsk {
     pub commit: String,
     /// Its files.
     pub upload: Upload,
-    /// Digests of held plans that the pusher consents to, or their first six digits or more.
+    /// Digests of held plans that the pusher consents to, or their first six digits or more. The plan shows them as
+    /// approved; they are once the push was taken.
     #[serde(default)]
     pub approve: Vec<String>,
     /// What the trailers of the commit approve.
@@ -193,7 +205,7 @@ pub struct PushAnswer {
     /// Every manifest was checked, and not only those that concern this host.
     #[serde(default)]
     pub is_checked: bool,
-    /// Which of the given digests were held, and are consented to now.
+    /// Which of the given digests were held, and are consented to once the push was taken.
     #[serde(default)]
     pub approved: Vec<String>,
     /// Digests that this push would have held, and that were not held before.
@@ -223,6 +235,9 @@ pub struct PushFollow {
     /// Consent to the rewind that the push is.
     #[serde(default)]
     pub accept_rewind: bool,
+    /// What the pusher consents to, as it was said for the plan of the same push.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approve: Vec<String>,
     /// Who the pusher is, as the pusher's side says.
     pub claimed: Option<String>,
 }
@@ -258,19 +273,29 @@ pub(crate) fn followed(config: &Config, ask: &PushFollow) -> Result<SourceConfig
     })
 }
 
-/// Answers [`PushAsk`], compared with the desired state `in_force`; puts consent down first where it is given. Writes
-/// nothing to a remote.
+/// Consent of a push to one held plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    /// As the pusher wrote it.
+    pub text: String,
+    /// What it is to.
+    pub hold: Hold,
+}
+
+/// Answers [`PushAsk`], compared with the desired state `in_force`, and says to what the pusher consents if the push is
+/// taken: see [`take`]. Writes nothing.
 ///
-/// Errors: no source is at the repository; consent to what is not held, or where push options may not consent.
+/// Errors: no source is at the repository; consent to a plan of other sources, or where push options may not consent.
 pub async fn push(
     session: &Session,
-    db: &Db,
+    reader: &Reader,
     in_force: &Desired,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
-) -> Result<PushAnswer, Failure> {
-    let sources = at(&session.config, Path::new(&ask.repository));
+) -> Result<(PushAnswer, Vec<Given>), Failure> {
+    let config = &session.config;
+    let sources = at(config, Path::new(&ask.repository));
     if sources.is_empty() {
         return Err(Failure::hinted(
             format!("no source of this daemon is at {}", ask.repository),
@@ -281,38 +306,47 @@ pub async fn push(
         session::reference(&source.reference).is_ok_and(|reference| reference.follows(&ask.reference))
     };
     let tracked: Vec<SourceConfig> = sources.iter().filter(follows).cloned().collect();
+    let by: Vec<&str> = tracked.iter().map(|source| &*source.name).collect();
     let meant = if tracked.is_empty() { &sources } else { &tracked };
     let most = |of: fn(Limits) -> u64| meant.iter().map(|s| of(session::tree_limits(s))).max().unwrap_or(0);
     let limits = Limits { file: most(|l| l.file), tree: most(|l| l.tree), ..Limits::default() };
     let tree = ask.upload.tree(limits)?;
+    let before = reader.holds().await?;
+    let consents = !ask.approve.is_empty() || !ask.trailers.is_empty();
     // Consent may be to what an earlier commit had held, where this one changes nothing.
-    let held = match ask.approve.is_empty() && ask.trailers.is_empty() {
-        true => BTreeSet::new(),
-        false => held_scopes(&db.holds().await?, in_force),
+    let held = match consents {
+        true => held_scopes(&before, in_force, &Concerned::of(reader, &[in_force]).await?, &by),
+        false => BTreeSet::new(),
     };
-    let plan = async || {
-        let snapshots = session.as_pushed(meant, &ask.commit, &tree, db.reader()).await?;
-        plan_from(session, db.reader(), snapshots, in_force, &held, &ask.form).await
+    let snapshots = session.as_pushed(meant, &ask.commit, &tree, reader).await?;
+    let (outlook, mut survey) = survey_from(session, reader, snapshots, in_force, &held).await?;
+    let concerned = match consents {
+        true => Concerned::of(reader, &[in_force, &outlook.desired]).await?,
+        false => Concerned::default(),
     };
-    let (mut outlook, mut document) = plan().await?;
     let unverified = unverified(&tracked, ask)?;
+    let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
     // Nobody consents to what does not come into force.
-    let approved = match unverified.is_empty() {
-        true => approve(db, &tracked, &document, ask, actor, now).await?,
-        false => ask.approve.clone(),
+    let (approved, given) = match unverified.is_empty() && !is_broken {
+        true => {
+            let counts = |domain: &str| concerned.counts(&config.sources, domain, Approver::PushOption, &by);
+            lay_over(&mut survey, &tracked, counts, ask, actor, now)?
+        }
+        false => (ask.approve.clone(), Vec::new()),
     };
-    if !approved.is_empty() && unverified.is_empty() {
-        (outlook, document) = plan().await?;
-    }
-    let before = db.holds().await?;
+    let document = document_from(session, reader, survey, &outlook, in_force, &ask.form).await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
     let held = document.domains.iter().filter(|domain| domain.state == State::Held);
-    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new);
-    let by_trailer = !tracked.is_empty() && tracked.iter().all(|s| s.approve.contains(&Approver::Trailer));
-    let is_consented =
-        |digest: &Arc<str>| by_trailer && ask.trailers.iter().any(|t| t.eq_ignore_ascii_case(digest));
-    let (consented, held) = held.partition(is_consented);
-    let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
+    let held = held.filter_map(|domain| Some((&domain.name, domain.digest.clone()?)));
+    let held = held.filter(|(_, digest)| is_new(digest));
+    let is_consented = |(domain, digest): &(&Arc<str>, Arc<str>)| {
+        ask.trailers.iter().any(|given| given.eq_ignore_ascii_case(digest))
+            && concerned.counts(&config.sources, domain, Approver::Trailer, &by).is_ok()
+    };
+    let (consented, held): (Vec<_>, Vec<_>) = held.partition(is_consented);
+    let digests =
+        |domains: Vec<(&Arc<str>, Arc<str>)>| domains.into_iter().map(|(_, digest)| digest).collect();
+    let (consented, held) = (digests(consented), digests(held));
     // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
     let mut messages: Vec<String> = Vec::new();
     for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {
@@ -320,7 +354,7 @@ pub async fn push(
             messages.push(message);
         }
     }
-    Ok(PushAnswer {
+    let answer = PushAnswer {
         messages,
         is_broken,
         is_checked: meant.iter().all(|source| !outlook.unchecked.contains(&source.name)),
@@ -329,12 +363,33 @@ pub async fn push(
         consented,
         unverified,
         document,
-    })
+    };
+    Ok((answer, given))
 }
 
-/// The scopes of guard domains in which something is held.
-fn held_scopes(holds: &[Hold], in_force: &Desired) -> BTreeSet<Scope> {
+/// Puts down what `actor` consented to with a push that was taken.
+pub(crate) async fn take(db: &Db, given: &[Given], actor: &str, now: Duration) -> Result<(), Failure> {
+    let mut writes = Vec::new();
+    for Given { hold, .. } in given {
+        // Given meanwhile and not used yet: it stands.
+        if db.approval(hold.digest).await?.is_none() {
+            writes.extend(consent(hold, WAY, actor, now));
+        }
+    }
+    if !writes.is_empty() {
+        db.commit(writes).await?;
+    }
+    Ok(())
+}
+
+/// The scopes of guard domains in which something is held that sources `by` have to do with.
+fn held_scopes(holds: &[Hold], in_force: &Desired, concerned: &Concerned, by: &[&str]) -> BTreeSet<Scope> {
+    let is_theirs = |domain: &str| {
+        let about = concerned.about(domain);
+        by.iter().any(|source| about.contains(source))
+    };
     let domains: BTreeSet<&str> = holds.iter().map(|hold| &*hold.domain).collect();
+    let domains: BTreeSet<&str> = domains.into_iter().filter(|domain| is_theirs(domain)).collect();
     let is_held =
         |scope: &&Scope| domains.contains(&*scope.provider) || domains.contains(&*scope.to_string());
     let of_itself = domains.iter().filter_map(|domain| domain.parse().ok());
@@ -350,17 +405,19 @@ fn unverified(tracked: &[SourceConfig], ask: &PushAsk) -> Result<Vec<(String, St
     Ok(tracked.iter().filter_map(judge).map(said).collect())
 }
 
-/// Puts the consent of `actor` down, bound to the plan that was just made; returns what of it was asked for.
-async fn approve(
-    db: &Db,
+/// Has `survey` show as approved what the pusher consents to: which of the given digests were held, and what of that is
+/// consented to newly. `counts` says whether a push option may consent to a plan of a domain.
+fn lay_over<'s>(
+    survey: &mut Survey,
     tracked: &[SourceConfig],
-    document: &Document,
+    counts: impl Fn(&str) -> Result<(), Barred<'s>>,
     ask: &PushAsk,
     actor: &str,
     now: Duration,
-) -> Result<Vec<String>, Failure> {
+) -> Result<(Vec<String>, Vec<Given>), Failure> {
+    let (mut approved, mut given) = (Vec::new(), Vec::new());
     if ask.approve.is_empty() {
-        return Ok(Vec::new());
+        return Ok((approved, given));
     }
     if tracked.is_empty() {
         return Err(Failure::plain(format!(
@@ -368,53 +425,52 @@ async fn approve(
             ask.reference
         )));
     }
-    if let Some(source) = tracked.iter().find(|source| !source.approve.contains(&Approver::PushOption)) {
-        return Err(Failure::hinted(
-            format!("source {} does not let a push approve", source.name),
+    let barred = |name: &str, about: &str| {
+        Failure::hinted(
+            format!("source {name}{about} does not let a push approve"),
             "ask somebody who may use the daemon, or allow it in its configuration: approve: [push-option]",
-        ));
+        )
+    };
+    if let Some(source) = tracked.iter().find(|source| !source.approve.contains(&Approver::PushOption)) {
+        return Err(barred(&source.name, ""));
     }
-    let (mut writes, mut approved) = (Vec::new(), Vec::new());
     for text in &ask.approve {
         // One push may move several sources: another plan of it may ask for this.
-        let Some(domain) = find(document, text)? else { continue };
-        approved.push(text.clone());
-        // Given before and not used yet: it stands.
-        if domain.approval.is_none() {
-            writes.extend(consent(&hold(domain, &ask.commit), "push option", actor, now));
+        let Some(domain) = find(survey, text)? else { continue };
+        match counts(&domain.name) {
+            Ok(()) => {}
+            Err(Barred::By(source)) => return Err(barred(&source.name, ", which that plan is about too,")),
+            Err(Barred::Elsewhere) => continue,
         }
+        approved.push(text.clone());
+        let Some(digest) = domain.verdict.digest.filter(|_| domain.approval.is_none()) else { continue };
+        let hold = Hold {
+            domain: domain.name.clone(),
+            digest,
+            reasons: domain.verdict.reasons.clone(),
+            counts: domain.verdict.counts,
+            revision: ask.commit.get(..7).unwrap_or(&ask.commit).into(),
+            since: Duration::ZERO,
+        };
+        let approval = Approval { digest, reason: WAY.into(), actor: actor.into(), at: now, used_at: None };
+        domain.approval = Some(approval);
+        given.push(Given { text: text.clone(), hold });
     }
-    if !writes.is_empty() {
-        db.commit(writes).await?;
-    }
-    Ok(approved)
+    Ok((approved, given))
 }
 
-/// The domain of which `text` begins the digest.
-fn find<'a>(document: &'a Document, text: &str) -> Result<Option<&'a GuardDomain>, Failure> {
+/// The held domain of which `text` begins the digest.
+fn find<'a>(survey: &'a mut Survey, text: &str) -> Result<Option<&'a mut Domain>, Failure> {
     let text = text.to_lowercase();
     if text.len() < FEWEST {
         return Err(Failure::plain(format!("`{text}` is too short: write at least {FEWEST} digits")));
     }
-    let mut meant = document
-        .domains
-        .iter()
-        .filter(|domain| domain.state == State::Held || domain.approval.is_some())
-        .filter(|domain| domain.digest.as_ref().is_some_and(|digest| digest.starts_with(&text)));
+    let mut meant =
+        survey.domains.values_mut().filter(|domain| domain.verdict.is_held()).filter(|domain| {
+            domain.verdict.digest.is_some_and(|digest| digest.to_string().starts_with(&text))
+        });
     match (meant.next(), meant.next()) {
         (domain, None) => Ok(domain),
         _ => Err(Failure::hinted(format!("`{text}` means several held plans"), "write more digits")),
-    }
-}
-
-fn hold(domain: &GuardDomain, commit: &str) -> Hold {
-    let counts = &domain.counts;
-    Hold {
-        domain: domain.name.clone(),
-        digest: domain.digest.as_deref().and_then(Hash::from_hex).unwrap_or_default(),
-        reasons: domain.reasons.clone(),
-        counts: [counts.create, counts.update, counts.replace, counts.delete],
-        revision: commit.get(..7).unwrap_or(commit).into(),
-        since: Duration::ZERO,
     }
 }

@@ -3,7 +3,7 @@
 //! A rollback is a word of the host, not of Git: it is bound to the resources that differ now, each until a commit
 //! changes it, until somebody resumes it, or until a time.
 
-use super::{Meant, pattern};
+use super::{Meant, pattern, suspend::until};
 use crate::{
     session::{Failure, Session, Snapshot},
     store::{Db, PinEntry, Stamp},
@@ -59,6 +59,7 @@ pub async fn rollback(
     actor: &str,
     now: Duration,
 ) -> Result<RolledBack, Failure> {
+    let until = until(ask.period, now)?;
     let targets = ask.target.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
     let (source, then) = revision(session, db, ask).await?;
     let (commit, label) = (then.revision.clone(), then.label.clone());
@@ -114,7 +115,7 @@ pub async fn rollback(
             reason: ask.reason.as_str().into(),
             actor: actor.into(),
             since: now,
-            until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+            until,
         });
     }
     if pins.is_empty() && released.is_empty() {
@@ -247,6 +248,11 @@ pub(super) async fn release(
         db.commit(writes).await?;
     }
     Ok(released)
+}
+
+/// What `extent` means of what is kept at an earlier revision.
+pub(super) async fn kept(db: &Db, extent: &Extent) -> Result<Vec<PinEntry>, Failure> {
+    Ok(db.pins().await?.iter().filter(|pin| means(extent, pin)).map(PinEntry::from).collect())
 }
 
 /// True when `pattern` means what is pinned.

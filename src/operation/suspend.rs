@@ -14,6 +14,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Digits of what a suspension is called.
 const DIGITS: usize = 8;
+/// Longest time for which something may be suspended or rolled back: ten years.
+const LONGEST: Duration = Duration::from_hours(24 * 3_653);
 
 /// What is meant: exactly one of these.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +82,9 @@ pub struct Resumed {
     /// What is no longer kept at an earlier revision.
     #[serde(default)]
     pub released: Vec<PinEntry>,
+    /// What is meant and still kept at an earlier revision: that a suspension is over ends no rollback.
+    #[serde(default)]
+    pub kept: Vec<PinEntry>,
     /// What stays suspended.
     pub left: Vec<SuspensionEntry>,
 }
@@ -95,6 +100,7 @@ pub async fn suspend(
     now: Duration,
 ) -> Result<Suspended, Failure> {
     let extent = ask.meant.extent()?;
+    let until = until(ask.period, now)?;
     let rows = db.reader().rows(None).await?;
     let sources = rows.iter().map(|row| ManifestKey(row.manifest.as_str().into()).source().to_string());
     match &extent {
@@ -116,7 +122,7 @@ pub async fn suspend(
         reason: ask.reason.as_str().into(),
         actor: actor.into(),
         since: now,
-        until: ask.period.map(|milliseconds| now + Duration::from_millis(milliseconds)),
+        until,
         stopped_by: StoppedBy::Person,
         scopes: BTreeSet::new(),
     };
@@ -137,8 +143,8 @@ pub async fn suspend(
     Ok(Suspended { suspension: entry, tracked, is_writing: false })
 }
 
-/// Ends the suspension that `ask` means, and what is kept there at an earlier revision. What was changed by hand
-/// meanwhile is healed: a person says so.
+/// Ends the suspension that `ask` means; where there is none, what is kept there at an earlier revision. What was changed
+/// by hand meanwhile is healed: a person says so.
 ///
 /// Errors: there is neither.
 pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Result<Resumed, Failure> {
@@ -152,12 +158,13 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
         }
     };
     let reason = ask.reason.as_deref().unwrap_or("");
-    let released = rollback::release(db, &ask.meant, reason, actor, now).await?;
     let Some(found) = found else {
+        let released = rollback::release(db, &ask.meant, reason, actor, now).await?;
         if !released.is_empty() {
             return Ok(Resumed {
                 ended: None,
                 released,
+                kept: Vec::new(),
                 left: all.iter().map(SuspensionEntry::from).collect(),
             });
         }
@@ -175,7 +182,12 @@ pub async fn resume(db: &Db, ask: &ResumeAsk, actor: &str, now: Duration) -> Res
     let event = event("resume", &found.extent, reason, message, actor, now);
     db.commit(vec![Write::Resume(found.id.clone()), Write::Event(event)]).await?;
     let left = all.iter().filter(|other| other.id != found.id);
-    Ok(Resumed { ended: Some(found.into()), released, left: left.map(SuspensionEntry::from).collect() })
+    Ok(Resumed {
+        ended: Some(found.into()),
+        released: Vec::new(),
+        kept: rollback::kept(db, &found.extent).await?,
+        left: left.map(SuspensionEntry::from).collect(),
+    })
 }
 
 impl Meant {
@@ -200,6 +212,19 @@ impl Meant {
         } else {
             Extent::All
         })
+    }
+}
+
+/// When a period of so many milliseconds is over.
+///
+/// Errors: it is longer than [`LONGEST`].
+pub(super) fn until(period: Option<u64>, now: Duration) -> Result<Option<Duration>, Failure> {
+    match period.map(Duration::from_millis) {
+        Some(period) if period > LONGEST => Err(Failure::hinted(
+            "this is longer than ten years",
+            "leave the time out: then it is over once you say `reconciled resume`",
+        )),
+        period => Ok(period.map(|period| now + period)),
     }
 }
 
@@ -241,5 +266,22 @@ fn event(kind: &str, extent: &Extent, reason: &str, message: String, actor: &str
         actor,
         reason,
         message: message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_ten_years_at_most() {
+        let now = Duration::from_secs(1_700_000_000);
+        assert_eq!(until(None, now).unwrap(), None);
+        assert_eq!(until(Some(1_000), now).unwrap(), Some(now + Duration::from_secs(1)));
+        let longest = u64::try_from(LONGEST.as_millis()).unwrap();
+        assert!(until(Some(longest), now).is_ok());
+        for too_long in [longest + 1, u64::MAX] {
+            assert!(until(Some(too_long), now).unwrap_err().to_string().contains("ten years"));
+        }
     }
 }

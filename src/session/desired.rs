@@ -12,13 +12,12 @@ use crate::{
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
-use reconciled_engine::{Desired, Store, plan::Selection, store::Approval, survey::Survey};
+use reconciled_engine::{Desired, Store, plan::Selection};
 use reconciled_provider::{Problem, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 /// Which desired state is meant.
@@ -119,16 +118,6 @@ impl Outlook {
     pub fn sources(&self) -> BTreeSet<Arc<str>> {
         let snapshots = self.snapshots.iter().map(|snapshot| snapshot.name.clone());
         snapshots.chain(self.reported.iter().map(|reported| reported.source.clone())).collect()
-    }
-
-    /// Has a survey know what the commits consent to that are to come into force.
-    pub fn consent(&self, survey: &mut Survey, at: Duration) {
-        let given: Vec<Approval> =
-            self.snapshots.iter().flat_map(|snapshot| snapshot.approvals(at)).collect();
-        for domain in survey.domains.values_mut().filter(|domain| domain.approval.is_none()) {
-            let digest = domain.verdict.digest.filter(|_| domain.verdict.is_held());
-            domain.approval = given.iter().find(|approval| digest == Some(approval.digest)).cloned();
-        }
     }
 
     /// The sources.

@@ -2,16 +2,20 @@
 
 use super::{Failure, Pins, Session, Snapshot, take_along};
 use crate::{
+    config::{Approver, Config},
+    consent::Concerned,
     store::{Db, OpenOptions},
     telemetry::Measured,
 };
 use reconciled_engine::{
     Desired, Store, Write,
     pass::Engine,
+    plan::guard,
     store::{Approval, Event, Revision},
+    survey::SurveyOptions,
 };
-use reconciled_provider::{ManifestKey, ResourceId, Scope};
-use std::{sync::Arc, time::Duration};
+use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Rows that are kept in memory, about 400 bytes each: what one pass wrote the next one looks at.
 const KEPT: usize = 20_000;
@@ -22,6 +26,7 @@ pub struct Writing {
     pub db: Arc<Db>,
     /// The engine.
     pub engine: Arc<Engine>,
+    config: Arc<Config>,
 }
 
 impl Session {
@@ -41,7 +46,7 @@ impl Session {
         let store: Arc<dyn Store> = Arc::new(Measured::new(db.clone(), self.metrics.clone()));
         let engine =
             Engine::new(self.surveyor.clone(), self.writers.clone(), store, self.config.instance.clone());
-        Writing { db, engine: Arc::new(engine) }
+        Writing { db, engine: Arc::new(engine), config: self.config.clone() }
     }
 }
 
@@ -86,8 +91,8 @@ impl Writing {
         desired: &Desired,
         confirm_path: bool,
     ) -> Result<bool, Failure> {
-        let mut writes = Vec::new();
-        for snapshot in snapshots {
+        let (mut writes, mut consenting) = (Vec::new(), Vec::new());
+        for &snapshot in snapshots {
             let manifests: Vec<(ManifestKey, _)> = desired
                 .manifests
                 .iter()
@@ -124,35 +129,83 @@ impl Writing {
             let at = self.engine.surveyor.cx.clock.now();
             // Once for each time a commit comes into force, and not again when the same one is loaded anew.
             if known.is_none_or(|r| r.commit != revision.commit) {
-                writes.extend(consents(snapshot, at));
+                consenting.extend(snapshot.approvals(at).into_iter().map(|approval| (snapshot, approval)));
             }
             writes.push(Write::InForce { revision, manifests, at });
         }
-        let has_consent = writes.iter().any(|write| matches!(write, Write::Approve(_)));
+        let consents = self.consents(consenting, desired).await?;
+        let has_consent = !consents.is_empty();
+        writes.extend(consents);
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }
         Ok(has_consent)
     }
+
+    /// What of `given` counts: a trailer consents only to plans that its source has to do with, and only where all
+    /// sources of such a plan let trailers consent.
+    ///
+    /// A digest does not say of which guard domain it is. Where there are several sources it is looked for among what is
+    /// held, and in plans of the domains that would do; what cannot be looked at then is not consented to.
+    async fn consents(
+        &self,
+        given: Vec<(&Snapshot, Approval)>,
+        desired: &Desired,
+    ) -> Result<Vec<Write>, Failure> {
+        let sources = &self.config.sources;
+        if given.is_empty() || sources.len() == 1 {
+            return Ok(given.into_iter().flat_map(|(by, approval)| consent(by, approval)).collect());
+        }
+        let concerned = Concerned::of(self.db.reader(), &[desired]).await?;
+        let counts = |domain: &str, by: &Snapshot| {
+            concerned.counts(sources, domain, Approver::Trailer, &[&*by.name]).is_ok()
+        };
+        let may_be_meant = |scope: &&Scope| {
+            let Some(entry) = self.engine.surveyor.entries.get(&scope.provider) else { return false };
+            let domain = guard::domain(entry.observer.info(), scope);
+            given.iter().any(|(by, _)| counts(&domain, by))
+        };
+        let only: BTreeSet<Scope> = concerned.scopes().filter(may_be_meant).cloned().collect();
+        let mut plans: Vec<(Arc<str>, Hash)> =
+            self.db.holds().await?.into_iter().map(|hold| (hold.domain, hold.digest)).collect();
+        if !only.is_empty() {
+            let options = SurveyOptions { only: Some(only), ..SurveyOptions::default() };
+            let survey = self.engine.surveyor.survey(&*self.db, desired, &options).await?;
+            let held = survey.domains.into_values().filter(|domain| domain.verdict.is_held());
+            plans.extend(held.filter_map(|domain| Some((domain.name, domain.verdict.digest?))));
+        }
+        let mut writes = Vec::new();
+        for (by, approval) in given {
+            let is_of =
+                |(domain, digest): &(Arc<str>, Hash)| *digest == approval.digest && counts(domain, by);
+            if plans.iter().any(is_of) {
+                writes.extend(consent(by, approval));
+                continue;
+            }
+            tracing::warn!(
+                source = &*by.name,
+                commit = &*by.label,
+                digest = %approval.digest,
+                "trailer approves no plan that its source has to do with and all sources of which let trailers approve"
+            );
+        }
+        Ok(writes)
+    }
 }
 
-/// What the commit of `snapshot` consents to, and that it did.
-fn consents(snapshot: &Snapshot, at: Duration) -> Vec<Write> {
-    let consent = |approval: Approval| {
-        let event = Event {
-            at,
-            kind: "approve".into(),
-            scope: None,
-            address: None,
-            revision: snapshot.label.clone(),
-            actor: approval.actor.clone(),
-            reason: approval.reason.clone(),
-            message: format!("plan {} approved by a trailer of source {}", approval.digest, snapshot.name)
-                .into(),
-        };
-        [Write::Approve(approval), Write::Event(event)]
+/// The consent of a commit, and that it was given.
+fn consent(snapshot: &Snapshot, approval: Approval) -> [Write; 2] {
+    let event = Event {
+        at: approval.at,
+        kind: "approve".into(),
+        scope: None,
+        address: None,
+        revision: snapshot.label.clone(),
+        actor: approval.actor.clone(),
+        reason: approval.reason.clone(),
+        message: format!("plan {} approved by a trailer of source {}", approval.digest, snapshot.name).into(),
     };
-    snapshot.approvals(at).into_iter().flat_map(consent).collect()
+    [Write::Approve(approval), Write::Event(event)]
 }
 
 fn lifted(

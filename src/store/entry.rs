@@ -7,19 +7,19 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, time::Duration};
 
-/// A time since the epoch; RFC 3339 in UTC when serialised.
+/// The last second of the year 9999, after which RFC 3339 cannot write a time.
+const LAST: i64 = 253_402_300_799;
+
+/// A time since the epoch; RFC 3339 in UTC when serialised, one after the year 9999 as the last second of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub Duration);
 
 impl std::fmt::Display for Stamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-        let time =
-            i64::try_from(self.0.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
-        match time.and_then(|time| time.format(&Rfc3339).ok()) {
-            Some(text) => f.write_str(&text),
-            None => write!(f, "{} s after 1970", self.0.as_secs()),
-        }
+        let seconds = i64::try_from(self.0.as_secs()).unwrap_or(LAST).min(LAST);
+        let time = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| std::fmt::Error)?;
+        f.write_str(&time.format(&Rfc3339).map_err(|_| std::fmt::Error)?)
     }
 }
 
@@ -429,4 +429,22 @@ pub struct EventFilter {
     pub since: Option<Duration>,
     /// Only these kinds; empty for all.
     pub kinds: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_is_written_so_that_it_can_be_read() {
+        let check = |seconds: u64, expect: &str| {
+            let text = serde_json::to_string(&Stamp(Duration::from_secs(seconds))).unwrap();
+            assert_eq!(text, format!("\"{expect}\""));
+            assert!(serde_json::from_str::<Stamp>(&text).is_ok(), "{text}");
+        };
+        check(0, "1970-01-01T00:00:00Z");
+        check(LAST as u64, "9999-12-31T23:59:59Z");
+        check(LAST as u64 + 1, "9999-12-31T23:59:59Z");
+        check(u64::MAX, "9999-12-31T23:59:59Z");
+    }
 }

@@ -13,6 +13,7 @@ use std::{
     fs,
     net::TcpStream,
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 /// A TLS server that shows a certificate.
@@ -163,6 +164,14 @@ fn one_that_is_not_renewed_in_time_is_told_of_and_so_is_that_it_was_in_the_end()
     env.run(&["status", "*/web", "-o", "wide"]).says(&["no answer", "renewed at"]);
     // It was put back where it is used: it is better than none.
     assert_eq!(read(&env, "ssl/web/tls.crt"), read(&env, "old.crt"));
+
+    // A reload is no news, whatever is known after it, and when.
+    daemon.signal("HUP");
+    wait_for("it is reloaded", || daemon.log().contains("configuration is reloaded"));
+    env.run(&["sync", "--wait", "--timeout", "60s"]);
+    let reloaded = Instant::now();
+    wait_for("whatever would be told was told", || reloaded.elapsed() > Duration::from_secs(5));
+    assert_eq!(told().len(), 1, "{:?}", told());
 
     env.push("all.yaml", &(own + &web("own")));
     env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);

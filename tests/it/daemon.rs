@@ -9,6 +9,7 @@ use reconciled::failpoint::{NAMES, VARIABLE};
 use std::{
     fs,
     io::{Read, Write},
+    net::TcpListener,
     os::unix::{net::UnixStream, process::ExitStatusExt},
     time::{Duration, Instant},
 };
@@ -204,13 +205,13 @@ fn a_server_that_is_down_at_the_start_is_served_when_it_comes() {
     let env = Env::new();
     env.write("key", &server.key);
     // Nothing listens here yet.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     env.config(&env.pdns_entry(&format!("http://{free}"), ""));
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
     let daemon = Daemon::start(&env);
     env.run(&["sync", "--wait", "--timeout", "5s"]).exits(1).says(&["pdns/example.com", "refused"]);
     env.run(&["status"]).exits(0).says(&["WAITING", "pdns/example.com"]);
-    let proxy = std::net::TcpListener::bind(free).unwrap();
+    let proxy = TcpListener::bind(free).unwrap();
     let address = server.address();
     std::thread::spawn(move || {
         for client in proxy.incoming() {
@@ -334,6 +335,31 @@ fn a_commit_that_is_not_there_is_waited_for_and_never_called_superseded() {
     wait(&first).exits(0).says(&["superseded"]);
     wait("0123456789012345678901234567890123456789").exits(4).hides(&["superseded"]);
     wait(&second[..7]).exits(1).says(&["40 hexadecimal digits"]);
+
+    // Also while the one that is there has errors.
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [1.2.3]}"]));
+    sync(&env).exits(1);
+    env.write("work/zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.git(&["commit", "-qam", "mended"]);
+    let mended = env.git(&["rev-parse", "HEAD"]);
+    let began = Instant::now();
+    wait(&mended).exits(4);
+    assert!(began.elapsed() >= Duration::from_secs(3), "it did not wait: {:?}", began.elapsed());
+    env.git(&["push", "-q", "origin", "HEAD:main"]);
+    wait(&mended).exits(0).says(&["in sync"]);
+    daemon.stop();
+}
+
+#[test]
+fn who_waits_for_a_remote_that_says_nothing_waits_no_longer_than_was_said() {
+    let env = Env::zonefile();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let url = format!("https://127.0.0.1:{}/infra.git", silent.local_addr().unwrap().port());
+    env.write("config.yaml", &config.replace(&env.path("repo.git").display().to_string(), &url));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "3s"]).exits(4);
+    drop(silent);
     daemon.stop();
 }
 

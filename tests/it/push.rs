@@ -273,6 +273,8 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
         "config.yaml",
         &format!("{config}api: {{group: nogroup, socket: {}}}\n", env.path("api.sock").display()),
     );
+    // As one that is shared from the beginning has it.
+    env.git_in("repo.git", &["config", "receive.denyNonFastForwards", "true"]);
     env.run(&["init", "repo.git", "--group", "nogroup"]).exits(0).says(&["given to the group"]);
     env.run(&["init", "repo.git", "--group", "nogroup"]).exits(0).says(&["is as it should be"]);
     let mode = |name: &str| fs::metadata(env.path(name)).unwrap().permissions().mode() & 0o7777;
@@ -304,6 +306,18 @@ fn another_user_pushes_who_may_read_neither_configuration_nor_state() {
     assert_eq!(server.rrsets(ZONE), addresses(&[("www", "192.0.2.1")]));
     let history = env.run(&["history", "--actor", "nobody"]).exits(0);
     history.says(&["pushed to main, by their own account ann", "@example.com"]).hides(&["\u{1b}"]);
+
+    // A shared repository is made so that Git refuses a rewind before anybody could consent to it.
+    let first = env.git(&["rev-parse", "HEAD"]);
+    commit(&env, &[WWW, API]);
+    as_nobody(&url, &[]).exits(0);
+    env.git(&["reset", "-q", "--hard", &first]);
+    let mut command = git(
+        &env,
+        &["push", "--force", "-o", &format!("reconciled.accept-rewind={first}"), &url, "HEAD:main"],
+    );
+    command.env("HOME", env.path("home")).uid(uid).gid(gid);
+    env.finish(command).exits(0).says(&["is rewound to", "1 deleted", "in sync at"]);
 
     // Who is not let in to the daemon still pushes, without a plan.
     fs::set_permissions(env.path("api.sock"), fs::Permissions::from_mode(0o600)).unwrap();

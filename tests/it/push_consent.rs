@@ -1,12 +1,12 @@
 //! Pushes that are held, and who consents to them.
 
 use crate::{
-    env::{Output, WIDE_GUARD, zone},
+    env::{Env, Output, WIDE_GUARD, zone},
     pdns::Pdns,
     push::{API, FTP, MAIL, WWW, ZONE, addresses, commit, desk, git, push, tip},
     running::{Daemon, wait_for},
 };
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 /// What the hint of a refused push says to type, after `git push`.
 fn line_to_type(output: &Output) -> Vec<String> {
@@ -129,18 +129,144 @@ fn what_somebody_made_past_the_api_is_not_overwritten_by_a_push() {
     assert_eq!(server.rrsets(ZONE), expected);
 }
 
+/// A desk with the sources `main` and `prod`, each a branch and a folder of one repository, and further keys of each.
+fn two_sources(server: &Pdns, main: &str, prod: &str, on_hold: &str) -> Env {
+    let env = desk(server, "", "");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let repo = env.path("repo.git");
+    let source = |name: &str, keys: &str| {
+        let url = repo.display();
+        format!("  - {{name: {name}, url: {url}, branch: {name}, path: {name}, allow: all{keys}}}\n")
+    };
+    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
+    let sources = source("main", main) + &source("prod", prod);
+    let text = format!("{head}sources:\n{sources}providers:{tail}\nhook: {{onHold: {on_hold}}}\n");
+    env.write("config.yaml", &text);
+    env
+}
+
+/// Commits these records of `prod`'s zone, example.net, or of `main`'s, with a message.
+fn commit_to(env: &Env, source: &str, records: &[&str], message: &str) {
+    let name = if source == "prod" { "example.net" } else { ZONE };
+    env.write(&format!("work/{source}/zone.yaml"), &zone(name, "pdns", records));
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "--allow-empty", "-m", message]);
+}
+
+fn push_to(env: &Env, branch: &str, options: &[&str]) -> Output {
+    env.finish(git(env, &[&["push"], options, &["origin", &format!("HEAD:refs/heads/{branch}")]].concat()))
+}
+
+/// The whole digest of the one plan that is held.
+fn held_digest(env: &Env) -> String {
+    let status = env.run(&["status", "-o", "json"]).exits(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let holds = status["holds"].as_array().unwrap();
+    assert_eq!(holds.len(), 1, "{holds:?}");
+    holds[0]["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn nobody_consents_by_a_push_to_what_other_sources_had_held() {
+    let server = Pdns::start();
+    let env = two_sources(&server, ", approve: [socket, push-option, trailer]", "", "accept");
+    let _daemon = Daemon::ready(&env);
+    let all = [WWW, MAIL, API, FTP];
+    commit_to(&env, "main", &all, "all");
+    commit_to(&env, "prod", &all, "all");
+    push_to(&env, "main", &[]).exits(0);
+    push_to(&env, "prod", &[]).exits(0);
+    commit_to(&env, "prod", &[WWW], "less");
+    push_to(&env, "prod", &[]).exits(0).says(&["waits for consent"]);
+    let digest = held_digest(&env);
+    let four = server.rrsets("example.net");
+    assert_eq!(four.len(), 4, "{four:?}");
+
+    commit_to(&env, "main", &all, "words");
+    let option = format!("reconciled.approve={digest}");
+    let refused = push_to(&env, "main", &["-o", &option]).exits(1);
+    refused.says(&["is not the digest of anything this push has held"]).hides(&["example.net"]);
+    // Nor by a trailer, also where the push itself is taken.
+    commit_to(&env, "main", &all, &format!("more words\n\nReconciled-Approve: {digest}"));
+    push_to(&env, "main", &[]).exits(0);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    env.run(&["approvals", "-o", "json"]).exits(0).hides(&["more words"]);
+    assert_eq!(server.rrsets("example.net"), four);
+
+    // A trailer of its own source counts where that lists it, whatever others list.
+    commit_to(&env, "main", &[WWW], "less");
+    push_to(&env, "main", &[]).exits(0).says(&["waits for consent"]);
+    let status = env.run(&["status", "-o", "json"]).exits(0);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    let holds = status["holds"].as_array().unwrap();
+    let own =
+        holds.iter().find(|hold| hold["domain"] == "pdns/example.com").unwrap()["digest"].as_str().unwrap();
+    commit_to(&env, "main", &[WWW], &format!("meant\n\nReconciled-Approve: {own}"));
+    push_to(&env, "main", &[]).exits(0);
+    wait_for("main goes on", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+    assert_eq!(server.rrsets("example.net"), four);
+
+    // Who pushes to the source may.
+    commit_to(&env, "prod", &[WWW], "words");
+    push_to(&env, "prod", &["-o", &option]).exits(0).says(&["APPROVED"]);
+    wait_for("prod goes on", || server.rrsets("example.net") == addresses(&[("www", "192.0.2.1")]));
+}
+
+#[test]
+fn a_push_that_is_not_taken_has_consented_to_nothing() {
+    let server = Pdns::start();
+    let env = two_sources(&server, "", "", "accept");
+    let _daemon = Daemon::ready(&env);
+    commit_to(&env, "main", &[WWW, MAIL, API, FTP], "all");
+    push_to(&env, "main", &[]).exits(0);
+    let before = server.rrsets(ZONE);
+    commit_to(&env, "main", &[WWW], "less");
+    push_to(&env, "main", &[]).exits(0).says(&["waits for consent"]);
+    let option = format!("reconciled.approve={}", held_digest(&env));
+    commit_to(&env, "main", &[WWW], "words");
+    let check = |output: Output, words: &[&str]| {
+        output.exits(1).says(words);
+        env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+        assert_eq!(server.rrsets(ZONE), before, "{words:?}");
+    };
+    let planned = push_to(&env, "main", &["-o", "reconciled.plan", "-o", &option]);
+    check(planned, &["APPROVED", "nothing was taken"]);
+    let other = "reconciled.approve=00000000";
+    check(push_to(&env, "main", &["-o", &option, "-o", other]), &["is not the digest of anything"]);
+    // Of two refs the other one is refused.
+    env.write("work/prod/zone.yaml", "apiVersion: dns/v1\nkind: Zoen\nmetadata: {name: a}\n");
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "-m", "broken"]);
+    let both = ["push", "-o", &option, "origin", "HEAD~1:refs/heads/main", "HEAD:refs/heads/prod"];
+    check(env.finish(git(&env, &both)), &["its manifests have errors"]);
+    env.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    // Fine but on this host.
+    env.write("work/main/other.yaml", &zone("example.org", "elsewhere", &[WWW]));
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "-m", "elsewhere"]);
+    check(push_to(&env, "main", &["-o", &option]), &["errors on this host"]);
+    env.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    // Git refuses what the hooks took.
+    let update = env.path("repo.git/hooks/update");
+    fs::write(&update, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&update, fs::Permissions::from_mode(0o755)).unwrap();
+    check(push_to(&env, "main", &["-o", &option]), &["hook declined"]);
+    fs::remove_file(&update).unwrap();
+    // Planned with consent, and pushed without.
+    push_to(&env, "main", &["-o", "reconciled.plan", "-o", &option]).exits(1);
+    push_to(&env, "main", &[]).exits(0);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+    assert_eq!(server.rrsets(ZONE), before);
+
+    commit_to(&env, "main", &[WWW], "more words");
+    push_to(&env, "main", &["-o", &option]).exits(0).says(&["APPROVED"]);
+    wait_for("it is done", || server.rrsets(ZONE) == addresses(&[("www", "192.0.2.1")]));
+}
+
 #[test]
 fn one_push_that_moves_two_sources_is_consented_to_by_one_line() {
     let server = Pdns::start();
-    let env = desk(&server, "", "");
-    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
-    let repo = env.path("repo.git");
-    let source = |name: &str| {
-        format!("  - {{name: {name}, url: {}, branch: {name}, path: {name}, allow: all}}\n", repo.display())
-    };
-    let (head, tail) = (config.split("sources:").next().unwrap(), config.split("providers:").nth(1).unwrap());
-    let sources = source("main") + &source("prod");
-    env.write("config.yaml", &format!("{head}sources:\n{sources}providers:{tail}"));
+    let env = two_sources(&server, "", "", "refuse");
     let _daemon = Daemon::ready(&env);
     let write = |records: &[&str]| {
         env.write("work/main/zone.yaml", &zone(ZONE, "pdns", records));

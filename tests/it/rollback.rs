@@ -104,6 +104,31 @@ fn a_rollback_ends_with_resume_and_with_its_time() {
 }
 
 #[test]
+fn what_was_rolled_back_while_it_was_suspended_stays_so_when_that_is_over() {
+    let server = Pdns::start();
+    let env = Env::pdns(&server);
+    let first = env.push("zone.yaml", &zone_of("192.0.2.1", "192.0.2.2"));
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.push("zone.yaml", &zone_of("192.0.2.11", "192.0.2.2"));
+    sync(&env).exits(0);
+    env.run(&["suspend", "--all", "--reason", "x", "--for", "3000000d"]).exits(1).says(&["ten years"]);
+    env.run(&["suspend", "--all", "--reason", "it is down"]).exits(0);
+    env.run(&["rollback", first.trim(), "--reason", "to what was good"]).exits(3).says(&["is kept at"]);
+    env.run(&["resume", "--all"]).exits(0).hides(&["no longer kept"]).says(&[
+        "--all goes on",
+        "still rolled back: Zone/example.com#www/A is kept at",
+        "hint: to end that too: reconciled resume --all",
+    ]);
+    sync(&env).exits(0);
+    assert!(served(&server, "192.0.2.1", "192.0.2.2"), "{:?}", server.rrsets(ZONE));
+    env.run(&["resume", "--all"]).exits(0).says(&["www/A is no longer kept at"]);
+    wait_for("it goes on", || served(&server, "192.0.2.11", "192.0.2.2"));
+    daemon.stop();
+    env.in_sync();
+}
+
+#[test]
 fn a_rollback_without_a_daemon_is_for_the_next_apply() {
     let env = Env::zonefile();
     let text = |value: &str| zone(ZONE, "zones", &[&format!("{{name: www, type: A, values: [{value}]}}")]);

@@ -61,6 +61,26 @@ fn backups_are_made_and_only_the_newest_stay() {
 }
 
 #[test]
+fn a_file_that_was_rotated_goes_on_after_a_reload() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let file = env.path("audit.jsonl");
+    env.write("config.yaml", &format!("{config}\naudit: {{keep: 400d, export: {}}}\n", file.display()));
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    wait_for("what happened is exported", || exported(&env).iter().any(|event| event["kind"] == "create"));
+    fs::rename(&file, env.path("audit.jsonl.1")).unwrap();
+    daemon.signal("HUP");
+    wait_for("it is reloaded", || daemon.log().contains("configuration is reloaded"));
+    env.run(&["suspend", "--all", "--reason", "a look"]).exits(0);
+    wait_for("it goes on", || fs::read_to_string(&file).is_ok_and(|text| text.contains("a look")));
+    daemon.stop();
+    let old = fs::read_to_string(env.path("audit.jsonl.1")).unwrap();
+    let new = exported(&env);
+    assert_eq!(new[0]["number"].as_i64().unwrap(), old.lines().count() as i64 + 1, "{new:?}");
+}
+
+#[test]
 fn every_event_is_exported_once_also_across_a_kill() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

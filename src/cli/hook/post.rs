@@ -41,6 +41,7 @@ pub(super) async fn run(
                 commit: commit.oid.to_string(),
                 wait: (!wait.is_zero()).then(|| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                 accept_rewind: is_meant(options, &commit.oid.to_string()),
+                approve: options.approve.clone(),
                 claimed: NAMES.iter().find_map(|name| environment.var(name)).map(String::from),
             };
             let limit = if wait.is_zero() { daemon.plan_timeout() } else { wait + GRACE };

@@ -143,26 +143,20 @@ impl Push<'_> {
         let short = commit.short();
         let tree = self.received.tree(commit.oid, limits(tracked))?;
         let signed = self.signed(update, commit, tracked)?;
-        let approve = &self.options.approve;
-        // Consent is put down with the plan, so it is given only to what is good.
-        let planned = match !lines.is_empty() && approve.is_empty() {
-            true => Some(self.plan(update, commit, &tree, approve, signed.clone()).await?),
-            false => None,
+        let planned = match lines.is_empty() {
+            true => None,
+            false => Some(self.plan(update, commit, &tree, &self.options.approve, signed).await?),
         };
         let is_broken = self.is_bad(planned.as_ref(), commit, tracked).await?;
         if is_broken {
             self.out.talk(&format!("error: {short} is refused: its manifests have errors"));
             return Ok(Verdict::Refused);
         }
-        if lines.is_empty() {
+        let Some(planned) = planned else {
             let name = update.name();
             let range = format!("the highest version that source {} follows", names(&ranges));
             self.out.talk(&format!("{name} is not planned: it is applied if it is {range}"));
             return Ok(Verdict::Taken);
-        }
-        let planned = match planned {
-            Some(planned) => planned,
-            None => self.plan(update, commit, &tree, approve, signed).await?,
         };
         let answer = match planned {
             Ok(answer) => answer,

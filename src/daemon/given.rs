@@ -1,0 +1,126 @@
+//! Consent that came with a push which Git has not taken yet.
+//!
+//! Guarantees: it is handed out only to who gave it, for the commit and the ref that it was given with, and once. Not
+//! remembered over a restart or a reload, after which nothing is consented to.
+
+use crate::operation::{Given, PushAsk, PushFollow};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+/// Of so many pushes it is remembered.
+const KEPT: usize = 100;
+
+/// The consent of the newest pushes, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Pending(Mutex<VecDeque<Push>>);
+
+#[derive(Debug)]
+struct Push {
+    repository: String,
+    reference: String,
+    commit: String,
+    actor: String,
+    /// None once it was handed out.
+    given: Option<Vec<Given>>,
+}
+
+impl Pending {
+    /// Remembers what `actor` consents to if the push is taken, in place of what they said with the same push before.
+    pub(crate) fn put(&self, ask: &PushAsk, actor: &str, given: Vec<Given>) {
+        if ask.approve.is_empty() {
+            return;
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|push| !push.is(&ask.repository, &ask.reference, &ask.commit, actor));
+        if all.len() == KEPT {
+            all.pop_front();
+        }
+        all.push_back(Push {
+            repository: ask.repository.clone(),
+            reference: ask.reference.clone(),
+            commit: ask.commit.clone(),
+            actor: actor.to_owned(),
+            given: Some(given),
+        });
+    }
+
+    /// What `actor` consents to with the push that was taken; nothing the second time, where several sources follow it.
+    /// None where no plan was made with it.
+    pub(super) fn take(&self, ask: &PushFollow, actor: &str) -> Option<Vec<Given>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let push =
+            all.iter_mut().find(|push| push.is(&ask.repository, &ask.reference, &ask.commit, actor))?;
+        let mut given = push.given.take().unwrap_or_default();
+        given.retain(|given| ask.approve.contains(&given.text));
+        Some(given)
+    }
+}
+
+impl Push {
+    fn is(&self, repository: &str, reference: &str, commit: &str, actor: &str) -> bool {
+        self.repository == repository
+            && self.reference == reference
+            && self.commit == commit
+            && self.actor == actor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Form, Upload};
+    use reconciled_engine::store::Hold;
+    use reconciled_provider::Hash;
+    use std::time::Duration;
+
+    #[test]
+    fn consent_is_handed_out_once_to_who_gave_it_with_the_same_push() {
+        let ask = |commit: &str| PushAsk {
+            repository: "/r".into(),
+            reference: "refs/heads/main".into(),
+            commit: commit.into(),
+            upload: Upload::default(),
+            approve: vec!["aaaaaa".into(), "bbbbbb".into()],
+            trailers: Vec::new(),
+            form: Form::default(),
+            signed: None,
+        };
+        let follow = |commit: &str, approve: &[&str]| PushFollow {
+            repository: "/r".into(),
+            source: "infra".into(),
+            reference: "refs/heads/main".into(),
+            commit: commit.into(),
+            wait: None,
+            accept_rewind: false,
+            approve: approve.iter().map(ToString::to_string).collect(),
+            claimed: None,
+        };
+        let given = |text: &str| Given {
+            text: text.into(),
+            hold: Hold {
+                domain: "pdns/a".into(),
+                digest: Hash::of(text.as_bytes()),
+                reasons: Vec::new(),
+                counts: [0; 4],
+                revision: "".into(),
+                since: Duration::ZERO,
+            },
+        };
+        let pending = Pending::default();
+        pending.put(&ask("1"), "ann", vec![given("aaaaaa"), given("bbbbbb")]);
+        assert_eq!(pending.take(&follow("1", &["aaaaaa"]), "bob"), None);
+        assert_eq!(pending.take(&follow("2", &["aaaaaa"]), "ann"), None);
+        assert_eq!(pending.take(&follow("1", &["aaaaaa"]), "ann"), Some(vec![given("aaaaaa")]));
+        assert_eq!(pending.take(&follow("1", &["aaaaaa"]), "ann"), Some(Vec::new()));
+        // Planned with consent, and pushed without.
+        pending.put(&ask("1"), "ann", vec![given("aaaaaa")]);
+        assert_eq!(pending.take(&follow("1", &[]), "ann"), Some(Vec::new()));
+        for commit in 0..=KEPT {
+            pending.put(&ask(&format!("c{commit}")), "ann", Vec::new());
+        }
+        assert_eq!(pending.take(&follow("c0", &[]), "ann"), None);
+        assert_eq!(pending.take(&follow("c1", &[]), "ann"), Some(Vec::new()));
+    }
+}
