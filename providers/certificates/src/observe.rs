@@ -69,7 +69,7 @@ impl Standing {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
-            unlike.push(Difference::new("renew", "asked for by a person", "renewed"));
+            unlike.push(Difference::due("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
         let mark = keep.mark(name);
@@ -103,7 +103,7 @@ impl Standing {
     fn differences(&self, wish: &Wish) -> Vec<Difference> {
         let files = self.files.iter().map(|trouble| Difference::new("output", trouble, "as declared"));
         let units = wish.reload.iter().cloned().collect::<Vec<_>>().join(" ");
-        let told = Difference::new("reload", "has not read the files since they changed", units);
+        let told = Difference::due("reload", "has not read the files since they changed", units);
         self.unlike.iter().cloned().chain(files).chain(self.untold.then_some(told)).collect()
     }
 }
@@ -232,7 +232,7 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         let mut differs = standing.differences(wish);
         // What was adopted stands only where it is used: one pass more, and it is kept as well.
         if standing.issued.is_none() && is_tracked && !want.desired.is_empty() {
-            differs.push(Difference::new("state", "adopted, and not kept yet", "kept"));
+            differs.push(Difference::due("state", "adopted, and not kept yet", "kept"));
         }
         let unserved = |issued| eye.sights.unserved(name, wish, issued, cx.clock.now().as_secs());
         if is_declared && let Some(unserved) = standing.issued.as_ref().and_then(unserved) {
@@ -240,7 +240,7 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         }
         differs.extend(contact);
         if is_left_over && standing.unlike.is_empty() {
-            differs.push(Difference::new("state", "something begun is left over", "ended"));
+            differs.push(Difference::due("state", "something begun is left over", "ended"));
         }
         let bytes = match differs.is_empty() {
             true => wish.encode(),

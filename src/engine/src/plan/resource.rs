@@ -139,6 +139,9 @@ impl Planner<'_> {
     ) -> Step {
         let change = if delta.replace { Change::Replace } else { Change::Update };
         let mut step = self.step(change, desired, row, Some(observed), address);
+        if step.reason == Reason::Drift && delta.is_due {
+            step.reason = Reason::Due;
+        }
         step.fields = delta.fields.clone();
         step.work.delta = delta;
         step

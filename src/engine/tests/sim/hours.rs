@@ -20,7 +20,12 @@ use reconciled_engine::{
     survey::{Recall, Surveyor},
 };
 use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Pace, Provider, Scope, Stop};
-use reconciled_testkit::{Reference, Role, World, context::TableSecrets, faults::Calm, reference::snapshot};
+use reconciled_testkit::{
+    Reference, Role, World,
+    context::TableSecrets,
+    faults::Calm,
+    reference::{OVERDUE, snapshot},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
@@ -304,6 +309,25 @@ fn who_keeps_undoing_what_we_write_is_stopped_and_a_person_goes_on() {
     house.pass(SECOND);
     assert!(house.scheduler.handled(&ticket).now_or_never().is_some());
     assert!(house.is_as_declared(&zones[0]));
+    house.settles();
+}
+
+#[test]
+fn what_is_due_by_itself_is_done_as_often_as_it_is_and_is_no_drift() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(1));
+    house.commit("r1", &zones, "x@g1");
+    house.pass(MINUTE);
+    let before = house.world.calls().1;
+    for _ in 0..12 {
+        house.by_hand(&zones[0], Some(OVERDUE));
+        house.scheduler.wake([zones[0].clone()], Priority::Hint, Focus::All);
+        house.pass(MINUTE);
+        assert!(house.is_as_declared(&zones[0]));
+    }
+    assert_eq!(house.world.calls().1 - before, 12);
+    let disk = house.disk.lock().unwrap();
+    assert!(disk.ledger.is_empty() && disk.scopes[&zones[0]].drifts.is_empty());
+    drop(disk);
     house.settles();
 }
 
