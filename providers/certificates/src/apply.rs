@@ -51,6 +51,8 @@ pub(crate) enum Step {
     Issued(sign::Signed),
     /// It is on its way.
     Waiting(Duration, Vec<Claim>),
+    /// The issuer wants nothing to do with our account there, which asking again does not change.
+    Barred(Error),
 }
 
 /// How the records fare that prove names.
@@ -226,7 +228,7 @@ impl Desk<'_> {
             match self.issue(name, wish, records, &why).await {
                 Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
                 Ok(Step::Issued(_)) => {}
-                Err(error) => {
+                Ok(Step::Barred(error)) | Err(error) => {
                     return Err(match put_back {
                         Err(before) => both(error, &before),
                         Ok(()) => error,
@@ -369,12 +371,11 @@ impl Desk<'_> {
             (Issue::Acme(authority), _) => {
                 match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
                     Ok(Step::Issued(signed)) => signed,
-                    Ok(waiting) => return Ok(waiting),
                     // Without an order no record proves anything: they go before it is said why there is none.
-                    Err(_) if records.are_claimed && !self.has_order(name)? => {
+                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed && !self.has_order(name)? => {
                         return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
                     }
-                    Err(error) => return Err(error),
+                    other => return other,
                 }
             }
             (_, Some(ca)) => sign::signed(wish, &key, &ca, now)?,
@@ -385,11 +386,13 @@ impl Desk<'_> {
             Err(error) => return self.unfit(name, wish, records, order, error),
         };
         let before = self.keep.issued(name)?;
+        let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
         let issued = Issued {
             key: Private::of(&key)?,
             chain: signed.chain.clone(),
             ca: Some(signed.ca.clone()).filter(|ca| !ca.is_empty()),
             issuer: Some(wish.issuer.identity()),
+            account,
             // Where the files of today are is known until they moved.
             wish: Wish {
                 output: before

@@ -122,6 +122,7 @@ mod tests {
             chain: signed.chain,
             ca: None,
             issuer: None,
+            account: None,
             wish,
             told: None,
             told_units: [].into(),

@@ -140,6 +140,7 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         chain: text(deliver::CHAIN),
         ca: (!ca.is_empty()).then_some(ca),
         issuer: None,
+        account: None,
         wish: wish.clone(),
         told: None,
         told_units: BTreeSet::new(),
