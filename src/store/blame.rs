@@ -79,7 +79,7 @@ impl Blame {
             entry.pusher =
                 pushes.filter(|(_, message)| message.contains(&of_source)).map(|(who, _)| who.clone()).next();
         }
-        if matches!(entry.reason.as_str(), "drift" | "restore" | "claim" | "continue") {
+        if matches!(entry.reason.as_str(), "drift" | "due" | "restore" | "claim" | "continue") {
             return;
         }
         let scope = entry.scope.clone().unwrap_or_default();

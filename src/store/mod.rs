@@ -153,6 +153,7 @@ impl Db {
         if how == Init::Recover {
             open::set_recovering(&mut conn).await.map_err(named)?;
         }
+        write::sweep_claims(&mut conn).await.map_err(named)?;
         let epoch = open::raise_epoch(&mut conn, &*options.clock).await.map_err(named)?;
         Db::begin(conn, seal, epoch, &file, options, lock).await
     }

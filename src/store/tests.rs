@@ -359,6 +359,7 @@ async fn the_other_words_read_back_as_they_were_written() {
         Write::Hold(Hold { domain: "host".into(), ..hold("two") }),
         Write::Consent(zone(), "x".into(), adopt.clone()),
         Write::Consent(zone(), "y".into(), Consent::Barred),
+        Write::Rows(vec![Row { scope: certs.clone(), ..row("web") }]),
         Write::Claims(certs.clone(), "web".into(), vec![here.clone(), there.clone()]),
         Write::Version(zone(), Some(known(b"1"))),
         Write::Version(certs.clone(), Some(absent.clone())),

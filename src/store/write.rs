@@ -68,7 +68,8 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
             if rows::remove(tx.conn, scope, ids).await? {
                 tx.touch(scope).await?;
             }
-            Ok(())
+            // What they claimed elsewhere goes with them: nobody would withdraw it later.
+            unclaim(tx.conn, scope, ids).await
         }
         Write::Settled(scope, ids) => {
             if rows::settle(tx.conn, scope, ids, tx.now).await? {
@@ -370,6 +371,30 @@ async fn claims(
         .bind(row.synced)
         .execute(&mut *conn)
         .await?;
+    }
+    Ok(())
+}
+
+/// Withdraws all that these resources claim.
+async fn unclaim(conn: &mut SqliteConnection, scope: &Scope, ids: &[ResourceId]) -> Result<()> {
+    let ids: Vec<&str> = ids.iter().map(|id| &*id.0).collect();
+    sqlx::query("DELETE FROM claim WHERE owner_scope = ?1 AND owner IN (SELECT value FROM json_each(?2))")
+        .bind(scope.to_string())
+        .bind(json(&ids))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Withdraws claims of what is not tracked: an earlier version of this program left them when it forgot who had made them.
+/// Nobody may conclude from a commit alone, then, that everything is in sync.
+pub(super) async fn sweep_claims(conn: &mut SqliteConnection) -> Result<()> {
+    let swept = sqlx::query(
+        "DELETE FROM claim WHERE NOT EXISTS
+             (SELECT 1 FROM inventory WHERE inventory.scope = claim.owner_scope AND inventory.id = claim.owner)",
+    );
+    if swept.execute(&mut *conn).await?.rows_affected() > 0 {
+        sqlx::query("DELETE FROM converged").execute(conn).await?;
     }
     Ok(())
 }

@@ -67,6 +67,9 @@ pub struct Delta {
     pub fields: Vec<FieldChange>,
     /// The change needs the resource to be deleted and created anew.
     pub replace: bool,
+    /// Nobody changed anything: what is there is due, as a certificate that is to be renewed. It is never told as a change by
+    /// somebody else, and may happen as often as it likes.
+    pub is_due: bool,
     /// What the provider planned; `apply` carries it out or answers `Conflict`.
     pub planned: Sealed,
 }

@@ -21,7 +21,7 @@ use crate::{
     watch::Watches,
     wish::{Issue, Solver, Wish},
 };
-use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeSet, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
@@ -51,6 +51,8 @@ pub(crate) enum Step {
     Issued(sign::Signed),
     /// It is on its way.
     Waiting(Duration, Vec<Claim>),
+    /// The issuer wants nothing to do with our account there, which asking again does not change.
+    Barred(Error),
 }
 
 /// How the records fare that prove names.
@@ -109,6 +111,7 @@ impl Desk<'_> {
         match aside(|| self.remove(name)) {
             Ok(()) => {
                 self.heirs.gone(name);
+                self.watches.end(name);
                 self.sights.forget(name);
                 Outcome::Gone
             }
@@ -145,8 +148,9 @@ impl Desk<'_> {
     }
 
     fn remove(&self, name: &str) -> Result<(), Error> {
-        if let Some(issued) = self.keep.issued(name)? {
+        if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
+            let left = std::mem::take(&mut issued.leaving);
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
@@ -157,6 +161,7 @@ impl Desk<'_> {
                 }
                 None => deliver::withdraw(&self.keep.mark(name), &output)?,
             }
+            left.iter().try_for_each(|left| deliver::withdraw(&self.keep.mark(name), left))?;
         }
         self.end_attempts(name)?;
         self.keep.forget(name)
@@ -181,8 +186,10 @@ impl Desk<'_> {
 
     fn tracked(&self, desired: &Resource, wish: &Wish) -> Tracked {
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        if let Ok(Some(standing)) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
-            tracked.outputs = observe::outputs(wish, &standing);
+        if let Ok(standing) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
+            let issued = standing.as_ref().and_then(|standing| standing.issued.as_ref());
+            observe::watch(self.cx, self.watches, &desired.id.0, wish, issued);
+            tracked.outputs = standing.map_or_else(Sealed::default, |it| observe::outputs(wish, &it));
         }
         tracked
     }
@@ -226,7 +233,7 @@ impl Desk<'_> {
             match self.issue(name, wish, records, &why).await {
                 Ok(Step::Waiting(recheck, claims)) => return Ok(Some((recheck, claims))),
                 Ok(Step::Issued(_)) => {}
-                Err(error) => {
+                Ok(Step::Barred(error)) | Err(error) => {
                     return Err(match put_back {
                         Err(before) => both(error, &before),
                         Ok(()) => error,
@@ -369,12 +376,11 @@ impl Desk<'_> {
             (Issue::Acme(authority), _) => {
                 match self.acme.advance(self, name, wish, authority, attempt, &records.carried).await {
                     Ok(Step::Issued(signed)) => signed,
-                    Ok(waiting) => return Ok(waiting),
                     // Without an order no record proves anything: they go before it is said why there is none.
-                    Err(_) if records.are_claimed && !self.has_order(name)? => {
+                    Ok(Step::Barred(_)) | Err(_) if records.are_claimed && !self.has_order(name)? => {
                         return Ok(Step::Waiting(Duration::ZERO, Vec::new()));
                     }
-                    Err(error) => return Err(error),
+                    other => return other,
                 }
             }
             (_, Some(ca)) => sign::signed(wish, &key, &ca, now)?,
@@ -385,11 +391,13 @@ impl Desk<'_> {
             Err(error) => return self.unfit(name, wish, records, order, error),
         };
         let before = self.keep.issued(name)?;
+        let account = self.keep.attempt(name)?.and_then(|attempt| attempt.account);
         let issued = Issued {
             key: Private::of(&key)?,
             chain: signed.chain.clone(),
             ca: Some(signed.ca.clone()).filter(|ca| !ca.is_empty()),
             issuer: Some(wish.issuer.identity()),
+            account,
             // Where the files of today are is known until they moved.
             wish: Wish {
                 output: before
@@ -397,6 +405,7 @@ impl Desk<'_> {
                     .map_or_else(|| wish.output.clone(), |issued| issued.wish.output.clone()),
                 ..wish.clone()
             },
+            leaving: before.as_ref().map(|issued| issued.leaving.clone()).unwrap_or_default(),
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             told_units: BTreeSet::new(),
             restarted_units: BTreeSet::new(),

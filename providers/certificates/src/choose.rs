@@ -1,8 +1,8 @@
 //! Which of its issuers a certificate is asked of: in the order declared, the next one where one fails.
 //!
-//! One has failed when it refused, asked to be left alone for long, or has not answered for long. What is wrong with what is
-//! declared is no failure: another issuer would only hide it. What was begun at one is gone on with first, so that no order is
-//! left behind.
+//! One has failed when it refused, wants nothing to do with our account there, asked to be left alone for long, or has not
+//! answered for long. What is wrong with what is declared is no failure: another issuer would only hide it. What was begun at one
+//! is gone on with first, so that no order is left behind.
 
 use crate::{
     apply::{Desk, Records, Step, address},
@@ -30,16 +30,19 @@ impl Desk<'_> {
         for (number, wish) in self.candidates(name, wish)? {
             let keep = self.keep.of_issuer(number);
             let desk = Desk { keep: &keep, ..*self };
-            let error = match desk.issue_unless_away(name, &wish, records, why).await {
+            let (error, has_failed) = match desk.issue_unless_away(name, &wish, records, why).await {
                 Ok(Step::Issued(signed)) => {
                     // What was begun at others is of no use any more.
                     self.end_attempts(name)?;
                     return Ok(Step::Issued(signed));
                 }
-                Ok(waiting) => return Ok(waiting),
-                Err(error) => error,
+                Ok(waiting @ Step::Waiting(..)) => return Ok(waiting),
+                Ok(Step::Barred(error)) => (error, true),
+                Err(error) => {
+                    let has_failed = desk.has_failed(name, &wish, &error)?;
+                    (error, has_failed)
+                }
             };
-            let has_failed = desk.has_failed(name, &wish, &error)?;
             failed = Some(match failed {
                 None => error,
                 Some(before) => both(before, &error),

@@ -20,11 +20,19 @@ pub(crate) struct Difference {
     pub(crate) before: String,
     /// What shall be there.
     pub(crate) after: String,
+    /// Nobody changed anything: it came to be so with time, or is left of what we did ourselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_due: bool,
 }
 
 impl Difference {
     pub(crate) fn new(path: &str, before: impl Display, after: impl Display) -> Difference {
-        Difference { path: path.into(), before: before.to_string(), after: after.to_string() }
+        let (before, after) = (before.to_string(), after.to_string());
+        Difference { path: path.into(), before, after, is_due: false }
+    }
+    /// The same of what nobody changed.
+    pub(crate) fn due(path: &str, before: impl Display, after: impl Display) -> Difference {
+        Difference { is_due: true, ..Difference::new(path, before, after) }
     }
 }
 
@@ -48,6 +56,7 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
         return None;
     }
     let deviant: Deviant = serde_json::from_slice(&observed.bytes).unwrap_or(Deviant { differs: Vec::new() });
+    let is_due = !deviant.differs.is_empty() && deviant.differs.iter().all(|difference| difference.is_due);
     let mut fields: Vec<FieldChange> = deviant.differs.into_iter().map(field).collect();
     if fields.is_empty() {
         // It was looked at for another wish, or for none.
@@ -57,7 +66,7 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
             Some("as declared".into()),
         ));
     }
-    Some(Delta { fields, ..Delta::default() })
+    Some(Delta { fields, is_due, ..Delta::default() })
 }
 
 fn field(difference: Difference) -> FieldChange {
@@ -88,7 +97,7 @@ pub(crate) fn unlike(
     let mut found = Vec::new();
     let mut differ = |path: &str, before: String, after: String| {
         if before != after {
-            found.push(Difference { path: path.into(), before, after });
+            found.push(Difference::new(path, before, after));
         }
     };
     // An authority may add names (that with `www.`), so what it was asked for decides; of one that was adopted nobody knows.
@@ -130,24 +139,37 @@ pub(crate) fn unlike(
         && signer.subject_key.is_some()
         && facts.authority != signer.subject_key
     {
-        differ(
-            "issuerRef",
-            "signed by an earlier key of the issuer".into(),
-            "signed by its key of today".into(),
-        );
+        let (before, after) = ("signed by an earlier key of the issuer", "signed by its key of today");
+        found.push(Difference::due("issuerRef", before, after));
     }
     let suggested = issued.and_then(|issued| issued.suggested.as_ref());
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
     if now >= facts.not_after {
-        differ("notAfter", format!("over since {}", moment(facts.not_after)), "renewed".into());
+        found.push(Difference::due("notAfter", format!("over since {}", moment(facts.not_after)), "renewed"));
     } else if now >= due {
-        differ(
-            "notAfter",
-            format!("{}, to be renewed since {}", moment(facts.not_after), moment(due)),
-            "renewed".into(),
-        );
+        let before = format!("{}, to be renewed since {}", moment(facts.not_after), moment(due));
+        found.push(Difference::due("notAfter", before, "renewed"));
     }
     found
+}
+
+/// What is declared otherwise than when the certificate was put in place, and needs no other one. What an issuer says of itself
+/// is left out: many certificates have it in common, and nothing is done about it before the next one is had.
+pub(crate) fn declared_anew(before: &Wish, wish: &Wish) -> Vec<Difference> {
+    let sides: [(&str, fn(&Wish) -> String); 5] = [
+        ("issuerRefs", |wish| wish.issuer_names.join(" ")),
+        ("renewBefore", |wish| wish.renew.to_string()),
+        ("reload", |wish| list(&wish.reload)),
+        ("escalate", |wish| wish.escalate.to_string()),
+        ("serve", |wish| list(&wish.serve)),
+    ];
+    let differs = sides.iter().map(|(path, side)| Difference::due(path, side(before), side(wish)));
+    let found: Vec<Difference> = differs.filter(|it| it.before != it.after).collect();
+    let bare = |wish: &Wish| Wish { issuer: Issue::SelfSigned, others: Vec::new(), ..wish.without_marks() };
+    match found.is_empty() && bare(before) != bare(wish) {
+        true => vec![Difference::due("state", "as declared before", "as declared now")],
+        false => found,
+    }
 }
 
 fn kind_of(facts: &Facts) -> String {

@@ -6,7 +6,11 @@
 
 mod keep;
 
-use crate::{renewal::Suggested, wish::Wish, x509};
+use crate::{
+    renewal::Suggested,
+    wish::{Output, Wish},
+    x509,
+};
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -52,8 +56,14 @@ pub struct Issued {
     pub ca: Option<String>,
     /// Who issued it ([`Issue::identity`](crate::wish::Issue::identity)); none of one that was adopted.
     pub issuer: Option<String>,
+    /// URL of the account at the authority that it was ordered with, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// What was declared when it was put in place the last time.
     pub wish: Wish,
+    /// Where its files were before, as long as they are still to be taken away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<Output>,
     /// Fingerprint of the certificate that services were last told to read.
     pub told: Option<String>,
     /// Units that were told of a certificate that others are still to be told of.
@@ -116,6 +126,9 @@ pub struct Attempt {
     pub order: Option<String>,
     /// When the order was made, in seconds since 1970.
     pub ordered_at: u64,
+    /// URL of the account that made the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// The wish of a person for another certificate that it was made for, by its time.
     #[serde(default)]
     pub asked_at: Option<u64>,

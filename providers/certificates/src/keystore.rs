@@ -122,6 +122,7 @@ mod tests {
             chain: signed.chain,
             ca: None,
             issuer: None,
+            account: None,
             wish,
             told: None,
             told_units: [].into(),
@@ -131,6 +132,7 @@ mod tests {
             suggested: None,
             unasked_until: 0,
             packed: None,
+            leaving: Vec::new(),
         }
     }
 

@@ -35,7 +35,7 @@ pub fn due_at(not_before: u64, not_after: u64, renew: Renew, suggested: Option<&
         // A reserve as long as the whole time would renew for ever.
         Renew::Before(seconds) if seconds >= lifetime => share,
         Renew::Before(seconds) => seconds,
-        Renew::Percent(percent) => lifetime / 100 * u64::from(percent.min(99)),
+        Renew::Percent(percent) => lifetime.saturating_mul(u64::from(percent.min(99))) / 100,
     };
     let latest = not_after.saturating_sub(lifetime / 20);
     let usual = not_after.saturating_sub(reserve).min(latest);
@@ -70,6 +70,9 @@ mod tests {
         check(10, Renew::Usual, 5 * DAY);
         check(90, Renew::Before(10 * DAY), 80 * DAY);
         check(90, Renew::Percent(50), 45 * DAY);
+        check(1, Renew::Percent(99), DAY - DAY * 99 / 100);
+        assert_eq!(due_at(0, 299, Renew::Percent(50), None), 150, "shares of a short time are not cut");
+        assert!(due_at(0, u64::MAX, Renew::Percent(99), None) > 0);
         // A reserve of the whole time is none, and one of nothing is a twentieth.
         check(90, Renew::Before(90 * DAY), 60 * DAY);
         check(100, Renew::Before(0), 95 * DAY);

@@ -117,7 +117,7 @@ async fn of_one(
         let ids = plans.former.iter().map(|former| former.id(&of)).collect::<Vec<_>>().join(", ");
         fields.push(FieldChange::text("replaced", Some(ids), None));
     }
-    Ok(Some(Delta { fields, replace: replaces, planned: plans.seal() }))
+    Ok(Some(Delta { fields, replace: replaces, planned: plans.seal(), ..Delta::default() }))
 }
 
 /// What was planned, as `apply` gets it back. It stays in memory: it holds secrets.

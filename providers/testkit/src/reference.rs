@@ -2,7 +2,7 @@
 //!
 //! Content is plain text. A declared text that begins with `!` cannot be changed in place, so a change of
 //! it is a replacement. One that begins with `?` is created by the cloud in part, which content does not show;
-//! an update does the rest.
+//! an update does the rest. What shows [`OVERDUE`] instead of what is declared is due by itself.
 
 mod looks;
 
@@ -63,6 +63,9 @@ impl fmt::Debug for Reference {
             .finish_non_exhaustive()
     }
 }
+
+/// What is there once its time has come, whatever is declared.
+pub const OVERDUE: &str = "overdue";
 
 /// How long the cloud takes to create.
 const SLOW: Duration = Duration::from_secs(20);

@@ -295,7 +295,7 @@ pub enum Write {
     End(Vec<Ending>),
     /// Rows put or replaced, by scope and id.
     Rows(Vec<Row>),
-    /// Rows gone.
+    /// Rows gone, with all that they claimed.
     Gone(Scope, Vec<ResourceId>),
     /// Rows seen to be as written: only their state becomes [`RowState::Settled`].
     Settled(Scope, Vec<ResourceId>),

@@ -193,7 +193,7 @@ pub struct ResourceChange {
     /// What differs, for what is on both sides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Why: `commit abc1234`, `drift`, `input`, `adopt`, `restore`, `upgrade`, `claim`, `continue`.
+    /// Why: `commit abc1234`, `drift`, `due`, `input`, `adopt`, `restore`, `upgrade`, `claim`, `continue`.
     pub reason: Arc<str>,
     /// Ready, held or waiting.
     pub state: State,

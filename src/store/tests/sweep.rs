@@ -41,3 +41,34 @@ async fn a_scope_that_is_gone_leaves_nothing_behind_and_one_that_is_tracked_keep
     }
     db.close().await;
 }
+
+#[tokio::test]
+async fn what_was_claimed_goes_with_the_last_word_of_who_claimed_it() {
+    let (dir, db) = new().await;
+    let certs = Scope::new("cert", "web");
+    let tracked = |id: &str| Row { scope: certs.clone(), ..row(id) };
+    let claims = |id: &str| {
+        let claim = ClaimRow { owner: id.into(), ..claim("a", &zone(), &certs) };
+        Write::Claims(certs.clone(), id.into(), vec![claim])
+    };
+    db.commit(vec![Write::Rows(vec![tracked("web"), tracked("api")]), claims("web"), claims("api")])
+        .await
+        .unwrap();
+    db.commit(vec![Write::Gone(certs.clone(), vec!["web".into()])]).await.unwrap();
+    let owners = |memory: ScopeMemory| -> Vec<ResourceId> {
+        memory.claims_here.into_iter().map(|claim| claim.owner).collect()
+    };
+    assert_eq!(owners(db.scope(&zone()).await.unwrap()), ["api".into()]);
+    // As an earlier version left it.
+    let converged = Converged { source: "infra".into(), commit: "c1".into(), inputs: Hash::of(b"i") };
+    db.commit(vec![claims("web"), Write::Converged(Ok(converged.clone()))]).await.unwrap();
+    db.close().await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(owners(db.scope(&zone()).await.unwrap()), ["api".into()]);
+    assert_eq!(db.converged("infra").await.unwrap(), None, "everything is looked at once more");
+    db.commit(vec![Write::Converged(Ok(converged.clone()))]).await.unwrap();
+    db.close().await;
+    let db = Db::open_writer(dir.path(), existing()).await.unwrap();
+    assert_eq!(db.converged("infra").await.unwrap(), Some(converged), "nothing was left over");
+    db.close().await;
+}

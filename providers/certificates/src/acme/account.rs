@@ -11,7 +11,10 @@ use crate::{
 };
 use reconciled_provider::{Cx, Error};
 use serde_json::json;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::{
+    path::PathBuf,
+    sync::{Arc, MutexGuard, PoisonError},
+};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
 /// How often another key is offered at once where nobody answers, and how long it then waits, as after a refusal.
@@ -42,6 +45,8 @@ pub(super) struct Login {
     known: Mutex<Option<Arc<Known>>>,
     /// Whoever signs with the key holds it open; whoever changes the key closes it.
     gate: RwLock<()>,
+    /// Whoever reads what is kept to write it back changed is alone.
+    file: std::sync::Mutex<()>,
 }
 
 impl Login {
@@ -53,6 +58,7 @@ impl Login {
             declared: std::sync::Mutex::default(),
             known: Mutex::default(),
             gate: RwLock::default(),
+            file: std::sync::Mutex::default(),
         };
         login.declare(authority);
         login
@@ -80,6 +86,24 @@ impl Login {
     /// The authority takes orders.
     pub(super) fn end_wait(&self) -> Result<(), Error> {
         self.keep.end_wait(&self.id)
+    }
+
+    /// Where the account is kept.
+    pub(super) fn file(&self) -> PathBuf {
+        self.keep.account_file(&self.id)
+    }
+    /// URL of the account, where the authority has told it.
+    pub(super) fn url(&self) -> Result<Option<String>, Error> {
+        Ok(self.keep.account(&self.id)?.and_then(|account| account.url))
+    }
+
+    /// Changes what is kept of the account as it is now, where anything is.
+    fn change(&self, change: impl FnOnce(Account) -> Account) -> Result<(), Error> {
+        let _alone = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.keep.account(&self.id)? {
+            Some(account) => self.keep.put_account(&self.id, &change(account)),
+            None => Ok(()),
+        }
     }
 
     /// While this lives, the key stays.
@@ -152,9 +176,8 @@ impl Login {
             });
             let is_early = tried.tries >= TRIES && now(cx) < tried.again_at;
             // Until it has answered, either key may be the one it knows.
-            account.change = Some(KeyChange { is_settled: is_early, ..tried });
-            account.next = Some(next.clone());
-            self.keep.put_account(&self.id, &account)?;
+            let tried = Some(KeyChange { is_settled: is_early, ..tried });
+            self.change(|account| Account { change: tried, next: Some(next.clone()), ..account })?;
             if is_early {
                 return Ok(());
             }
@@ -162,8 +185,8 @@ impl Login {
             client.send(cx, &old, Signer::Account(url), &change, Some(&payload), what).await?;
         }
         let url = Some(url.to_owned());
-        let changed = Account { key: next, url, made_at: now(cx), next: None, change: None, ..account };
-        self.keep.put_account(&self.id, &changed)?;
+        let made_at = now(cx);
+        self.change(|account| Account { key: next, url, made_at, next: None, change: None, ..account })?;
         *self.known.lock().await = None;
         Ok(())
     }
@@ -171,22 +194,24 @@ impl Login {
     /// Keeps what went wrong with another key. Where the authority refused it, the old one is as good as before; where
     /// nobody answered, that has to be asked.
     fn keep_old_key(&self, cx: &Cx, fault: Fault) -> Result<(), Fault> {
-        let Some(mut account) = self.keep.account(&self.id)?.filter(|account| account.next.is_some()) else {
+        let Some(account) = self.keep.account(&self.id)?.filter(|account| account.next.is_some()) else {
             return Err(fault);
         };
         let is_settled = matches!(fault, Fault::Refused { .. });
         let error = fault.into_error();
         let tries = account.change.as_ref().map_or(0, |change| change.tries) + 1;
         let again_at = if is_settled || tries >= TRIES { now(cx) + DAY } else { 0 };
-        account.change = Some(KeyChange { tries, again_at, is_settled, message: error.chain() });
-        self.keep.put_account(&self.id, &account)?;
+        let change = Some(KeyChange { tries, again_at, is_settled, message: error.chain() });
+        self.change(|account| Account { change, ..account })?;
         if is_settled { Ok(()) } else { Err(error.into()) }
     }
 
     /// The account; one call at a time makes it.
     pub(super) async fn account(&self, client: &Client, cx: &Cx) -> Result<Arc<Known>, Fault> {
         let mut known = self.known.lock().await;
-        if let Some(known) = &*known {
+        // Whoever moves its file away wants another one.
+        let url = self.url()?;
+        if let Some(known) = known.as_ref().filter(|known| url.as_ref() == Some(&known.url)) {
             return Ok(known.clone());
         }
         let found = Arc::new(self.look_up(client, cx).await?);
@@ -217,29 +242,21 @@ impl Login {
                 if matches!(fault.word(), "invalidContact" | "unsupportedContact" | "malformed") =>
             {
                 let error = fault.into_error().hint("write another `email` for the issuer, or leave it out");
-                if let Some(account) = self.keep.account(&self.id)? {
-                    let refused_email = Some(RefusedEmail { email, message: error.chain() });
-                    self.keep.put_account(&self.id, &Account { refused_email, ..account })?;
-                }
+                let refused_email = Some(RefusedEmail { email, message: error.chain() });
+                self.change(|account| Account { refused_email, ..account })?;
                 return Err(error.into());
             }
             Err(fault) => return Err(fault),
             Ok(_) => {}
         }
-        if let Some(account) = self.keep.account(&self.id)? {
-            self.keep.put_account(&self.id, &Account { email, refused_email: None, ..account })?;
-        }
-        Ok(())
+        Ok(self.change(|account| Account { email, refused_email: None, ..account })?)
     }
 
     /// The authority does not know the account: one that was restored without its data. The key stays.
     pub(super) async fn forget(&self) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         *known = None;
-        if let Some(account) = self.keep.account(&self.id)? {
-            self.keep.put_account(&self.id, &Account { url: None, next: None, change: None, ..account })?;
-        }
-        Ok(())
+        self.change(|account| Account { url: None, next: None, change: None, ..account })
     }
 
     async fn look_up(&self, client: &Client, cx: &Cx) -> Result<Known, Fault> {
@@ -288,10 +305,8 @@ impl Login {
         let answer = client.send(cx, &key, Signer::Key, &directory.new_account, Some(&payload), what).await?;
         let missing = || Error::unexpected(format!("{what}: the answer names none"));
         let url = answer.location.ok_or_else(missing)?;
-        self.keep.put_account(
-            &self.id,
-            &Account { url: Some(url.clone()), email, refused_email: None, ..account },
-        )?;
+        let made = Some(url.clone());
+        self.change(|account| Account { url: made, email, refused_email: None, ..account })?;
         Ok(Known { key, url })
     }
 }

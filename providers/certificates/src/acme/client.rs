@@ -6,13 +6,7 @@ use super::{
     message::{Directory, Problem},
     wait,
 };
-use crate::{
-    Config,
-    compare::moment,
-    kept::{Keep, Wait},
-    wish::Authority,
-    x509,
-};
+use crate::{Config, compare::moment, kept::Wait, wish::Authority, x509};
 use reconciled_provider::{Cx, Error, ErrorKind};
 use reqwest::{Certificate, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -130,17 +124,12 @@ pub(super) struct Client {
     asking: tokio::sync::Mutex<()>,
     silence: Mutex<Silence>,
     nonces: Mutex<Vec<String>>,
-    pub(super) login: Login,
+    pub(super) login: Arc<Login>,
     passed: fn(&str),
 }
 
 impl Client {
-    pub(super) fn new(
-        keep: &Keep,
-        authority: &Authority,
-        account: String,
-        config: &Config,
-    ) -> Result<Client, Error> {
+    pub(super) fn new(login: Arc<Login>, authority: &Authority, config: &Config) -> Result<Client, Error> {
         // An error says that one is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -157,7 +146,6 @@ impl Client {
         let http = builder.build().map_err(|error| {
             Error::unexpected(format!("prepare calls to {}", authority.server)).caused_by(error)
         })?;
-        let login = Login::new(keep.clone(), account, authority);
         let server = authority.server.clone();
         Ok(Client {
             http,

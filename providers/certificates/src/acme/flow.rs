@@ -195,6 +195,9 @@ impl Work<'_> {
                         | "incorrectResponse" => {
                             break Turn::Refused(fault.into_error().chain());
                         }
+                        "unauthorized" | "userActionRequired" | "externalAccountRequired" => {
+                            return Ok(Step::Barred(self.barred(fault)));
+                        }
                         _ => return Err(fault.into_error()),
                     },
                 }
@@ -210,6 +213,21 @@ impl Work<'_> {
         }
         let server = &self.authority.server;
         self.refused(format!("{server} does not know orders that it gave, {ORDERS} in a row"), false)
+    }
+
+    /// Says what to do about an account that the authority wants nothing to do with.
+    fn barred(&self, fault: Fault) -> Error {
+        let is_unauthorized = fault.word() == "unauthorized";
+        let error = fault.into_error();
+        if !is_unauthorized {
+            return error;
+        }
+        let file = self.client.login.file();
+        error.hint(format!(
+            "was the account deactivated there? to have another one made, move {} away, and then: reconciled sync {}",
+            file.display(),
+            address(self.name)
+        ))
     }
 
     /// The key stays: it was told to nobody but the authority, and is as good as a new one.

@@ -31,6 +31,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use account::Login;
 pub use ari::suggest;
 use client::Client;
 pub(crate) use webroot::remove as remove_answers;
@@ -39,6 +40,8 @@ pub(crate) use webroot::remove as remove_answers;
 #[derive(Debug, Default)]
 pub struct Acme {
     clients: Mutex<BTreeMap<String, Arc<Client>>>,
+    /// Accounts by their id: those who trust the authority by other certificates share them all the same.
+    logins: Mutex<BTreeMap<String, Arc<Login>>>,
     http: http01::Responder,
     tls: alpn01::Responder,
     limits: limits::Limits,
@@ -54,9 +57,19 @@ impl Acme {
             client.login.declare(authority);
             return Ok(client.clone());
         }
-        let client = Arc::new(Client::new(keep, authority, account_id(authority), config)?);
+        let client = Arc::new(Client::new(self.login(keep, authority), authority, config)?);
         clients.insert(key, client.clone());
         Ok(client)
+    }
+
+    /// The way to the account at `authority`: one for each, so that whoever changes what is kept of it is alone.
+    fn login(&self, keep: &Keep, authority: &Authority) -> Arc<Login> {
+        let id = account_id(authority);
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let login =
+            logins.entry(id.clone()).or_insert_with(|| Arc::new(Login::new(keep.clone(), id, authority)));
+        login.declare(authority);
+        login.clone()
     }
 }
 
@@ -98,4 +111,35 @@ pub(crate) fn account_id(authority: &Authority) -> String {
 /// Seconds since 1970.
 fn now(cx: &Cx) -> u64 {
     cx.clock.now().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_trusts_an_authority_by_other_certificates_shares_the_account_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let (acme, keep) = (Acme::default(), Keep::new("cert", dir.path()));
+        let config = Config::new(dir.path(), &[]);
+        let own = Authority {
+            server: "https://acme.example/dir".into(),
+            email: None,
+            bundle: None,
+            binding: None,
+            rotate: None,
+            profile: None,
+            profile_at_once: false,
+            preferred_chain: None,
+            solvers: Vec::new(),
+            others: Vec::new(),
+        };
+        let ca = rcgen::generate_simple_self_signed(["ca.example".to_owned()]).unwrap().cert.pem();
+        let by_bundle = Authority { bundle: Some(ca), ..own.clone() };
+        let bound = Authority { binding: Some(("id".into(), "secret".into())), ..own.clone() };
+        let client = |authority: &Authority| acme.client(&keep, authority, &config).unwrap();
+        let (own, by_bundle, bound) = (client(&own), client(&by_bundle), client(&bound));
+        assert!(!Arc::ptr_eq(&own, &by_bundle) && Arc::ptr_eq(&own.login, &by_bundle.login));
+        assert!(!Arc::ptr_eq(&own.login, &bound.login));
+    }
 }

@@ -48,6 +48,7 @@ impl Desk<'_> {
             begun_at: self.cx.clock.now().as_secs(),
             order: None,
             ordered_at: 0,
+            account: None,
             asked_at: None,
             is_renewal: false,
             is_counted: false,

@@ -3,6 +3,10 @@
 use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Refusals, Wait};
 use crate::{aside::aside, x509};
 use reconciled_provider::{Error, Hash};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::retry_on_intr,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,6 +14,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use zeroize::Zeroizing;
 
@@ -280,7 +285,11 @@ impl Keep {
 
     /// The account with this `id` (a hash of authority and binding).
     pub fn account(&self, id: &str) -> Result<Option<Account>, Error> {
-        read(&self.directory().join("accounts").join(format!("{id}.json")))
+        read(&self.account_file(id))
+    }
+    /// Where the account with this `id` is.
+    pub fn account_file(&self, id: &str) -> PathBuf {
+        self.directory().join("accounts").join(format!("{id}.json"))
     }
     /// Keeps an account.
     pub fn put_account(&self, id: &str, account: &Account) -> Result<(), Error> {
@@ -353,10 +362,27 @@ fn write_bytes(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> 
     aside(|| write_now(directory, name, bytes))
 }
 
+/// Who writes within a directory, one at a time: they have one draft for each name.
+struct Alone {
+    _locked: fs::File,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// Waits until nobody else writes within `directory`: no other thread, and no other process such as `renew`.
+fn alone(directory: &Path) -> io::Result<Alone> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let locked = fs::File::open(directory)?;
+    let outcome = retry_on_intr(|| flock(&locked, FlockOperation::LockExclusive));
+    // Where directories cannot be locked, on some file systems of other machines, threads take turns all the same.
+    let turn = outcome.is_err().then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Alone { _locked: locked, _turn: turn })
+}
+
 fn write_now(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let (path, draft) = (directory.join(name), directory.join(format!(".{name}.new")));
     let put = || -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let _alone = alone(directory)?;
         // A draft of a process that died may be there.
         let _ = fs::remove_file(&draft);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -378,6 +404,8 @@ fn remove(path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::Private;
+    use reconciled_provider::Secret;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -405,6 +433,36 @@ mod tests {
             (b"theirs".to_vec(), 0o600)
         );
         assert_eq!(keep.refusals("web").unwrap(), Refusals::default());
+    }
+
+    #[test]
+    fn many_that_write_one_file_at_a_time_tear_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Keep::new("cert", dir.path().join("cert"));
+        let key = |number: usize| Private::of(&Secret::new(vec![b'a' + number as u8; 1_000 * (number + 1)]));
+        let account = |number| Account {
+            key: key(number).unwrap(),
+            url: None,
+            email: None,
+            refused_email: None,
+            made_at: 0,
+            next: None,
+            change: None,
+        };
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (keep, account) = (keep.clone(), account(number));
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        keep.put_account("a", &account).unwrap();
+                        let seen = keep.account("a").unwrap().unwrap().key;
+                        assert!((0..8).any(|number| seen.is(&key(number).unwrap())));
+                    }
+                });
+            }
+        });
+        let names = fs::read_dir(dir.path().join("cert/accounts")).unwrap().flatten();
+        assert_eq!(names.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["a.json"]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ struct Order {
     status: &'static str,
     proven: bool,
     replaces: Option<String>,
+    account: Value,
     profile: Option<String>,
     chain: Option<String>,
 }
@@ -104,8 +105,9 @@ struct State {
     /// Requests that were handed in, whatever came of it.
     requests: Vec<String>,
     replaced: Vec<String>,
-    /// The key of the account.
+    /// The key of the account, and how many other ones there were.
     account: Option<Value>,
+    former_accounts: usize,
     rollovers: usize,
     /// How long certificates are valid, if not [`LIFE`].
     life: Option<u64>,
@@ -379,9 +381,11 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             if payload(body)["onlyReturnExisting"] == true && state.account != Some(key.clone()) {
                 return problem(400, "accountDoesNotExist");
             }
+            state.former_accounts += usize::from(state.account.as_ref().is_some_and(|known| *known != key));
             state.account = Some(key);
             state.contact = payload(body)["contact"].clone();
-            (201, format!("Location: {base}/accounts/1\r\n"), "{}".into())
+            let number = state.former_accounts + 1;
+            (201, format!("Location: {base}/accounts/{number}\r\n"), "{}".into())
         }
         "accounts" if state.account.is_none() => problem(400, "accountDoesNotExist"),
         "accounts" => {
@@ -409,6 +413,11 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             if replaces.is_some() && !state.replaced.is_empty() {
                 return problem(409, "alreadyReplaced");
             }
+            let account = protected(body)["kid"].clone();
+            let last = state.orders.iter().rev().find(|order| order.chain.is_some());
+            if replaces.is_some() && last.is_some_and(|last| last.account != account) {
+                return problem(403, "unauthorized");
+            }
             let open = |order: &Order| {
                 order.identifiers == asked["identifiers"] && ["pending", "ready"].contains(&order.status)
             };
@@ -423,6 +432,7 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 status: if is_proven { "ready" } else { "pending" },
                 proven: is_proven,
                 replaces,
+                account,
                 profile: asked["profile"].as_str().map(str::to_owned),
                 ..Order::default()
             };

@@ -273,6 +273,58 @@ async fn what_was_replaced_already_is_ordered_without_saying_so() {
     assert_eq!((authority.counts(), authority.last_replaces()), ((2, 2), None));
 }
 
+fn move_account_away(desk: &Desk) {
+    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_account_ordered_is_renewed_without_saying_what_it_replaces() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let account = || desk.keep().issued("web").unwrap().unwrap().account;
+    assert_eq!(account(), Some(format!("{}/accounts/1", authority.url)));
+    move_account_away(&desk);
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("order"), authority.last_replaces()), (2, None));
+    assert_eq!(account(), Some(format!("{}/accounts/2", authority.url)));
+    // The next one is of the account it has now; so is one of which a former version of this program did not know.
+    for is_known in [true, false] {
+        let mut issued = desk.keep().issued("web").unwrap().unwrap();
+        issued.account = issued.account.filter(|_| is_known);
+        desk.keep().put_issued("web", &issued).unwrap();
+        desk.restart();
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert!(authority.last_replaces().is_some(), "known: {is_known}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_refused_with_what_it_replaces_is_sent_once_more_without() {
+    for word in ["unauthorized", "conflict", "malformed"] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+        authority.begin(BEGIN + LIFE * 2 / 3);
+        authority.fail("order", Fault::Refused(403, word, ""));
+        assert!(matches!(desk.pass().await, Outcome::Done(_)), "{word}");
+        assert_eq!((authority.calls("order"), authority.last_replaces()), (3, None), "{word}");
+    }
+    // What is no matter of that is not.
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 60\r\n"));
+    assert_eq!(error(&desk.pass().await).kind, ErrorKind::RateLimited);
+    assert_eq!(authority.calls("order"), 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moment_that_the_authority_suggests_is_chosen_once_and_followed() {
     let authority = Authority::start();
@@ -368,13 +420,13 @@ async fn an_account_that_was_deactivated_is_said_and_no_other_one_is_made() {
         let outcome = desk.pass().await;
         let error = error(&outcome);
         assert_eq!(error.kind, ErrorKind::PermissionDenied, "{error:?}");
-        assert!(error.hint.as_ref().unwrap().contains("was the account deactivated there?"));
+        let hint = error.hint.as_ref().unwrap();
+        assert!(hint.contains("was the account deactivated there?"), "{hint}");
+        let file = hint.split_once("move ").and_then(|(_, rest)| rest.split_once(" away")).unwrap().0;
+        assert!(std::path::Path::new(file).is_file(), "{hint}");
     }
     assert_eq!((authority.counts(), authority.calls("account")), ((1, 0), 1));
-    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
-    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
-    let mut desk = desk;
-    desk.restart();
+    move_account_away(&desk);
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     assert_eq!((authority.counts(), authority.calls("account")), ((2, 1), 2));
 }

@@ -57,6 +57,17 @@ async fn one_that_is_away_is_waited_for_and_then_the_next_one_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_next_issuer_is_asked_where_one_wants_nothing_to_do_with_the_account() {
+    for word in ["unauthorized", "userActionRequired", "externalAccountRequired"] {
+        let (first, second) = (Authority::start(), Authority::start());
+        let desk = desk(&first, &second);
+        first.fail("order", Fault::Refused(403, word, ""));
+        assert!(matches!(desk.pass().await, Outcome::Done(_)), "{word}");
+        assert_eq!((first.counts(), second.counts()), ((0, 0), (1, 1)), "{word}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_the_wish_is_said_and_no_other_issuer_hides_it() {
     let (first, second) = (Authority::start(), Authority::start());
     let mut desk = desk(&first, &second);

@@ -74,9 +74,11 @@ impl Observer for Reference {
             return None;
         }
         let replace = after.starts_with('!') || before.starts_with('!');
+        let is_due = before == OVERDUE;
         Some(Delta {
             fields: vec![FieldChange::text("content", Some(before), Some(after))],
             replace,
+            is_due,
             planned: Sealed::default(),
         })
     }

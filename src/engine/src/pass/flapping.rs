@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a resource that had been written is repaired at most [`LIMIT`] times within an hour for one desired
 //! content; then it is stalled, and says both values, until its declaration changes or a person says `sync`.
-//! Steps after `Pending` are progress and never count, nor does a new revision.
+//! Steps after `Pending` are progress and never count, nor does a new revision, nor what is due by itself.
 //!
 //! The ledger is memory only. A restart forgets it, which costs at most [`LIMIT`] more writes a resource, each
 //! of them an event in the audit trail; a durable one would cost a store write for every repair.

@@ -103,13 +103,18 @@ impl Engine {
         let has_news = self.fared(scope, &view, fences, &mut writes);
         // Who waits until this is healthy is looked at again.
         settled += usize::from(has_news);
-        let wakes: BTreeSet<Scope> = writes
-            .iter()
-            .filter_map(|write| match write {
-                Write::ClaimSynced(owner, ..) => Some(owner.clone()),
-                _ => None,
-            })
-            .collect();
+        let mut wakes = BTreeSet::new();
+        for write in &writes {
+            match write {
+                Write::ClaimSynced(owner, ..) => drop(wakes.insert(owner.clone())),
+                // What they claimed goes with them: whoever carries it must look.
+                Write::Gone(from, ids) if from == scope => {
+                    let theirs = view.memory.claims_made.iter().filter(|claim| ids.contains(&claim.owner));
+                    wakes.extend(theirs.map(|claim| claim.scope.clone()));
+                }
+                _ => {}
+            }
+        }
         if batch.actions.is_empty() {
             let version = view.plan.known_version(&view.seen).filter(|_| !held);
             if version != view.memory.version && !view.skipped {

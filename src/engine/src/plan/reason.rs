@@ -14,6 +14,8 @@ pub enum Reason {
     Rollback(Arc<str>),
     /// The remote was changed by somebody else.
     Drift,
+    /// Nobody changed anything: it is due, as a certificate that is to be renewed.
+    Due,
     /// The resource is tracked and gone from the remote.
     Restore,
     /// A secret was rotated or an output changed.
@@ -29,9 +31,14 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// True when the guard counts the step: drift repair, restores and claims go on while a commit is held.
+    /// True when the guard counts the step: drift repair, renewals, restores and claims go on while a commit is held.
     pub fn is_guarded(&self) -> bool {
-        !matches!(self, Reason::Drift | Reason::Restore | Reason::Claim | Reason::Continue)
+        !self.is_heal() && !matches!(self, Reason::Claim | Reason::Continue)
+    }
+
+    /// True when what was applied is only made again as it was declared then.
+    pub(super) fn is_heal(&self) -> bool {
+        matches!(self, Reason::Drift | Reason::Due | Reason::Restore)
     }
 }
 
@@ -42,6 +49,7 @@ impl fmt::Display for Reason {
             Reason::Commit(label) => write!(f, "commit {label}"),
             Reason::Rollback(label) => write!(f, "rollback {label}"),
             Reason::Drift => f.write_str("drift"),
+            Reason::Due => f.write_str("due"),
             Reason::Restore => f.write_str("restore"),
             Reason::Input => f.write_str("input"),
             Reason::Adopt => f.write_str("adopt"),

@@ -143,6 +143,9 @@ impl Planner<'_> {
         if step.reason == Reason::Drift && delta.is_unfinished() {
             step.reason = Reason::Continue;
         }
+        if step.reason == Reason::Drift && delta.is_due {
+            step.reason = Reason::Due;
+        }
         step.fields = delta.fields.clone();
         step.work.delta = delta;
         step

@@ -35,7 +35,7 @@ impl Planner<'_> {
         if suspended {
             return Some(Blocked::Suspended(None));
         }
-        if matches!(step.reason, Reason::Drift | Reason::Restore) {
+        if step.reason.is_heal() {
             let policy = self.input.desired.policies.get(desired.policy);
             let manifest = self.manifest(desired);
             let source = manifest.and_then(|m| self.input.desired.sources.get(m.key.source()));

@@ -58,7 +58,7 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
 
 /// True for what is made again as it was, and for what a person takes back, where a closed window lets that through.
 fn lets(suspension: &Suspension, step: &Step) -> bool {
-    let is_heal = matches!(step.reason, Reason::Drift | Reason::Restore);
+    let is_heal = step.reason.is_heal();
     let is_protected = || step.work.was.as_ref().is_some_and(|row| row.deletion == Deletion::Protect);
     let StoppedBy::Window(passes) = suspension.stopped_by else { return false };
     let heals = match passes.heals {
@@ -72,5 +72,9 @@ fn lets(suspension: &Suspension, step: &Step) -> bool {
 /// True when what is there is not what we left there.
 fn is_by_hand(step: &Step) -> bool {
     let left = step.work.was.as_ref().map(|row| row.tracked.applied);
-    matches!(step.reason, Reason::Drift | Reason::Restore) || left.is_some() && left != step.before
+    match step.reason {
+        Reason::Drift | Reason::Restore => true,
+        Reason::Due => false,
+        _ => left.is_some() && left != step.before,
+    }
 }

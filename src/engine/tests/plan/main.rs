@@ -110,6 +110,7 @@ scenarios! {
     reasons {
         a_new_declaration_is_a_commit,
         a_change_by_hand_is_drift,
+        what_is_due_by_itself_is_no_drift,
         what_is_tracked_and_gone_is_restored,
         a_rotated_secret_is_an_input,
         a_new_normalizer_that_sees_a_difference_is_an_upgrade_and_held,

@@ -21,7 +21,12 @@ use reconciled_engine::{
     survey::{Recall, Surveyor},
 };
 use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Pace, Provider, Scope, Stop};
-use reconciled_testkit::{Reference, Role, World, context::TableSecrets, faults::Calm, reference::snapshot};
+use reconciled_testkit::{
+    Reference, Role, World,
+    context::TableSecrets,
+    faults::Calm,
+    reference::{OVERDUE, snapshot},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
@@ -37,7 +42,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// One daemon and its remotes: the entry `zone` lists and has versions, `host` neither.
+/// One daemon and its remotes: the entry `zone` lists and has versions, `host` neither, and `issuer` needs records in `zone`.
 struct House {
     sim: Arc<Sim>,
     world: Arc<World>,
@@ -69,7 +74,7 @@ impl House {
         let limits =
             GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() };
         let (mut entries, mut writers) = (BTreeMap::new(), BTreeMap::new());
-        for (entry, role) in [("zone", Role::Zone), ("host", Role::Host)] {
+        for (entry, role) in [("zone", Role::Zone), ("host", Role::Host), ("issuer", Role::Issuer)] {
             let inner = Reference::new(role, entry, "me", world.clone(), Arc::new(Calm));
             let provider: Arc<dyn Provider> = Arc::new(Rigged { inner, entry, rig: rig.clone() });
             entries.insert(Arc::from(entry), watched(&provider, EntryPolicy::Sync, limits.clone()));
@@ -306,6 +311,46 @@ fn who_keeps_undoing_what_we_write_is_stopped_and_a_person_goes_on() {
     assert!(house.scheduler.handled(&ticket).now_or_never().is_some());
     assert!(house.is_as_declared(&zones[0]));
     house.settles();
+}
+
+#[test]
+fn what_is_due_by_itself_is_done_as_often_as_it_is_and_is_no_drift() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(1));
+    house.commit("r1", &zones, "x@g1");
+    house.pass(MINUTE);
+    let before = house.world.calls().1;
+    for _ in 0..12 {
+        house.by_hand(&zones[0], Some(OVERDUE));
+        house.scheduler.wake([zones[0].clone()], Priority::Hint, Focus::All);
+        house.pass(MINUTE);
+        assert!(house.is_as_declared(&zones[0]));
+    }
+    assert_eq!(house.world.calls().1 - before, 12);
+    let disk = house.disk.lock().unwrap();
+    assert!(disk.ledger.is_empty() && disk.scopes[&zones[0]].drifts.is_empty());
+    drop(disk);
+    house.settles();
+}
+
+#[test]
+fn a_record_goes_with_who_needed_it_although_that_is_only_forgotten() {
+    let mut house = House::new(Settings::default());
+    let (issuer, claims) = (Scope::new("issuer", "ca"), Scope::new("zone", "claims"));
+    *house.rig.slow_writes.lock().unwrap() = 10 * SECOND;
+    house.desire(desired("r1", &["issuer/ca|web|cert"]).abandoned().done(), [issuer.clone()].into());
+    house.pass(15 * SECOND);
+    // From here on nobody finds out that the record is there.
+    house.rig.silent.lock().unwrap().insert(issuer.clone());
+    house.pass(MINUTE);
+    assert_eq!(snapshot(&house.world, &claims).len(), 1);
+    house.desire(desired("r2", &[]).done(), [issuer.clone()].into());
+    house.rig.silent.lock().unwrap().clear();
+    house.pass(2 * MINUTE);
+    assert_eq!(snapshot(&house.world, &issuer), BTreeMap::new(), "it was never issued");
+    assert_eq!(snapshot(&house.world, &claims), BTreeMap::new());
+    let disk = house.disk.lock().unwrap();
+    let left = disk.scopes.values().flat_map(|memory| memory.claims_made.iter().chain(&memory.claims_here));
+    assert_eq!(left.count(), 0);
 }
 
 #[test]

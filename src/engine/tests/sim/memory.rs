@@ -103,7 +103,11 @@ impl Disk {
                 }
             }
             Write::Gone(scope, ids) => {
-                Arc::make_mut(&mut self.memory(&scope).rows).retain(|r| !ids.contains(&r.tracked.id))
+                Arc::make_mut(&mut self.memory(&scope).rows).retain(|r| !ids.contains(&r.tracked.id));
+                for memory in self.scopes.values_mut() {
+                    memory.claims_made.retain(|c| c.owner_scope != scope || !ids.contains(&c.owner));
+                    memory.claims_here.retain(|c| c.owner_scope != scope || !ids.contains(&c.owner));
+                }
             }
             Write::Settled(scope, ids) => {
                 let rows = Arc::make_mut(&mut self.memory(&scope).rows)

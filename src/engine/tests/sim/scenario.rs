@@ -62,6 +62,7 @@ pub(crate) struct Build {
     items: Vec<String>,
     prunes: bool,
     merge: bool,
+    deletion: Deletion,
     moved_from: Option<(&'static str, &'static str)>,
 }
 
@@ -71,6 +72,7 @@ pub(crate) fn desired(revision: &'static str, items: &[&str]) -> Build {
         items: items.iter().map(|s| s.to_string()).collect(),
         prunes: true,
         merge: false,
+        deletion: Deletion::Delete,
         moved_from: None,
     }
 }
@@ -81,6 +83,9 @@ impl Build {
     }
     fn merged(self) -> Build {
         Build { merge: true, ..self }
+    }
+    pub(crate) fn abandoned(self) -> Build {
+        Build { deletion: Deletion::Abandon, ..self }
     }
     fn moved(self, to: &'static str, from: &'static str) -> Build {
         Build { moved_from: Some((to, from)), ..self }
@@ -102,7 +107,7 @@ impl Build {
                 parts.next().into_iter().flat_map(|a| a.split(',')).map(manifest_key).collect();
             let policy = desired.policies.intern(Policy {
                 merge: self.merge,
-                deletion: Some(Deletion::Delete),
+                deletion: Some(self.deletion),
                 ..Policy::default()
             });
             let moved_from = self.moved_from.filter(|(to, _)| *to == key).map(|(_, from)| address(from));

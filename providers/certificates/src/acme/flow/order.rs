@@ -41,10 +41,11 @@ impl Work<'_> {
         let what = format!("order a certificate for {}", self.wish.subject());
         let mut is_renewal = replaces.is_some();
         let mut sent = self.send_order(&payload, is_renewal, &what).await;
-        // Another order replaces it already, or the authority does not know it: an order as any other then.
-        if let Err(fault) = &sent
+        // Another order replaces it already, or the authority does not know it, or only as somebody else's: whatever it says,
+        // an order as any other is not refused for that.
+        if let Err(fault @ Fault::Refused { .. }) = &sent
             && is_renewal
-            && matches!(fault.word(), "alreadyReplaced" | "malformed")
+            && !matches!(fault.word(), "rateLimited" | "accountDoesNotExist")
         {
             payload.as_object_mut().map(|members| members.remove("replaces"));
             is_renewal = false;
@@ -57,6 +58,7 @@ impl Work<'_> {
         let missing = || Error::unexpected(format!("{what}: the answer does not say where the order is"));
         self.attempt.order = Some(answer.location.ok_or_else(missing)?);
         self.attempt.ordered_at = now(self.desk.cx);
+        self.attempt.account = self.client.login.url()?;
         self.attempt.asked_at = self.asked_at()?;
         self.attempt.challenges.clear();
         Ok(self.keep()?)
@@ -91,7 +93,8 @@ impl Work<'_> {
         sent
     }
 
-    /// The certificate this one takes the place of, where the authority wants to know and they share a name (RFC 9773 §5).
+    /// The certificate this one takes the place of, where the authority wants to know, it was ordered with this account, and
+    /// they share a name (RFC 9773 §5).
     async fn replaces(&self) -> Result<Option<String>, Fault> {
         if self.client.directory(self.desk.cx).await?.renewal_info.is_none() {
             return Ok(None);
@@ -101,9 +104,13 @@ impl Work<'_> {
             .issuer
             .as_deref()
             .is_some_and(|issuer| issuer.split(' ').next() == Some(self.authority.server.as_str()));
+        // One that is not made yet has ordered nothing.
+        let account = self.client.login.url()?;
+        let is_mine = account.is_some()
+            && issued.account.as_ref().is_none_or(|before| account.as_ref() == Some(before));
         let Ok(facts) = issued.facts() else { return Ok(None) };
         let shares =
             !facts.names.is_disjoint(&self.wish.names) || !facts.addresses.is_disjoint(&self.wish.addresses);
-        Ok(ari::id(&facts).filter(|_| is_same && shares))
+        Ok(ari::id(&facts).filter(|_| is_same && is_mine && shares))
     }
 }
