@@ -21,7 +21,7 @@ use crate::{
     watch::Watches,
     wish::{Issue, Solver, Wish},
 };
-use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeSet, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
@@ -111,6 +111,7 @@ impl Desk<'_> {
         match aside(|| self.remove(name)) {
             Ok(()) => {
                 self.heirs.gone(name);
+                self.watches.end(name);
                 self.sights.forget(name);
                 Outcome::Gone
             }
@@ -147,8 +148,9 @@ impl Desk<'_> {
     }
 
     fn remove(&self, name: &str) -> Result<(), Error> {
-        if let Some(issued) = self.keep.issued(name)? {
+        if let Some(mut issued) = self.keep.issued(name)? {
             let output = issued.wish.output.clone();
+            let left = std::mem::take(&mut issued.leaving);
             match self.heirs.heir(name, &output.directory) {
                 // A manifest that was renamed: there is no moment without files.
                 Some(heir) => {
@@ -159,6 +161,7 @@ impl Desk<'_> {
                 }
                 None => deliver::withdraw(&self.keep.mark(name), &output)?,
             }
+            left.iter().try_for_each(|left| deliver::withdraw(&self.keep.mark(name), left))?;
         }
         self.end_attempts(name)?;
         self.keep.forget(name)
@@ -183,8 +186,10 @@ impl Desk<'_> {
 
     fn tracked(&self, desired: &Resource, wish: &Wish) -> Tracked {
         let mut tracked = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
-        if let Ok(Some(standing)) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
-            tracked.outputs = observe::outputs(wish, &standing);
+        if let Ok(standing) = Standing::look(self.cx, self.keep, &desired.id.0, wish) {
+            let issued = standing.as_ref().and_then(|standing| standing.issued.as_ref());
+            observe::watch(self.cx, self.watches, &desired.id.0, wish, issued);
+            tracked.outputs = standing.map_or_else(Sealed::default, |it| observe::outputs(wish, &it));
         }
         tracked
     }
@@ -400,6 +405,7 @@ impl Desk<'_> {
                     .map_or_else(|| wish.output.clone(), |issued| issued.wish.output.clone()),
                 ..wish.clone()
             },
+            leaving: before.as_ref().map(|issued| issued.leaving.clone()).unwrap_or_default(),
             told: before.and_then(|issued| issued.told).filter(|told| *told == facts.fingerprint),
             told_units: BTreeSet::new(),
             restarted_units: BTreeSet::new(),

@@ -153,6 +153,26 @@ pub(crate) fn unlike(
     found
 }
 
+/// What is declared otherwise than when the certificate was put in place, and needs no other one. What an issuer says of itself
+/// is left out: many certificates have it in common, and nothing is done about it before the next one is had.
+pub(crate) fn declared_anew(before: &Wish, wish: &Wish) -> Vec<Difference> {
+    type Side = fn(&Wish) -> String;
+    let sides: [(&str, Side); 5] = [
+        ("issuerRefs", |wish| wish.issuer_names.join(" ")),
+        ("renewBefore", |wish| wish.renew.to_string()),
+        ("reload", |wish| list(&wish.reload)),
+        ("escalate", |wish| wish.escalate.to_string()),
+        ("serve", |wish| list(&wish.serve)),
+    ];
+    let differs = sides.iter().map(|(path, side)| Difference::due(path, side(before), side(wish)));
+    let found: Vec<Difference> = differs.filter(|it| it.before != it.after).collect();
+    let bare = |wish: &Wish| Wish { issuer: Issue::SelfSigned, others: Vec::new(), ..wish.without_marks() };
+    match found.is_empty() && bare(before) != bare(wish) {
+        true => vec![Difference::due("state", "as declared before", "as declared now")],
+        false => found,
+    }
+}
+
 fn kind_of(facts: &Facts) -> String {
     facts.key.map_or_else(|| "of a kind unknown here".into(), |kind| kind.to_string())
 }

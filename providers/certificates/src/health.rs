@@ -10,6 +10,7 @@ use crate::{
     compare::{self, moment},
     duration,
     kept::{Issued, Keep},
+    observe::{self, Eye},
     renewal,
     served::{self, Sights},
     wish::{Issue, Wish},
@@ -18,24 +19,33 @@ use crate::{
 use reconciled_provider::{Cx, Ending, Error, Fact, Health, ResourceId, Want};
 use std::time::Duration;
 
-/// How the certificate of a scope fares. Asks the authority when it would like it renewed, where it is time to.
+/// How the certificate of a scope fares. Asks the authority when it would like it renewed, where it is time to; and from now on
+/// watches it, as only passes ask.
 pub(crate) async fn health(
     acme: &Acme,
     cx: &Cx,
     config: &Config,
-    keep: &Keep,
-    sights: &Sights,
+    eye: &Eye<'_>,
     want: &Want<'_>,
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
+    let Eye { keep, watches, sights, .. } = *eye;
     let name = &*want.scope.name;
     let wish = want.desired.first().and_then(|desired| Wish::decode(desired.spec.bytes()?));
     let Some(wish) = wish else { return Ok(Vec::new()) };
-    let known = keep.issued(name)?.and_then(|issued| issued.issuer);
+    let issued = keep.issued(name)?;
+    // Whatever becomes of the questions below.
+    observe::watch(cx, watches, name, &wish, issued.as_ref());
+    let known = issued.and_then(|issued| issued.issuer);
     if let Issue::Acme(authority) = wish.issuer_of(known.as_deref()) {
         // An authority that does not answer is no reason to think ill of the certificate.
         let _ = acme::suggest(acme, cx, config, keep, name, authority).await;
     }
-    let Some(issued) = keep.issued(name)? else { return Ok(Vec::new()) };
+    let Some(mut issued) = keep.issued(name)? else { return Ok(Vec::new()) };
+    if let Some(wish) = with_issuers_of_today(&issued.wish, &wish) {
+        issued.wish = wish;
+        keep.put_issued(name, &issued)?;
+    }
+    observe::watch(cx, watches, name, &wish, Some(&issued));
     let facts = issued.facts()?;
     let now = cx.clock.now().as_secs();
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
@@ -67,6 +77,21 @@ pub(crate) async fn health(
         (false, _) => Health::Degraded { why: why.join("; ") },
     };
     Ok(vec![(ResourceId::from(name), health)])
+}
+
+/// What was wished for, with what its issuers say of themselves now, where that is something else. Where they may be written to
+/// stays as it was: that is how it is known that they are to be told.
+fn with_issuers_of_today(before: &Wish, wish: &Wish) -> Option<Wish> {
+    let mut today = Wish { issuer: wish.issuer.clone(), others: wish.others.clone(), ..before.clone() };
+    for issuer in std::iter::once(&mut today.issuer).chain(&mut today.others) {
+        let Issue::Acme(authority) = issuer else { continue };
+        let mut known = before.issuers().filter_map(Issue::authority);
+        let known = known.find(|it| it.server == authority.server && it.binding == authority.binding);
+        if let Some(known) = known {
+            authority.email.clone_from(&known.email);
+        }
+    }
+    (before.issuer_names == wish.issuer_names && today != *before).then_some(today)
 }
 
 /// When the certificate ends that is in use, and what was last seen of it.

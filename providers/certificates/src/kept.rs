@@ -6,7 +6,11 @@
 
 mod keep;
 
-use crate::{renewal::Suggested, wish::Wish, x509};
+use crate::{
+    renewal::Suggested,
+    wish::{Output, Wish},
+    x509,
+};
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -57,6 +61,9 @@ pub struct Issued {
     pub account: Option<String>,
     /// What was declared when it was put in place the last time.
     pub wish: Wish,
+    /// Where its files were before, as long as they are still to be taken away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<Output>,
     /// Fingerprint of the certificate that services were last told to read.
     pub told: Option<String>,
     /// Units that were told of a certificate that others are still to be told of.

@@ -132,6 +132,7 @@ mod tests {
             suggested: None,
             unasked_until: 0,
             packed: None,
+            leaving: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::{
     acme,
-    compare::{Deviant, Difference, moment, unlike},
+    compare::{self, Deviant, Difference, moment, unlike},
     deliver::{self, There},
     heirs::Heirs,
     kept::{Issued, Keep, Private},
@@ -13,7 +13,7 @@ use crate::{
     served::{self, Sights},
     sign,
     watch::Watches,
-    wish::{Authority, Issue, Wish},
+    wish::{Authority, Issue, Output, Wish},
     x509::{self, Facts},
 };
 use bytes::Bytes;
@@ -34,6 +34,8 @@ pub(crate) struct Standing {
     pub(crate) unlike: Vec<Difference>,
     /// What is not right with its files.
     pub(crate) files: Vec<String>,
+    /// Directories that its files are still in.
+    left: Vec<String>,
     /// Services do not know of it yet.
     pub(crate) untold: bool,
 }
@@ -48,6 +50,7 @@ impl Standing {
             fits: false,
             unlike: vec![Difference::new("certificate", what, "issued anew")],
             files: Vec::new(),
+            left: Vec::new(),
             untold: false,
         };
         let kept = keep.issued(name)?;
@@ -79,9 +82,9 @@ impl Standing {
         if let Some(former) = deliver::former_mark(&mark, &wish.output)? {
             troubles.push(format!("it is marked as {former}, as the entry was called before"));
         }
-        if issued.wish.output.directory != wish.output.directory {
-            troubles.push(format!("it is still in {}", issued.wish.output.directory));
-        }
+        let is_elsewhere = |output: &&Output| output.directory != wish.output.directory;
+        let left = std::iter::once(&issued.wish.output).chain(&issued.leaving).filter(is_elsewhere);
+        let left = left.map(|output| output.directory.clone()).collect();
         // Whoever put files there that we did not has told their service.
         let untold = is_kept && !wish.reload.is_empty() && issued.told.as_ref() != Some(&facts.fingerprint);
         Ok(Some(Standing {
@@ -90,6 +93,7 @@ impl Standing {
             fits,
             unlike,
             files: troubles,
+            left,
             untold,
         }))
     }
@@ -104,7 +108,10 @@ impl Standing {
         let files = self.files.iter().map(|trouble| Difference::new("output", trouble, "as declared"));
         let units = wish.reload.iter().cloned().collect::<Vec<_>>().join(" ");
         let told = Difference::due("reload", "has not read the files since they changed", units);
-        self.unlike.iter().cloned().chain(files).chain(self.untold.then_some(told)).collect()
+        let left =
+            |directory| Difference::due("output", format!("it is still in {directory}"), "as declared");
+        let left = self.left.iter().map(left);
+        self.unlike.iter().cloned().chain(files).chain(left).chain(self.untold.then_some(told)).collect()
     }
 }
 
@@ -150,6 +157,7 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         suggested: None,
         unasked_until: 0,
         packed: None,
+        leaving: Vec::new(),
     })))
 }
 
@@ -212,15 +220,9 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         Some(wish) => Standing::look(cx, keep, name, wish)?.map(|standing| (wish, standing)),
         None => None,
     };
-    match &wish {
-        Some(wish) if is_declared => {
-            let now = cx.clock.now().as_secs();
-            let due_at = standing.as_ref().and_then(|(_, standing)| look_at(wish, standing, now));
-            let due_at = due_at.unwrap_or_default();
-            let left = Duration::from_secs(due_at).saturating_sub(cx.clock.now());
-            eye.watches.set(name, &wish.output.directory, due_at, left);
-        }
-        _ => eye.watches.end(name),
+    if !is_declared && !is_tracked {
+        // What is only left out of a plan is tracked.
+        eye.watches.end(name);
     }
     let is_left_over = is_declared && keep.is_begun(name)?;
     let contact = match &standing {
@@ -242,6 +244,12 @@ pub(crate) fn observe(cx: &Cx, eye: &Eye<'_>, want: &Want<'_>) -> Result<Observa
         differs.extend(contact);
         if is_left_over && standing.unlike.is_empty() {
             differs.push(Difference::due("state", "something begun is left over", "ended"));
+        }
+        if is_declared
+            && differs.is_empty()
+            && let Some(issued) = &standing.issued
+        {
+            differs = compare::declared_anew(&issued.wish, wish);
         }
         let bytes = match differs.is_empty() {
             true => wish.encode(),
@@ -305,18 +313,20 @@ pub(crate) fn comes_after(
     }
 }
 
-/// When to look at it again whatever happens: once it is due, or once services might have to be told again.
-fn look_at(wish: &Wish, standing: &Standing, now: u64) -> Option<u64> {
-    let again_at = standing.issued.as_ref().and_then(|issued| served::again_at(wish, issued));
-    let due_at = due_at(wish, standing);
-    let next = again_at.into_iter().chain(due_at).filter(|at| *at > now).min();
-    next.or(due_at)
+/// Watches the certificate `name` from now on, of which `issued` is kept. For passes alone: what is looked at for a plan need
+/// never be in force.
+pub(crate) fn watch(cx: &Cx, watches: &Watches, name: &str, wish: &Wish, issued: Option<&Issued>) {
+    let now = cx.clock.now();
+    let due_at = issued.and_then(|issued| look_at(wish, issued, now.as_secs())).unwrap_or_default();
+    watches.set(name, &wish.output.directory, due_at, Duration::from_secs(due_at).saturating_sub(now));
 }
 
-/// When it is due, in seconds since 1970.
-fn due_at(wish: &Wish, standing: &Standing) -> Option<u64> {
-    let (facts, issued) = (standing.facts.as_ref()?, standing.issued.as_ref()?);
-    Some(renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref()))
+/// When to look at it again whatever happens: once it is due, or once services might have to be told again.
+fn look_at(wish: &Wish, issued: &Issued, now: u64) -> Option<u64> {
+    let facts = issued.facts().ok()?;
+    let due_at = renewal::due_at(facts.not_before, facts.not_after, wish.renew, issued.suggested.as_ref());
+    let next = served::again_at(wish, issued).into_iter().chain([due_at]).filter(|at| *at > now).min();
+    next.or(Some(due_at))
 }
 
 /// What others may refer to.

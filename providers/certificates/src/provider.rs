@@ -125,7 +125,9 @@ impl Observer for Certificates {
     }
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        health::health(&self.acme, cx, &self.config, &self.keep, &self.sights, want).await
+        let Certificates { keep, watches, heirs, sights, .. } = self;
+        let eye = Eye { keep, watches, heirs, sights };
+        health::health(&self.acme, cx, &self.config, &eye, want).await
     }
 
     async fn facts(&self, _: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {

@@ -44,6 +44,8 @@ struct State {
     /// Certificates by the number of a watch.
     names: BTreeMap<i32, BTreeSet<String>>,
     wanted: BTreeMap<String, Watched>,
+    /// What is to be looked at now, watched or not.
+    woken: BTreeSet<String>,
 }
 
 /// What is watched for all certificates of an entry.
@@ -72,9 +74,7 @@ impl Watches {
 
     /// `name` is to be looked at again now.
     pub(crate) fn wake(&self, name: &str) {
-        if let Some(watched) = self.state().wanted.get_mut(name) {
-            watched.due = Some(Instant::now());
-        }
+        self.state().woken.insert(name.to_owned());
         self.changed.notify_one();
     }
 
@@ -113,6 +113,10 @@ impl Watches {
 
     async fn next(&self, reader: Option<&Receiver>) -> BTreeSet<String> {
         loop {
+            let woken = std::mem::take(&mut self.state().woken);
+            if !woken.is_empty() {
+                return woken;
+            }
             let due = self.state().wanted.values().filter_map(|watched| watched.due).min();
             let due = async {
                 match due {

@@ -170,6 +170,16 @@ pub enum Renew {
     Percent(u32),
 }
 
+impl std::fmt::Display for Renew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Renew::Usual => f.write_str("the usual time"),
+            Renew::Before(seconds) => f.write_str(&crate::duration::show(*seconds)),
+            Renew::Percent(percent) => write!(f, "{percent} %"),
+        }
+    }
+}
+
 /// Where a certificate is put.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

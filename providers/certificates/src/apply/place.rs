@@ -45,12 +45,18 @@ impl Desk<'_> {
         if deliver::former_mark(&self.keep.mark(name), &wish.output)?.is_some() {
             deliver::hand_over(&self.keep.mark(name), &self.keep.mark(name), &wish.output)?;
         }
-        if is_elsewhere {
-            deliver::withdraw(&self.keep.mark(name), &issued.wish.output)?;
-        }
         if issued.wish != *wish {
             if (&issued.wish.reload, &issued.wish.serve) != (&wish.reload, &wish.serve) {
                 issued.told_again = 0;
+            }
+            if is_elsewhere {
+                issued.leaving.retain(|left| left.directory != wish.output.directory);
+                issued.leaving.push(issued.wish.output.clone());
+            }
+            // Of units that are new nobody knows what they have read; the others need not read again.
+            if issued.told.as_ref() == Some(&fingerprint) && !wish.reload.is_subset(&issued.wish.reload) {
+                issued.told = None;
+                issued.told_units = issued.wish.reload.clone();
             }
             issued.wish = wish.clone();
             self.keep.put_issued(name, &issued)?;
@@ -91,7 +97,28 @@ impl Desk<'_> {
             issued.told_units.clear();
             self.keep.put_issued(name, &issued)?;
         }
-        Ok(())
+        self.leave(name, &mut issued)
+    }
+
+    /// Takes the files away from where they were before. What keeps them there keeps nobody from using the new ones.
+    fn leave(&self, name: &str, issued: &mut Issued) -> Result<(), Error> {
+        let mut failed = None;
+        for left in issued.leaving.clone() {
+            match deliver::withdraw(&self.keep.mark(name), &left) {
+                Ok(()) => {
+                    issued.leaving.retain(|output| *output != left);
+                    self.keep.put_issued(name, issued)?;
+                }
+                Err(error) => failed = failed.or(Some((left.directory, error))),
+            }
+        }
+        let Some((directory, error)) = failed else { return Ok(()) };
+        let message =
+            format!("it is in its new place and in use there; take away what it left in {directory}");
+        let (kind, hint) = (error.kind, error.hint.clone());
+        let mut error = Error::new(kind, message).caused_by(error);
+        error.hint = hint;
+        Err(error)
     }
 
     /// Makes the PKCS #12 file that is wanted, unless it is kept; kept when this returns.

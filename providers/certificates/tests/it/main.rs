@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
+mod anew;
 mod authority;
 mod chains;
 mod contact;

@@ -208,7 +208,7 @@ async fn it_is_looked_at_again_by_itself_once_services_had_their_time() {
     let (desk, _service) = desk(&authority, "reloaded", 2, |_| {}).await;
     let mut hints = desk.hints();
     desk.clock.advance(Duration::from_millis(14_500));
-    assert!(desk.is_in_sync().await);
+    desk.health().await;
     let hint = hints.next().await.unwrap();
     assert_eq!(&*hint.scope.name, "web");
 }

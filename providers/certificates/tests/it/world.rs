@@ -172,6 +172,20 @@ impl Desk {
         self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
     }
 
+    /// What is there of what is tracked, for a plan that leaves it out.
+    pub(crate) async fn look_undeclared(&self) -> Option<Observed> {
+        let scope = Scope::new("cert", "web");
+        let tracked = [Tracked::new("web".into(), self.desired().spec.hash().unwrap())];
+        let want = Want { scope: &scope, focus: &Focus::All, desired: &[], tracked: &tracked, claims: &[] };
+        self.provider.observe(&self.cx, &want).await.unwrap().resources.pop()
+    }
+
+    /// True when it is not as declared, and nobody changed anything.
+    pub(crate) async fn is_due(&self) -> bool {
+        let seen = self.observe().await.unwrap();
+        self.provider.compare(&self.desired(), &seen).unwrap().is_due
+    }
+
     /// What is told of it.
     pub(crate) async fn facts(&self) -> Vec<Fact> {
         self.provider.facts(&self.cx, &Scope::new("cert", "web")).await.unwrap()
