@@ -156,7 +156,8 @@ pub(crate) fn unlike(
 /// What is declared otherwise than when the certificate was put in place, and needs no other one. What an issuer says of itself
 /// is left out: many certificates have it in common, and nothing is done about it before the next one is had.
 pub(crate) fn declared_anew(before: &Wish, wish: &Wish) -> Vec<Difference> {
-    let sides: [(&str, fn(&Wish) -> String); 5] = [
+    type Side = fn(&Wish) -> String;
+    let sides: [(&str, Side); 5] = [
         ("issuerRefs", |wish| wish.issuer_names.join(" ")),
         ("renewBefore", |wish| wish.renew.to_string()),
         ("reload", |wish| list(&wish.reload)),
