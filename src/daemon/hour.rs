@@ -187,17 +187,15 @@ async fn sources_are_polled_on_after_the_clock_was_put_back() {
     clock.put_back(Duration::from_hours(24));
     place.commit(&["www", "api"]);
     // The wait that was begun before, and one interval with its tenth; the loop may still be on its way to either.
-    let mut passed = Duration::ZERO;
+    // Less than an hour, where a day would be waited for without a remedy.
     for _ in 0..60 {
         clock.advance(Duration::from_secs(10));
-        passed += Duration::from_secs(10);
         tokio::time::sleep(Duration::from_millis(50)).await;
         if place.zone().contains("api") {
             break;
         }
     }
     until("the next commit", || place.zone().contains("api")).await;
-    assert!(passed < Duration::from_hours(1), "{passed:?}");
     instance.stop();
     instance.ended().await;
 }

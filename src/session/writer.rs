@@ -7,6 +7,7 @@ use crate::{
     store::{Db, OpenOptions},
     telemetry::Measured,
 };
+use futures_util::future::{Either, select};
 use reconciled_engine::{
     Desired, Store, Write,
     pass::Engine,
@@ -15,10 +16,13 @@ use reconciled_engine::{
     survey::SurveyOptions,
 };
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 /// Rows that are kept in memory, about 400 bytes each: what one pass wrote the next one looks at.
 const KEPT: usize = 20_000;
+
+/// How long remotes are looked at to find out which plan a trailer means.
+const CONSENT_LIMIT: Duration = Duration::from_secs(30);
 
 /// A session that may write.
 pub struct Writing {
@@ -168,17 +172,24 @@ impl Writing {
         let only: BTreeSet<Scope> = concerned.scopes().filter(may_be_meant).cloned().collect();
         let mut plans: Vec<(Arc<str>, Hash)> =
             self.db.holds().await?.into_iter().map(|hold| (hold.domain, hold.digest)).collect();
-        if !only.is_empty() {
+        let is_meant = |plans: &[(Arc<str>, Hash)], by: &Snapshot, given: Hash| {
+            plans.iter().any(|(domain, digest)| *digest == given && counts(domain, by))
+        };
+        if !only.is_empty() && given.iter().any(|(by, approval)| !is_meant(&plans, by, approval.digest)) {
             let options = SurveyOptions { only: Some(only), ..SurveyOptions::default() };
-            let survey = self.engine.surveyor.survey(&*self.db, desired, &options).await?;
-            let held = survey.domains.into_values().filter(|domain| domain.verdict.is_held());
-            plans.extend(held.filter_map(|domain| Some((domain.name, domain.verdict.digest?))));
+            let cx = &self.engine.surveyor.cx;
+            let survey = pin!(self.engine.surveyor.survey(&*self.db, desired, &options));
+            // Who calls has more to do than to wait for one remote that hangs.
+            let is_stopped = pin!(cx.stop.wished());
+            let enough = select(cx.clock.sleep(CONSENT_LIMIT), is_stopped);
+            if let Either::Left((survey, _)) = select(survey, enough).await {
+                let held = survey?.domains.into_values().filter(|domain| domain.verdict.is_held());
+                plans.extend(held.filter_map(|domain| Some((domain.name, domain.verdict.digest?))));
+            }
         }
         let mut writes = Vec::new();
         for (by, approval) in given {
-            let is_of =
-                |(domain, digest): &(Arc<str>, Hash)| *digest == approval.digest && counts(domain, by);
-            if plans.iter().any(is_of) {
+            if is_meant(&plans, by, approval.digest) {
                 writes.extend(consent(by, approval));
                 continue;
             }

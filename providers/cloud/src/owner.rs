@@ -2,7 +2,7 @@
 //! a daemon that is not, and the daemon is to use and to replace them.
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fchown, fstat, openat, statat},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chownat, fchown, fstat, openat},
     io::Errno,
     process::{Gid, Uid, geteuid},
 };
@@ -54,12 +54,14 @@ fn give(folder: OwnedFd, user: Uid, group: Gid) -> Result<(), Errno> {
 }
 
 fn give_one(folder: &OwnedFd, name: &CStr, user: Uid, group: Gid) -> Result<(), Errno> {
-    let meta = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    // What is looked at is what is given, whatever has its name by then.
+    let found = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let meta = fstat(&found)?;
     match FileType::from_raw_mode(meta.st_mode) {
         FileType::Directory => give(open(folder, name)?, user, group),
         // A second name may be that of a file elsewhere.
         FileType::RegularFile if meta.st_uid == 0 && meta.st_nlink == 1 => {
-            chownat(folder, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+            chownat(&found, c"", Some(user), Some(group), AtFlags::EMPTY_PATH)
         }
         _ => Ok(()),
     }

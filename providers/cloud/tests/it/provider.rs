@@ -428,8 +428,7 @@ async fn an_answer_is_waited_for_as_long_as_the_entry_says() {
     let error = desk.look(&wedged("plan-wedge"), &[]).await.unwrap_err();
     assert_eq!(error.message, "plan a toy_thing: provider `toy` gave no answer: none came within 3s");
     assert!(error.hint.is_some_and(|hint| hint.contains("`timeout`")));
-    assert_eq!(desk.look(&wedged(""), &[]).await.expect("a plan").1.len(), 1);
-    assert_eq!(started(&starts).len(), 2);
+    assert_eq!(started(&starts).len(), 1);
 }
 
 fn wedged(fault: &str) -> Json {
