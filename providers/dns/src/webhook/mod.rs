@@ -31,7 +31,7 @@ use client::Remote;
 use observe::Snapshot;
 use reconciled_provider::{
     Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
-    Observed, Provider, ProviderInfo, Resource, Scope, Span, Version, Want,
+    Observed, Provider, ProviderInfo, Resource, ResourceId, Scope, Span, Version, Want,
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -61,6 +61,8 @@ pub(crate) struct Backend {
     remote: Remote,
     /// Zones of this entry, so that zones within zones can be told apart.
     heard: Mutex<HashSet<String>>,
+    /// What manifests declared since the start, by zone: whether they are in force is not known.
+    declared: Mutex<HashSet<(Arc<str>, ResourceId)>>,
     snapshot: Mutex<Snapshot>,
 }
 
@@ -69,9 +71,10 @@ pub(crate) struct Backend {
 /// Errors: `Invalid` when the configuration cannot work.
 pub fn connect(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     let remote = Remote::new(&config)?;
-    let (entry, heard, snapshot) = (entry.into(), Mutex::default(), Mutex::default());
+    let (heard, declared, snapshot) = (Mutex::default(), Mutex::default(), Mutex::default());
     let options = config.options.clone();
-    family::serve(Backend { entry, config, remote, heard, snapshot }, options)
+    let entry = entry.into();
+    family::serve(Backend { entry, config, remote, heard, declared, snapshot }, options)
 }
 
 /// What the protocol does not name is refused, whatever the provider behind it could hold.
@@ -128,7 +131,7 @@ impl family::Backend for Backend {
         let mut out = normalize::normalize_for(manifest, inputs, self.served());
         // The protocol has no zones: what stands for one can be neither seen nor made.
         out.resources.retain(|resource| record::parts(&resource.id).is_some());
-        out.resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
+        self.hear(&out.resources);
         out
     }
 

@@ -6,7 +6,8 @@
 //! A TTL that the provider does not report is 0, whatever is declared: an observation says only what was seen.
 //! A zone without records is absent: nobody can see the difference, and there is nothing to create.
 //! Where zones lie within each other, a record belongs to the innermost of those that this entry heard of; but one that a
-//! zone declares and tracks is that zone's: a zone that was only planned, or refused, takes nothing away from it.
+//! zone tracks is that zone's until a zone within it declares it: a zone that was only planned, or refused, takes nothing
+//! else away from it, and what is declared no longer is deleted.
 //! Caveat: a change of such a record by hand is no part of its zone's version, and is seen at the next full read.
 
 use super::{
@@ -17,7 +18,8 @@ use super::{
 use crate::{name, normalize::DEFAULT_TTL, record};
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Focus, Found, Hash, Observation, Observed, ResourceId, Scope, Version, Want, address::glob,
+    Cx, Error, Focus, Found, Hash, Observation, Observed, Resource, ResourceId, Scope, Version, Want,
+    address::glob,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -53,6 +55,27 @@ impl Backend {
     }
     fn heard(&self) -> HashSet<String> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Remembers what a manifest declares, and the zones of that.
+    pub(crate) fn hear(&self, resources: &[Resource]) {
+        resources.iter().for_each(|resource| self.hear_of(&resource.scope.name));
+        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        declared.extend(resources.iter().map(|resource| (resource.scope.name.clone(), resource.id.clone())));
+    }
+    /// True when a manifest declared the record `id`, of this name, in a zone within `zone`.
+    fn is_handed_down(&self, zone: &str, id: &ResourceId, name: &str) -> bool {
+        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = name;
+        loop {
+            let inner = rest.strip_suffix('.').unwrap_or(rest);
+            if inner == zone || rest == "." {
+                return false;
+            }
+            if declared.contains(&(inner.into(), id.clone())) {
+                return true;
+            }
+            rest = name::parent(rest);
+        }
     }
 }
 
@@ -176,14 +199,18 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, want: &Want<'_>) -> Resu
     Ok(Observation { covered: Focus::All, complete: true, version, resources: resources(&sets, 0) })
 }
 
-/// What a zone declares and tracks although a zone within it was heard of that would have it.
+/// What a zone tracks although a zone within it was heard of that would have it.
+///
+/// Nobody says whether that zone is in force. What a manifest declares there and this zone does not declare any longer goes
+/// over to it: at worst it is forgotten where it stands. All else has to be seen here, or it would never be deleted.
 fn kept(backend: &Backend, want: &Want<'_>) -> Vec<Key> {
-    let heard = backend.heard();
-    let tracked: HashSet<&ResourceId> = want.tracked.iter().map(|tracked| &tracked.id).collect();
-    let declared = want.desired.iter().map(|desired| &desired.id).filter(|id| tracked.contains(id));
-    let others = declared.filter_map(record::parts);
-    let others = others.filter(|(name, _)| innermost(name, &heard) != Some(&*want.scope.name));
-    others.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+    let (heard, zone) = (backend.heard(), &*want.scope.name);
+    let desired: HashSet<&ResourceId> = want.desired.iter().map(|desired| &desired.id).collect();
+    let tracked = want.tracked.iter().filter_map(|tracked| Some((&tracked.id, record::parts(&tracked.id)?)));
+    let others = tracked.filter(|(_, (name, _))| innermost(name, &heard) != Some(zone));
+    let kept =
+        others.filter(|(id, (name, _))| desired.contains(id) || !backend.is_handed_down(zone, id, name));
+    kept.map(|(_, (name, kind))| (name.to_owned(), kind.to_owned())).collect()
 }
 
 /// The sets as resources; `ttl` is that of sets of which the provider tells none.

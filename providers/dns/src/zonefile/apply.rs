@@ -10,7 +10,7 @@
 //! A file that was replaced but not loaded by the server has a mark beside it (`FILE.reload`), written before
 //! the replacement and removed when `reload` succeeded. While it stands, the zone is observed as `reload
 //! pending`, which differs from what is desired: the next pass runs `reload` again, also after a crash, and whatever is
-//! said of drift.
+//! said of drift. Each time that it fails, the batch does, so that it is said and tried ever less often.
 //! Deleting a zone deletes its file; taking it out of the server's configuration is not done here.
 //!
 //! A file keeps its owner, group and mode, or is not written where that would keep somebody from reading it. A link is
@@ -35,11 +35,7 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
-
-/// When a zone whose file was written and not loaded is due at the latest.
-const RECHECK: Duration = Duration::from_secs(15);
 
 /// Carries out a batch.
 pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
@@ -88,22 +84,15 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
     let outcome = |action: &Action| {
         let outcome = match (draft.refused.get(&action.id), &loaded) {
             (Some(error), _) => Outcome::Failed(error.clone()),
-            // The record is in the file, which is all that a record is here; the zone is what is not loaded.
-            (None, Err(_)) if is_zone(action) => pending(merge::done(action)),
+            // The record is in the file, which is all that a record is here; the zone is what is not loaded. One that was
+            // made is there, and tracked, so that the next look finds it unfinished and not somebody else's.
+            (None, Err(error)) if is_zone(action) && !is_creation(action) => Outcome::Failed(error.clone()),
             (None, _) => merge::done(action),
         };
         (action.id, outcome)
     };
     journal.finished(batch.actions.iter().map(outcome).collect()).await?;
     loaded
-}
-
-/// How an action on a zone ends whose file is written and not loaded.
-fn pending(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Done(tracked) => Outcome::Pending { tracked, recheck_after: RECHECK, claims: Vec::new() },
-        other => other,
-    }
 }
 
 /// The file was not replaced: nothing had an effect.
@@ -373,7 +362,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 async fn reload(backend: &Backend, zone: &str, path: &Path) -> Result<(), Error> {
     command::run(&backend.config.reload, zone, path, backend.config.timeout).await.map_err(|error| {
         Error::unavailable(format!("{} is written, but not loaded by the server", path.display()))
-            .hint("`reload` of the entry is tried again with every pass")
+            .hint("`reload` of the entry is tried again, ever less often; `reconciled sync` has it tried at once")
             .caused_by(error)
     })?;
     let marker = observe::reload_marker(path);

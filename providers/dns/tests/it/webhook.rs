@@ -7,7 +7,7 @@ use crate::{
 };
 use reconciled_dns::webhook::{Config, TxtForm, connect};
 use reconciled_provider::{
-    Clock, Cx, ErrorKind, Focus, Op, Outcome, Owner, Provider, Resource, Tracked, Version, Want,
+    Clock, Cx, ErrorKind, Focus, Op, Outcome, Owner, Provider, Resource, Scope, Tracked, Version, Want,
 };
 use reconciled_testkit::context::HandClock;
 use serde_json::json;
@@ -511,6 +511,49 @@ async fn a_zone_that_was_only_looked_at_takes_no_record_away() {
     provider.apply(&cx(""), &batch, &notes).await.unwrap();
     assert!(notes.outcome(&batch, "a.sub.example.com./A").contains("conflict"));
     assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
+    nothing_is_wrong(&fake);
+}
+
+#[tokio::test]
+async fn what_is_declared_no_longer_is_deleted_although_a_zone_within_was_planned() {
+    let (fake, provider) = start();
+    fake.with(|webhook| {
+        for host in ["www", "a.sub", "b.sub"] {
+            webhook.put(&format!("{host}.example.com"), "A", "192.0.2.1");
+        }
+    });
+    let hosts = |zone: &str, names: &[&str]| {
+        let record = |name: &&str| format!("{{name: {name}, type: A, ttl: 300, values: [192.0.2.1]}}");
+        desired(&*provider, zone, &names.iter().map(record).collect::<Vec<_>>())
+    };
+    let tracked: Vec<Tracked> = hosts(ZONE, &["www", "a.sub", "b.sub"])
+        .iter()
+        .map(|r| Tracked::new(r.id.clone(), r.spec.hash().unwrap()))
+        .collect();
+    let (outer, inner) = (scope(ZONE), scope("sub.example.com"));
+    let look = async |scope: &Scope, wanted: &[Resource], tracked: &[Tracked]| {
+        provider.versions(&cx(""), std::slice::from_ref(scope)).await.unwrap();
+        let want = Want { scope, focus: &Focus::All, desired: wanted, tracked, claims: &[] };
+        provider.observe(&cx(""), &want).await.unwrap()
+    };
+    // A plan that was refused has a zone of its own for what lies below `sub`, and one of the records in it.
+    let planned = hosts("sub.example.com", &["b", "c"]);
+    look(&inner, &planned, &[]).await;
+
+    let wanted = hosts(ZONE, &["www", "b.sub"]);
+    let seen = look(&outer, &wanted, &tracked).await;
+    assert_eq!(seen.resources.len(), 3, "what is not seen would be forgotten and stay");
+    let batch = plan(&*provider, &cx(""), ZONE, &wanted, &["a.sub.example.com./A"], &seen).await;
+    let notes = Notes::default();
+    provider.apply(&cx(""), &batch, &notes).await.unwrap();
+    assert_eq!(notes.counts(), [("gone", 1)].into());
+    assert_eq!(look(&outer, &wanted, &tracked).await.resources.len(), 2);
+
+    // What the zone within declares goes over to it, and is not deleted on the way.
+    let wanted = hosts(ZONE, &["www"]);
+    assert_eq!(look(&outer, &wanted, &tracked).await.resources.len(), 1);
+    let seen = look(&inner, &planned, &[]).await;
+    assert_eq!(seen.resources.iter().map(|o| &*o.id.0).collect::<Vec<_>>(), ["b.sub.example.com./A"]);
     nothing_is_wrong(&fake);
 }
 

@@ -169,7 +169,7 @@ async fn a_reload_that_failed_is_seen_and_tried_again_until_it_works() {
     let (batch, notes, result) = apply(provider, &cx(""), ZONE, &wanted, &[]).await;
     assert!(result.unwrap_err().message.contains("not loaded by the server"));
     assert_eq!(notes.outcome(&batch, "a.example.com./A"), "done", "the record is in the file");
-    assert_eq!(notes.outcome(&batch, "example.com."), "pending");
+    assert_eq!(notes.outcome(&batch, "example.com."), "done", "it is there, and tracked");
 
     let seen = observe(provider, &cx(""), ZONE).await.unwrap();
     let again = plan(provider, &cx(""), ZONE, &wanted, &[], &seen).await;
@@ -177,7 +177,11 @@ async fn a_reload_that_failed_is_seen_and_tried_again_until_it_works() {
     let Op::Update { delta, .. } = &again.actions[0].op else { panic!("{again:?}") };
     assert!(delta.is_unfinished(), "no drift, and no mode of drift keeps it back: {delta:?}");
     let text = zones.text();
-    provider.apply(&cx(""), &again, &Notes::default()).await.unwrap_err();
+    let notes = Notes::default();
+    let error = provider.apply(&cx(""), &again, &notes).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    // Were it on its way, a pass that waits for it would say nothing of the failure and end its backoff.
+    assert!(notes.outcome(&again, "example.com.").contains("failed: unavailable"));
     fs::write(zones.path("server-is-up"), "").unwrap();
     converge(provider, &cx(""), ZONE, &wanted, &[]).await;
     assert_eq!(zones.text(), text, "the file itself was right all the time");

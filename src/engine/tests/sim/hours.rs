@@ -2,6 +2,7 @@
 
 mod suspended;
 mod twins;
+mod unfinished;
 
 use crate::{
     executor::{Plan, Process, Sim, SimClock, Turn, turn},

@@ -29,6 +29,10 @@ pub(crate) struct Rig {
     pub(crate) slow_writes: Mutex<Duration>,
     /// Scopes whose things the remote tells apart, by this: what is declared finds there what exists, once all of it is known.
     pub(crate) identities: Mutex<BTreeMap<Scope, &'static str>>,
+    /// Scopes that take what is written and do not get to use it, and scopes of which something is not in use yet.
+    pub(crate) unloaded: Mutex<(BTreeSet<Scope>, BTreeSet<Scope>)>,
+    /// Tries to have what was written used, with their time.
+    pub(crate) loads: Mutex<Vec<Duration>>,
     /// Calls for versions.
     pub(crate) probes: AtomicU64,
     /// Reads, by scope, with their time.
@@ -104,7 +108,14 @@ impl Observer for Rigged {
         self.inner.compare(desired, observed)
     }
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
-        self.inner.diff(cx, want, seen).await
+        let mut deltas = self.inner.diff(cx, want, seen).await?;
+        if self.rig.unloaded.lock().unwrap().1.contains(want.scope) {
+            let fields = vec![FieldChange::text(PENDING_FIELD, Some("reload".into()), None)];
+            for observed in &seen.resources {
+                deltas.insert(observed.id.clone(), Ok(Delta { fields: fields.clone(), ..Delta::default() }));
+            }
+        }
+        Ok(deltas)
     }
     fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
         self.inner.left_alone(rules, observed)
@@ -158,6 +169,32 @@ impl Provider for Rigged {
         if !slow.is_zero() {
             cx.clock.sleep(slow).await;
         }
-        self.inner.apply(cx, batch, journal).await
+        let (is_stuck, is_unfinished) = {
+            let unloaded = self.rig.unloaded.lock().unwrap();
+            (unloaded.0.contains(&batch.scope), unloaded.1.contains(&batch.scope))
+        };
+        if !is_stuck && !is_unfinished {
+            return self.inner.apply(cx, batch, journal).await;
+        }
+        // As a zone file does: what is made is there and tracked, and what only has to be used fails.
+        self.rig.loads.lock().unwrap().push(cx.clock.now());
+        let error = Error::unavailable("written, but not loaded");
+        if !is_unfinished {
+            self.inner.apply(cx, batch, journal).await?;
+            self.rig.unloaded.lock().unwrap().1.insert(batch.scope.clone());
+            return Err(error);
+        }
+        let ids: Vec<ActionId> = batch.actions.iter().map(|action| action.id).collect();
+        journal.started(&ids).await?;
+        let outcome = |action: &Action| match (&action.op, is_stuck) {
+            (Op::Update { tracked: Some(tracked), .. }, false) => Outcome::Done(tracked.clone()),
+            _ => Outcome::Failed(error.clone()),
+        };
+        journal.finished(batch.actions.iter().map(|action| (action.id, outcome(action))).collect()).await?;
+        if is_stuck {
+            return Err(error);
+        }
+        self.rig.unloaded.lock().unwrap().1.remove(&batch.scope);
+        Ok(())
     }
 }
