@@ -142,6 +142,9 @@ pub enum Outcome {
     /// rest, so `tracked` says in [`Tracked::private`] what `diff` needs to know: that a create was left half done
     /// (Terraform: tainted) and must be replaced.
     Partial(Tracked, Error),
+    /// It had no effect, and what [`Journal::progress`] put down meanwhile is taken back: this was remembered before, and is
+    /// again, so that the next pass plans it anew.
+    Back(Tracked, Error),
     /// It had no effect.
     Failed(Error),
     /// It may have taken effect: observe before anything else.
@@ -156,14 +159,17 @@ impl Outcome {
             Outcome::Gone => "gone",
             Outcome::Pending { .. } => "pending",
             Outcome::Partial(..) => "partial",
-            Outcome::Failed(_) => "failed",
+            Outcome::Back(..) | Outcome::Failed(_) => "failed",
             Outcome::Unknown(_) => "unknown",
         }
     }
     /// Why it is not as wanted, if it is not.
     pub fn error(&self) -> Option<&Error> {
         match self {
-            Outcome::Partial(_, error) | Outcome::Failed(error) | Outcome::Unknown(error) => Some(error),
+            Outcome::Partial(_, error)
+            | Outcome::Back(_, error)
+            | Outcome::Failed(error)
+            | Outcome::Unknown(error) => Some(error),
             Outcome::Done(_) | Outcome::Gone | Outcome::Pending { .. } => None,
         }
     }

@@ -132,6 +132,10 @@ impl BatchJournal<'_> {
                     .rows
                     .extend(self.row(step, tracked.clone(), RowState::Applied).map(|row| half(step, row)));
             }
+            Outcome::Back(tracked, _) => {
+                let row = self.row(step, tracked.clone(), RowState::Applied);
+                writes.rows.extend(row.map(|row| back(step, row)));
+            }
             Outcome::Failed(_) | Outcome::Unknown(_) => {}
         }
         Ok(())
@@ -169,6 +173,15 @@ fn half(step: &Step, row: Row) -> Row {
     let was = step.work.was.as_ref();
     let tracked = Tracked { applied: was.map_or_else(Hash::default, |w| w.tracked.applied), ..row.tracked };
     Row { tracked, template: was.map_or_else(Hash::default, |w| w.template), ..row }
+}
+
+/// Where nothing was written, the row stands and is as old as it was.
+fn back(step: &Step, row: Row) -> Row {
+    let row = half(step, row);
+    match &step.work.was {
+        Some(was) => Row { state: was.state.clone(), written_at: was.written_at, ..row },
+        None => row,
+    }
 }
 
 /// A foreign resource that goes from an exclusive scope has no row; its intent still names what it was.
@@ -249,7 +262,8 @@ impl Journal for BatchJournal<'_> {
             all.push(Write::Gone(self.scope.clone(), writes.gone));
         }
         all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
-        let failed = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        let failed =
+            outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_) | Outcome::Back(..)));
         let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
         all.extend(drift::failed(self.scope, failed));
         all.extend(events.into_iter().map(Write::Event));

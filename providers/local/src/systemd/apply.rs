@@ -44,7 +44,7 @@ pub(crate) async fn apply(
         }
         works.push(work);
     }
-    if works.iter().any(|work| work.is_changed)
+    if works.iter().any(|work| work.is_changed || work.is_unread)
         && let Err(fault) = manager.reload().await
     {
         // The files are there: what was done to them is found by the next look.
@@ -100,8 +100,10 @@ struct Work<'a> {
     begun: Option<Tracked>,
     /// What it was found as.
     before: Memory,
-    /// Something was written that the manager has to read.
+    /// Something was written, and the manager has to read it.
     is_changed: bool,
+    /// Somebody else wrote what the manager has not read.
+    is_unread: bool,
     /// It runs as other files say.
     is_stale: bool,
     /// That is about the options of a mount alone.
@@ -136,6 +138,7 @@ impl<'a> Work<'a> {
             begun: None,
             before: Memory::default(),
             is_changed: false,
+            is_unread: false,
             is_stale: false,
             is_options: false,
             due: None,
@@ -167,8 +170,8 @@ impl<'a> Work<'a> {
             Ok(look) => look,
             Err(error) => return Ok(Err(error.into())),
         };
-        if self.is_to_write(&look) {
-            // From here on its files are ours, and it runs as it does now, also for whoever finds it after a death.
+        if self.row.is_none() || self.is_to_write(&look) {
+            // From here on it is ours with its files, and runs as it does now, also for whoever finds it after a death.
             self.begun = self.tracked(&self.begins());
             if let Some(begun) = self.begun.clone() {
                 journal.progress(self.action.id, begun).await?;
@@ -203,7 +206,7 @@ impl<'a> Work<'a> {
         if !is_done && !is_begun && !is_planned {
             return Err(Error::conflict(format!("{} changed since it was looked at", self.name)));
         }
-        (self.is_running, self.is_changed) = (look.state.is_running(), look.state.needs_reload);
+        (self.is_running, self.is_unread) = (look.state.is_running(), look.state.needs_reload);
         let of_this_run = self.memory.as_ref().filter(|memory| memory.invocation == look.state.invocation);
         // A run that somebody else began is of the files as systemd has read them: those in place, or else the last known.
         let started_with = of_this_run.or(self.memory.as_ref().filter(|_| look.state.needs_reload));
@@ -400,13 +403,16 @@ impl<'a> Work<'a> {
 
     /// What is remembered of a failure: files that were written are ours, and run as they did before.
     fn failed(&self, fault: Fault) -> Outcome {
-        let planned = self.row.filter(|_| !matches!(self.action.op, Op::Continue { .. }));
-        match (&self.begun, planned, fault) {
+        let is_begun = matches!(self.action.op, Op::Continue { .. });
+        match (&self.begun, self.row, fault) {
+            // What was begun stays begun: only its first pass knew what for, and it is finished whatever is said of drift.
+            (_, _, Fault::NoEffect(error) | Fault::Unknown(error)) if is_begun && self.is_changed => {
+                Outcome::Unknown(error)
+            }
             (Some(begun), _, Fault::NoEffect(error) | Fault::Unknown(error)) if self.is_changed => {
                 Outcome::Partial(begun.clone(), error)
             }
-            // Nothing was written: what was put down is taken back, so that the next pass plans it anew.
-            (Some(_), Some(row), Fault::NoEffect(error)) => Outcome::Partial(row.clone(), error),
+            (Some(_), Some(row), Fault::NoEffect(error)) if !is_begun => Outcome::Back(row.clone(), error),
             (_, _, fault) => fault.into(),
         }
     }

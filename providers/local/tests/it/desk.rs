@@ -291,6 +291,10 @@ impl Desk {
                     self.pending.lock().unwrap().remove(op.id());
                     rows.insert(op.id().clone(), tracked.clone());
                 }
+                Outcome::Back(tracked, _) => {
+                    self.pending.lock().unwrap().remove(op.id());
+                    rows.insert(op.id().clone(), tracked.clone());
+                }
                 Outcome::Pending { tracked, .. } => {
                     self.pending.lock().unwrap().insert(op.id().clone());
                     rows.insert(op.id().clone(), tracked.clone());
@@ -314,6 +318,10 @@ impl Desk {
     /// True where it is remembered.
     pub(crate) fn is_tracked(&self, id: &str) -> bool {
         self.tracked.lock().unwrap().contains_key(&ResourceId::from(id))
+    }
+    /// What is remembered of it.
+    pub(crate) fn row(&self, id: &str) -> Option<Tracked> {
+        self.tracked.lock().unwrap().get(&ResourceId::from(id)).cloned()
     }
     /// What is put out for others, as last seen.
     pub(crate) fn outputs(&self, id: &str) -> serde_json::Value {

@@ -343,6 +343,82 @@ async fn what_is_half_made_is_ours_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn a_repair_that_wrote_nothing_says_so_and_leaves_what_was_remembered() {
+    let scratch = tempfile::tempdir().unwrap();
+    let in_the_way = scratch.path().join("file");
+    let originals = in_the_way.join("originals");
+    let Some(machine) = Machine::of("systemd", |config| config.originals = Some(originals)) else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let row = desk.row("a.service");
+    // Edited, and not read by systemd; no copy of it can be kept.
+    fs::write(machine.file("a.service"), "[Service]\nExecStart=/bin/sleep 9d\n").unwrap();
+    fs::write(&in_the_way, "").unwrap();
+    for _ in 0..2 {
+        let done = desk.pass(&[&spec]).await.done;
+        let is_kept = "update a.service: failed: unavailable: keep a copy ";
+        assert!(done.len() == 1 && done[0].starts_with(is_kept), "{done:?}");
+        assert!(desk.row("a.service") == row && !desk.is_pending());
+    }
+    fs::remove_file(&in_the_way).unwrap();
+    assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_unit_without_files_of_its_own_is_ours_once_it_was_begun() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let vendor = |name: &str, command: &str| {
+        let text = format!(
+            "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart={command}\n[Install]\nWantedBy=basic.target\n"
+        );
+        fs::write(machine.desk_path(&format!("/usr/lib/systemd/system/{name}")), text).unwrap();
+        machine.run(&["systemctl", "daemon-reload"]);
+    };
+    // The link is made, and the start fails.
+    vendor("v.service", "/bin/false");
+    let v = "Unit v.service {enabled: true, state: running}";
+    let done = desk.pass(&[v]).await.done;
+    assert!(done.len() == 1 && done[0].starts_with("update v.service: partial: unavailable: "), "{done:?}");
+    assert_eq!(machine.property("v.service", "UnitFileState"), "enabled");
+    assert!(desk.is_tracked("v.service"));
+    vendor("v.service", "/bin/true");
+    assert_eq!(desk.pass(&[v]).await.done, ["update v.service: done"]);
+    assert_eq!(desk.pass(&[v]).await.done, [""; 0]);
+
+    // The link is made, and the process dies.
+    vendor("w.service", "/bin/true");
+    let w = "Unit w.service {enabled: true, state: running}";
+    assert!(!desk.pass_dying(&[v, w], 1).await);
+    assert!(desk.is_tracked("w.service"));
+    assert_eq!(desk.pass(&[v, w]).await.done, ["continue w.service: done"]);
+    assert_eq!(desk.pass(&[v, w]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_death_left_begun_stays_begun_when_it_fails_after_that() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    desk.pass(&[&unit("a.service", "/bin/sleep 1d", RUNNING)]).await;
+    // It dies before the first file; what goes on with it writes the file, and cannot start the service.
+    let new = unit("a.service", "/bin/sleep 2d\\nExecStartPre=/bin/test -e /run/well", RUNNING);
+    assert!(!desk.pass_dying(&[&new], 0).await);
+    assert!(!fs::read_to_string(machine.file("a.service")).unwrap().contains("2d"));
+    for _ in 0..2 {
+        let done = desk.pass(&[&new]).await.done;
+        let is_open = "continue a.service: unknown: unavailable: ";
+        assert!(done.len() == 1 && done[0].starts_with(is_open) && desk.is_pending(), "{done:?}");
+    }
+    assert!(fs::read_to_string(machine.file("a.service")).unwrap().contains("2d"));
+    machine.run(&["touch", "/run/well"]);
+    assert_eq!(desk.pass(&[&new]).await.done, ["continue a.service: done"]);
+    assert!(!desk.is_pending());
+    assert_eq!(desk.pass(&[&new]).await.done, [""; 0]);
+}
+
+#[tokio::test]
 async fn no_job_waits_for_one_that_comes_later() {
     let Some(machine) = Machine::boot() else { return };
     let oneshot = |name: &str, command: &str| {

@@ -261,9 +261,10 @@ impl<'a> Notes<'a> {
     fn check_outcome(&self, action: ActionId, outcome: &Outcome) {
         let Some(intent) = self.actions.get(&action) else { return };
         let tracked = match outcome {
-            Outcome::Done(tracked) | Outcome::Partial(tracked, _) | Outcome::Pending { tracked, .. } => {
-                tracked
-            }
+            Outcome::Done(tracked)
+            | Outcome::Partial(tracked, _)
+            | Outcome::Back(tracked, _)
+            | Outcome::Pending { tracked, .. } => tracked,
             _ => return,
         };
         if tracked.id != intent.id {
@@ -343,6 +344,11 @@ impl State {
             Outcome::Done(_) | Outcome::Gone => {
                 self.rows.remove(&intent.id);
                 self.open.retain(|_, open| open.id != intent.id);
+                return;
+            }
+            Outcome::Back(tracked, _) => {
+                self.open.remove(&action);
+                self.rows.insert(intent.id, Row { tracked, pending: None });
                 return;
             }
             // Nothing happened: older questions about this resource stay open.

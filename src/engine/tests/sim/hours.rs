@@ -315,6 +315,26 @@ fn who_keeps_undoing_what_we_write_is_stopped_and_a_person_goes_on() {
 }
 
 #[test]
+fn a_repair_that_wrote_nothing_is_tried_again_and_is_no_flapping() {
+    let (mut house, zones) = (House::new(Settings::default()), zones(1));
+    house.commit("r1", &zones, "x@g1");
+    house.pass(MINUTE);
+    let rows = |house: &House| house.disk.lock().unwrap().scopes[&zones[0]].rows.clone();
+    let before = rows(&house);
+    house.rig.full.lock().unwrap().insert(zones[0].clone());
+    house.by_hand(&zones[0], Some("vandalized"));
+    house.scheduler.wake([zones[0].clone()], Priority::Hint, Focus::All);
+    house.pass(HOUR);
+    assert_eq!(rows(&house), before);
+    let drifts = house.disk.lock().unwrap().scopes[&zones[0]].drifts.clone();
+    assert!(drifts.len() == 1 && drifts[0].action.is_none(), "{drifts:?}");
+    house.rig.full.lock().unwrap().clear();
+    house.pass(HOUR);
+    assert!(house.is_as_declared(&zones[0]));
+    house.settles();
+}
+
+#[test]
 fn what_is_due_by_itself_is_done_as_often_as_it_is_and_is_no_drift() {
     let (mut house, zones) = (House::new(Settings::default()), zones(1));
     house.commit("r1", &zones, "x@g1");

@@ -23,6 +23,8 @@ pub(crate) struct Rig {
     pub(crate) silent: Mutex<BTreeSet<Scope>>,
     /// Scopes that panic.
     pub(crate) panics: Mutex<BTreeSet<Scope>>,
+    /// Scopes where updates fail before they write anything, and after what is begun was put down.
+    pub(crate) full: Mutex<BTreeSet<Scope>>,
     /// How long every read takes.
     pub(crate) slow: Mutex<Duration>,
     /// How long every write takes.
@@ -169,6 +171,9 @@ impl Provider for Rigged {
         if !slow.is_zero() {
             cx.clock.sleep(slow).await;
         }
+        if self.rig.full.lock().unwrap().contains(&batch.scope) {
+            return full(batch, journal).await;
+        }
         let (is_stuck, is_unfinished) = {
             let unloaded = self.rig.unloaded.lock().unwrap();
             (unloaded.0.contains(&batch.scope), unloaded.1.contains(&batch.scope))
@@ -197,4 +202,23 @@ impl Provider for Rigged {
         self.rig.unloaded.lock().unwrap().1.remove(&batch.scope);
         Ok(())
     }
+}
+
+/// Begins each update, and takes that back.
+async fn full(batch: &Batch, journal: &dyn Journal) -> Result<(), Error> {
+    for action in &batch.actions {
+        journal.started(&[action.id]).await?;
+        let error = Error::unavailable("no space is left");
+        let outcome = match &action.op {
+            Op::Update { desired, tracked: Some(row), .. } => {
+                let mut begun = Tracked::new(desired.id.clone(), desired.spec.hash().unwrap_or_default());
+                begun.private = Sealed(Bytes::from_static(b"begun"));
+                journal.progress(action.id, begun).await?;
+                Outcome::Back(row.clone(), error)
+            }
+            _ => Outcome::Failed(error),
+        };
+        journal.finished(vec![(action.id, outcome)]).await?;
+    }
+    Ok(())
 }
