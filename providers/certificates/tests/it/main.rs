@@ -14,6 +14,7 @@ mod keystore;
 mod manifests;
 mod persist;
 mod place;
+mod renewals;
 mod rotation;
 mod served;
 mod suggested;

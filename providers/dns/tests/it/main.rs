@@ -26,6 +26,7 @@ mod routing;
 mod script;
 mod served;
 mod webhook;
+mod webhook_zones;
 mod wire;
 mod world;
 mod zonefile;

@@ -16,6 +16,7 @@ mod memory;
 mod normalize;
 mod observe;
 mod rollout;
+mod turn;
 
 pub(crate) use apply::apply;
 pub use kind::{CheckSpec, DEPLOYMENT, DeploymentSpec, StrategySpec};

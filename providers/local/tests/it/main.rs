@@ -19,5 +19,6 @@ mod sandbox;
 mod sockets;
 mod unit_laws;
 mod units;
+mod units_begun;
 mod users;
 mod waiting;

@@ -1,0 +1,145 @@
+//! Renewals: when one is due, what it says it replaces, and what comes of an authority that does not want that.
+
+use crate::faults::error;
+use crate::{
+    authority::{Authority, BEGIN, Fault, LIFE},
+    world::Desk,
+};
+use reconciled_provider::{ErrorKind, Health, Outcome};
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_renewed_when_it_is_due_and_says_what_it_replaces() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3 - 120));
+    assert!(desk.is_in_sync().await, "a minute before");
+    assert_eq!(desk.health().await, Health::Healthy);
+    desk.clock.advance(Duration::from_secs(120));
+    assert!(!desk.is_in_sync().await);
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!(authority.counts(), (2, 2));
+    assert!(
+        authority.last_replaces().is_some_and(|id| id.ends_with(".AIAAAAE")),
+        "{:?}",
+        authority.last_replaces()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_replaced_already_is_ordered_without_saying_so() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.replaced();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.counts(), authority.last_replaces()), ((2, 2), None));
+}
+
+pub(crate) fn move_account_away(desk: &Desk) {
+    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_account_ordered_is_renewed_without_saying_what_it_replaces() {
+    let authority = Authority::start();
+    let mut desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let account = || desk.keep().issued("web").unwrap().unwrap().account;
+    assert_eq!(account(), Some(format!("{}/accounts/1", authority.url)));
+    move_account_away(&desk);
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    assert_eq!((authority.calls("order"), authority.last_replaces()), (2, None));
+    assert_eq!(account(), Some(format!("{}/accounts/2", authority.url)));
+    // The next one is of the account it has now; so is one of which a former version of this program did not know.
+    for is_known in [true, false] {
+        let mut issued = desk.keep().issued("web").unwrap().unwrap();
+        issued.account = issued.account.filter(|_| is_known);
+        desk.keep().put_issued("web", &issued).unwrap();
+        desk.restart();
+        desk.renew().await;
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        assert!(authority.last_replaces().is_some(), "known: {is_known}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_refused_with_what_it_replaces_is_sent_once_more_without() {
+    for word in ["unauthorized", "conflict", "malformed"] {
+        let authority = Authority::start();
+        let desk = Desk::new(&authority);
+        assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+        desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+        authority.begin(BEGIN + LIFE * 2 / 3);
+        authority.fail("order", Fault::Refused(403, word, ""));
+        assert!(matches!(desk.pass().await, Outcome::Done(_)), "{word}");
+        assert_eq!((authority.calls("order"), authority.last_replaces()), (3, None), "{word}");
+    }
+    // What is no matter of that is not.
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    authority.fail("order", Fault::Refused(429, "rateLimited", "Retry-After: 60\r\n"));
+    assert_eq!(error(&desk.pass().await).kind, ErrorKind::RateLimited);
+    assert_eq!(authority.calls("order"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_that_the_authority_suggests_is_chosen_once_and_followed() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let window = (BEGIN + 1_000_000, BEGIN + 1_100_000);
+    authority.suggest(window);
+    assert_eq!(desk.health().await, Health::Healthy);
+    let chosen = || desk.keep().issued("web").unwrap().unwrap().suggested.unwrap();
+    let first = chosen();
+    assert!((window.0..window.1).contains(&first.at));
+    assert_eq!(desk.health().await, Health::Healthy);
+    assert_eq!(authority.calls("info"), 1, "it is not asked before it said");
+    desk.clock.advance(Duration::from_secs(7_201));
+    assert_eq!(desk.health().await, Health::Healthy);
+    assert_eq!((authority.calls("info"), chosen().at), (2, first.at));
+    assert!(desk.is_in_sync().await);
+    desk.clock.advance(Duration::from_secs(1_100_000));
+    assert!(!desk.is_in_sync().await, "long before two thirds");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_is_late_is_said_and_an_end_even_more() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(LIFE * 5 / 6));
+    let health = desk.health().await;
+    assert!(
+        matches!(&health, Health::Degraded { why } if why.contains("should have been renewed")),
+        "{health:?}"
+    );
+    desk.clock.advance(Duration::from_secs(LIFE / 6));
+    let health = desk.health().await;
+    assert!(matches!(&health, Health::Degraded { why } if why.contains("it is over since")), "{health:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_that_is_due_at_once_is_used_and_another_one_waits() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    desk.clock.advance(Duration::from_secs(LIFE * 3 / 4));
+    for (issued, wait) in [(1, 60), (2, 300)] {
+        assert!(matches!(desk.pass().await, Outcome::Done(_)));
+        assert_eq!(authority.counts().1, issued);
+        let outcome = desk.pass().await;
+        let error = error(&outcome);
+        assert!(error.message.contains("the new certificate is not as declared"), "{}", error.message);
+        assert_eq!((error.retry_after, authority.counts().1), (Some(Duration::from_secs(wait)), issued));
+        desk.clock.advance(Duration::from_secs(wait));
+    }
+}

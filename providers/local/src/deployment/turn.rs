@@ -1,0 +1,553 @@
+//! A turn of a rolling update: one step of it, as far as it goes now.
+//!
+//! A rolling update is `Pending` from its first step to its last. Each turn takes what is on the disk and what systemd says
+//! for true, and the memory only for what cannot be seen there: which instances are being replaced right now. That is
+//! written down before they are touched, so that a process that dies, wherever, leaves a step that the next turn takes up:
+//! it starts the same instances anew, and no others before they are available.
+
+use super::{
+    kind::{Canary, Deployment},
+    look::{Group, group, numbers},
+    memory::{Bad, Known, Memory, Rollout, Stage, Trial},
+    observe::{deployment, settled, taken_back},
+    parts,
+    rollout::{self, Member},
+};
+use crate::{
+    balancer,
+    hands::{Check, Fault, Hands, Job, Manager},
+    systemd::{apply as units, definition},
+};
+use futures_util::future::join_all;
+use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
+use std::{collections::BTreeSet, time::Duration};
+
+/// How often what is being started is looked at.
+const STEP: Duration = Duration::from_millis(200);
+/// How often it is looked at what nothing can be done about now.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Has exactly `units` of the deployment called `name` drained at the balancers it is behind.
+async fn mark(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    name: &str,
+    declared: &Deployment,
+    units: &BTreeSet<String>,
+) -> Result<(), Fault> {
+    let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == name);
+    balancer::drain(hands, manager, &declared.fronts, is_of, units).await
+}
+
+/// How a turn of a deployment ended, besides in error.
+enum End {
+    Settled,
+    Wait(Duration),
+    Back(String),
+}
+
+/// One turn of a deployment.
+pub(super) struct Turn<'a> {
+    action: &'a Action,
+    name: &'a str,
+    resource: &'a Resource,
+    declared: Deployment,
+    memory: Memory,
+    is_new: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn of(action: &'a Action) -> Option<Turn<'a>> {
+        let (resource, tracked) = match &action.op {
+            Op::Create { desired, .. } => (desired, None),
+            Op::Update { desired, tracked, .. } | Op::Replace { desired, tracked, .. } => {
+                (desired, tracked.as_ref())
+            }
+            Op::Continue { desired, tracked, .. } => (desired, Some(tracked)),
+            Op::Delete { .. } => return None,
+        };
+        let (name, _) = parts(&action.op.id().0)?;
+        let declared = deployment(Some(resource))?;
+        let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
+        Some(Turn { action, name, resource, declared, memory, is_new })
+    }
+
+    fn tracked(&self) -> Tracked {
+        let mut tracked =
+            Tracked::new(self.resource.id.clone(), self.resource.spec.hash().unwrap_or_default());
+        tracked.private = self.memory.seal();
+        tracked
+    }
+
+    /// Errors: those of the journal alone.
+    pub(super) async fn take(
+        mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+        journal: &dyn Journal,
+    ) -> Result<Outcome, Error> {
+        let mut end = self.step(hands, manager, cx, journal).await;
+        if let Ok(Ok(End::Back(why))) = end {
+            let now = millis(cx);
+            self.memory.bad = Some(Bad { revision: self.declared.revision(), why });
+            self.memory.note(&self.declared, now, "taken back");
+            if let Some(rollout) = &mut self.memory.rollout {
+                rollout.batch.clear();
+                rollout.goal.clear();
+            }
+            end = Ok(Ok(End::Wait(Duration::ZERO)));
+        }
+        let end = match end? {
+            Ok(end) => end,
+            Err(fault) => return Ok(fault.into()),
+        };
+        Ok(match (end, self.memory.refusal(&self.declared)) {
+            (End::Wait(recheck_after), _) => {
+                Outcome::Pending { tracked: self.tracked(), recheck_after, claims: Vec::new() }
+            }
+            (_, Some(why)) => {
+                let error = taken_back(&self.resource.id.0, why);
+                Outcome::Partial(self.tracked(), error)
+            }
+            (_, None) => Outcome::Done(self.tracked()),
+        })
+    }
+
+    async fn look(&self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Group, Error> {
+        group(hands, manager, self.name, &numbers(Some(&self.declared), &self.memory)).await
+    }
+
+    /// What shall run: the declared revision, or the one before it where that was taken back.
+    fn goal(&self, group: &Group) -> String {
+        let was_tried = self.memory.refusal(&self.declared).is_some();
+        let before =
+            || self.memory.good.as_ref().map(|good| good.content.clone()).or_else(|| group.content());
+        was_tried.then(before).flatten().unwrap_or_else(|| self.declared.content.clone())
+    }
+
+    /// What must answer now: on the way back, what had to for the revision before.
+    fn checks(&self) -> Vec<Check> {
+        match (self.memory.refusal(&self.declared), &self.memory.good) {
+            (Some(_), Some(good)) => good.checks.clone(),
+            _ => self.declared.checks.clone(),
+        }
+    }
+
+    /// The outer error is the journal's.
+    async fn step(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        cx: &Cx,
+        journal: &dyn Journal,
+    ) -> Result<Result<End, Fault>, Error> {
+        let mut group = match self.look(hands, manager).await {
+            Ok(group) => group,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        if let Some(why) = group.any_closed() {
+            return Ok(Err(Error::from(why).into()));
+        }
+        // What is beside a template that is to be made is in no plan yet, and while a step goes on nothing else is touched.
+        let is_between = self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
+            && group.content().is_some();
+        if is_between && let Err(fault) = self.take_away_beside(hands, manager, journal, &mut group).await? {
+            return Ok(Err(fault));
+        }
+        if self.is_new {
+            // From here on the template is ours, also for whoever finds it after a death.
+            journal.progress(self.action.id, self.tracked()).await?;
+        }
+        let goal = self.goal(&group);
+        let means = definition::effective([&*goal]);
+        let now = millis(cx);
+        let was_on_its_way = self.memory.rollout.is_some();
+        let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
+        if rollout.goal != means {
+            // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
+            *rollout = Rollout { surge: std::mem::take(&mut rollout.surge), ..Rollout::to(&means, now) };
+        }
+        rollout.turn(now);
+        let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
+        let mut left = members.clone();
+        left.retain(|number| !rollout.batch.contains_key(number));
+        self.heal(manager, &group, left, &means).await;
+        if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty()) {
+            let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
+            // Where there is no template, there is nothing that could be left in place meanwhile.
+            if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
+                // Whoever was being drained serves, also where nothing came of it: the revision before is wanted again.
+                let drained = BTreeSet::new();
+                if was_on_its_way
+                    && let Err(fault) = mark(hands, manager, self.name, &self.declared, &drained).await
+                {
+                    return Ok(Err(fault));
+                }
+                return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
+            }
+            if let Some(end) = self.try_out(hands, &group, &members, &means, now).await {
+                return Ok(Ok(end));
+            }
+            match self.choose(hands, &group, &members, &means).await {
+                Ok(batch) => {
+                    let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
+                    let surge = self.declared.surge();
+                    rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
+                    let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
+                    rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
+                    rollout.progressed = now;
+                }
+                Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
+            }
+            // From here on a death leaves this step to be taken up, and no other.
+            journal.progress(self.action.id, self.tracked()).await?;
+        }
+        match self.drain(hands, manager, now).await {
+            Ok(None) => {}
+            Ok(Some(left)) => return Ok(Ok(End::Wait(left))),
+            Err(fault) => return Ok(Err(fault)),
+        }
+        if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
+            return Ok(Err(fault));
+        }
+        Ok(self.watch(hands, manager, now).await)
+    }
+
+    /// Takes away what somebody put beside the template and the instances. Whoever was started with it gets the revision
+    /// step by step, as whoever runs another one does. The outer error is the journal's.
+    async fn take_away_beside(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        journal: &dyn Journal,
+        group: &mut Group,
+    ) -> Result<Result<(), Fault>, Error> {
+        if let Err(error) = group.look_beside(hands, manager.places()).await {
+            return Ok(Err(error.into()));
+        }
+        if group.beside.is_empty() {
+            return Ok(Ok(()));
+        }
+        let known = std::mem::take(&mut self.memory.known);
+        self.memory.known = settled(&self.memory, &self.declared, group).known;
+        for (number, known) in known {
+            let of_now = self.memory.known.get(&number);
+            if of_now.is_none_or(|now| now.invocation == known.invocation) {
+                self.memory.known.insert(number, known);
+            }
+        }
+        // Once it is gone nobody could tell what runs with it.
+        journal.progress(self.action.id, self.tracked()).await?;
+        let gone = async {
+            for seen in group.beside.values().flatten() {
+                units::remove(hands, seen).await?;
+            }
+            manager.reload().await
+        };
+        if let Err(fault) = gone.await {
+            return Ok(Err(fault));
+        }
+        match self.look(hands, manager).await {
+            Ok(now) => *group = now,
+            Err(error) => return Ok(Err(error.into())),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Starts those that run no longer although they have their revision; what comes of it is seen when they are asked.
+    async fn heal(&self, manager: &dyn Manager, group: &Group, numbers: Vec<u32>, means: &str) {
+        let has_ended =
+            |number: &u32| !group.is_running(*number) && group.is_current(*number, means, &self.memory);
+        join_all(numbers.into_iter().filter(has_ended).map(async |number| {
+            let unit = super::instance(&group.name, number);
+            let _ = manager.reset_failed(&unit).await;
+            let _ = manager.job(&unit, Job::Start).await;
+        }))
+        .await;
+    }
+
+    /// How many more instances may get the revision before it was tried out, and how many do that; none where nothing is to be
+    /// tried: on the way back, or later.
+    fn trial(&self, group: &Group, members: &[u32], means: &str) -> Option<(Vec<u32>, Canary)> {
+        let canary = self.declared.canary.filter(|_| self.memory.refusal(&self.declared).is_none())?;
+        let is_over = self.memory.rollout.as_ref().is_some_and(|rollout| rollout.trial == Trial::Over);
+        let have = members.iter().copied().filter(|number| group.is_current(*number, means, &self.memory));
+        (!is_over).then(|| (have.collect(), canary))
+    }
+
+    /// While a few instances try a revision: why the others wait.
+    async fn try_out(
+        &mut self,
+        hands: &dyn Hands,
+        group: &Group,
+        members: &[u32],
+        means: &str,
+        now: u64,
+    ) -> Option<End> {
+        let (have, canary) = self.trial(group, members, means)?;
+        if have.len() < canary.instances as usize {
+            return None;
+        }
+        let wrong = group.available(hands, &self.checks(), have.iter().copied()).await;
+        let wrong = wrong.into_values().find_map(Result::err);
+        let rollout = self.memory.rollout.as_mut()?;
+        rollout.trial = rollout.trial.next(wrong.is_none(), canary.seconds, now);
+        if rollout.trial == Trial::Over {
+            rollout.progressed = now;
+            return None;
+        }
+        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
+        let is_hopeless = have.iter().any(has_failed);
+        let why = wrong.unwrap_or_else(|| {
+            let numbers: Vec<String> = have.iter().map(u32::to_string).collect();
+            format!("it is tried at instance {} for {} s", numbers.join(", "), canary.seconds)
+        });
+        match self.wait_longer(now, STEP, why, canary.seconds) {
+            End::Wait(_) if is_hopeless && self.may_go_back() => Some(End::Back(self.why())),
+            end => Some(end),
+        }
+    }
+
+    /// The instances of the next step, or why there are none now.
+    async fn choose(
+        &self,
+        hands: &dyn Hands,
+        group: &Group,
+        members: &[u32],
+        means: &str,
+    ) -> Result<BTreeSet<u32>, String> {
+        let range = self.declared.range();
+        let available = group.available(hands, &self.checks(), members.iter().copied()).await;
+        let to_come = self.declared.surge().filter(|number| !members.contains(number));
+        let all: Vec<Member> = members
+            .iter()
+            .copied()
+            .chain(to_come)
+            .map(|number| Member {
+                number,
+                is_surge: !range.contains(&number),
+                is_current: members.contains(&number) && group.is_current(number, means, &self.memory),
+                is_available: available.get(&number).is_some_and(Result::is_ok),
+            })
+            .collect();
+        let floor = self.declared.replicas.saturating_sub(self.declared.max_unavailable);
+        let mut batch = rollout::next(&all, floor);
+        if let Some((have, canary)) = self.trial(group, members, means) {
+            let room = (canary.instances as usize).saturating_sub(have.len());
+            batch = batch.into_iter().take(room).collect();
+        }
+        let why = || available.into_values().find_map(Result::err).unwrap_or_default();
+        if batch.is_empty() { Err(why()) } else { Ok(batch) }
+    }
+
+    /// Takes those of the step from the balancers, and waits until they have answered what they had got.
+    async fn drain(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        now: u64,
+    ) -> Result<Option<Duration>, Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(None) };
+        if rollout.batch.values().any(|stage| *stage == Stage::Drain) {
+            let units = rollout.batch.keys().map(|number| super::instance(self.name, *number)).collect();
+            mark(hands, manager, self.name, &self.declared, &units).await?;
+            let drain = self.declared.fronts.iter().map(|front| u64::from(front.drain)).max().unwrap_or(0);
+            for stage in rollout.batch.values_mut() {
+                *stage = Stage::Drained(now + drain * 1_000);
+            }
+        }
+        let until = rollout.batch.values().filter_map(|stage| match stage {
+            Stage::Drained(until) => Some(*until),
+            _ => None,
+        });
+        match until.max() {
+            Some(until) if until > now => Ok(Some(Duration::from_millis(until - now))),
+            Some(_) => {
+                rollout.batch.values_mut().for_each(|stage| *stage = Stage::Restart);
+                // The time in which they may be away begins now.
+                rollout.progressed = now;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
+    async fn restart(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        group: &Group,
+        (goal, means): (&str, &str),
+        now: u64,
+    ) -> Result<(), Fault> {
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(()) };
+        let due = rollout.batch.iter().filter(|(_, stage)| **stage == Stage::Restart);
+        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        // Who takes a step up gives it the time that it has.
+        rollout.progressed = now;
+        let is_of_template = group.content().as_deref() == Some(goal);
+        let mut is_changed = false;
+        for number in &due {
+            let Some(looked) = group.members.get(number) else { continue };
+            is_changed |= match is_of_template {
+                true => units::remove(hands, &looked.file).await?,
+                false => units::write(hands, manager.places(), &looked.file, goal).await?,
+            };
+            is_changed |= looked.state.needs_reload;
+        }
+        if is_changed {
+            manager.reload().await?;
+        }
+        let ends = join_all(due.iter().map(async |number| {
+            let unit = super::instance(&group.name, *number);
+            // What failed too often within its limit would not be started.
+            manager.reset_failed(&unit).await?;
+            let job = if group.is_running(*number) { Job::Restart } else { Job::Start };
+            manager.job(&unit, job).await
+        }))
+        .await;
+        let mut started = Vec::new();
+        for (number, end) in due.into_iter().zip(ends) {
+            match end {
+                Ok(()) => started.push(number),
+                // What it came to is seen when it is watched.
+                Err(Fault::Unknown(error)) => {
+                    rollout.why = error.chain();
+                    started.push(number);
+                }
+                // systemd will not have the revision: it is no run of it that goes on, if one does.
+                Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Invalid => {
+                    rollout.why = error.chain()
+                }
+                Err(fault) => return Err(fault),
+            }
+            rollout.batch.insert(number, Stage::Watch(None));
+        }
+        let units: Vec<String> = started.iter().map(|number| super::instance(&group.name, *number)).collect();
+        let states = manager.units(&units).await?;
+        for (number, state) in started.into_iter().zip(states) {
+            if group.state(number).is_some_and(|was| was.is_running() && was.invocation == state.invocation) {
+                // The job came to nothing: it runs as it did.
+                continue;
+            }
+            let known = Known { invocation: state.invocation, means: means.to_owned() };
+            self.memory.known.insert(number, known);
+        }
+        Ok(())
+    }
+
+    /// Whether the instances of the step are available, and have been long enough.
+    async fn watch(&mut self, hands: &dyn Hands, manager: &dyn Manager, now: u64) -> Result<End, Fault> {
+        let group = self.look(hands, manager).await?;
+        let checks = self.checks();
+        let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
+        let available = group.available(hands, &checks, rollout.batch.keys().copied()).await;
+        let (mut is_over, mut is_hopeless, mut why) = (true, false, String::new());
+        for (number, stage) in &mut rollout.batch {
+            let since = match stage {
+                Stage::Watch(Some(since)) => *since,
+                _ => now,
+            };
+            if let Some(text) = group.unloadable(*number) {
+                // What runs of it is of the revision before.
+                *stage = Stage::Watch(None);
+                (is_over, is_hopeless, why) = (false, true, text);
+                continue;
+            }
+            match available.get(number) {
+                Some(Ok(())) => {
+                    *stage = Stage::Watch(Some(since));
+                    is_over &= now.saturating_sub(since) >= u64::from(self.declared.min_ready) * 1_000;
+                }
+                other => {
+                    *stage = Stage::Watch(None);
+                    is_over = false;
+                    why = other.and_then(|answer| answer.clone().err()).unwrap_or_default();
+                }
+            }
+        }
+        if is_over {
+            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+            rollout.batch.clear();
+            (rollout.progressed, rollout.why) = (now, String::new());
+            return Ok(End::Wait(Duration::ZERO));
+        }
+        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
+        is_hopeless |= rollout.batch.keys().any(has_failed);
+        match self.wait(now, STEP, why) {
+            End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
+            end => Ok(end),
+        }
+    }
+
+    fn why(&self) -> String {
+        self.memory.rollout.as_ref().map(|rollout| rollout.why.clone()).unwrap_or_default()
+    }
+
+    /// True where a revision that does not do can be taken back: it was not yet, and there is one to go back to.
+    fn may_go_back(&self) -> bool {
+        self.memory.refusal(&self.declared).is_none() && self.memory.good.is_some()
+    }
+
+    /// Waits, or gives up what took too long.
+    fn wait(&mut self, now: u64, wait: Duration, why: String) -> End {
+        self.wait_longer(now, wait, why, 0)
+    }
+
+    /// The same, where so many seconds more are allowed for.
+    fn wait_longer(&mut self, now: u64, wait: Duration, why: String, more: u32) -> End {
+        let may_go_back = self.may_go_back();
+        let Some(rollout) = &mut self.memory.rollout else { return End::Wait(wait) };
+        if !why.is_empty() {
+            rollout.why = why;
+        }
+        let limit = u64::from(self.declared.deadline) + u64::from(more);
+        match now > rollout.progressed + limit * 1_000 && may_go_back {
+            true => End::Back(format!("no progress within {limit} s: {}", rollout.why)),
+            false => End::Wait(wait),
+        }
+    }
+
+    /// Every instance runs what shall run: the template takes it over, and what was there for the way goes.
+    async fn settle(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        group: &Group,
+        goal: &str,
+        now: u64,
+    ) -> Result<(), Fault> {
+        let surge = self.memory.rollout.take().map(|rollout| rollout.surge).unwrap_or_default();
+        let surge = surge.into_iter().filter(|number| !self.declared.range().contains(number));
+        for number in surge.filter(|number| group.is_running(*number)) {
+            manager.job(&super::instance(&group.name, number), Job::Stop).await?;
+        }
+        let had_other = self.memory.good.as_ref().is_some_and(|good| good.content != goal);
+        let mut is_changed = units::write(hands, manager.places(), &group.template, goal).await?;
+        for looked in group.members.values() {
+            is_changed |= units::remove(hands, &looked.file).await? || looked.state.needs_reload;
+        }
+        if is_changed {
+            manager.reload().await?;
+        }
+        let mut now_seen = self.look(hands, manager).await?;
+        now_seen.look_beside(hands, manager.places()).await?;
+        self.memory = settled(&self.memory, &self.declared, &now_seen);
+        if self.memory.refusal(&self.declared).is_none() {
+            self.memory.bad = None;
+            if had_other {
+                self.memory.note(&self.declared, now, "done");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn millis(cx: &Cx) -> u64 {
+    u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
+}
