@@ -71,6 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         before: None,
         after: Some(row.tracked.applied),
         reason: "commit abc1234".into(),
+        consented: None,
     };
     let intents: Vec<Intent> = list.iter().enumerate().map(intent).collect();
     let endings = |outcome: &str| -> Vec<Ending> {

@@ -9,7 +9,10 @@ use crate::{
     session::{Failure, Outlook},
     store::Reader,
 };
-use reconciled_engine::{Desired, survey::Survey};
+use reconciled_engine::{
+    Desired,
+    survey::{Domain, Survey},
+};
 use reconciled_provider::{ManifestKey, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -89,6 +92,26 @@ pub(crate) fn barring<'s>(
 ) -> Option<&'s SourceConfig> {
     let is_meant = |source: &&SourceConfig| about.is_none_or(|about| about.contains(&*source.name));
     sources.iter().filter(is_meant).find(|source| !source.approve.contains(&way))
+}
+
+/// Whether consent to a plan of `domain` may come the `way`, by what `survey` has seen of its scopes.
+pub(crate) fn may(
+    sources: &[SourceConfig],
+    domain: &Domain,
+    survey: &Survey,
+    desired: &Desired,
+    way: Approver,
+) -> bool {
+    let mut about: BTreeSet<&str> = BTreeSet::new();
+    for scope in &domain.scopes {
+        let declared = desired.in_scope(scope).iter();
+        about.extend(declared.map(|resource| desired.manifest(resource.origin).key.source()));
+        if let Some(Ok(view)) = survey.scopes.get(scope) {
+            about.extend(view.memory.rows.iter().map(|row| row.manifest.source()));
+        }
+    }
+    let is_of_any = sources.iter().any(|source| about.contains(&*source.name));
+    is_of_any && barring(sources, Some(&about), way).is_none()
 }
 
 /// Has a survey know what the commits consent to that are to come into force.

@@ -25,7 +25,7 @@ use reconciled_provider::{
     problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// What is known of a provider type before anything is configured.
 pub struct Type {
@@ -78,17 +78,7 @@ pub fn kinds() -> Kinds {
 
 /// One observer for each type, for checking manifests where nothing is configured. They never reach a remote.
 pub fn samples() -> Vec<(&'static str, Arc<dyn Observer>)> {
-    let config = reconciled_dns::zonefile::Config {
-        directory: Path::new("/nonexistent").into(),
-        check: Vec::new(),
-        reload: Vec::new(),
-        marks: false,
-        nameservers: Vec::new(),
-        timeout: std::time::Duration::from_secs(30),
-        options: Default::default(),
-    };
-    let zonefile = reconciled_dns::zonefile::open("zonefile", "validate", config);
-    let zonefile = zonefile.map(|provider| ("zonefile", provider as Arc<dyn Observer>));
+    let zonefile = reconciled_dns::zonefile::sample("zonefile").map(|observer| ("zonefile", observer));
     let others = [
         ("host", reconciled_local::sample("host")),
         ("certificates", reconciled_certificates::sample("certificates")),
@@ -383,7 +373,17 @@ impl TsigKey {
 }
 
 fn decode<T: DeserializeOwned>(entry: &ProviderEntry, rest: &Node) -> (Option<T>, Vec<Problem>) {
-    rest.decode(&entry.file)
+    let (value, mut problems) = rest.decode(&entry.file);
+    for problem in &mut problems {
+        let word = problem.message.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix('`'));
+        // A field of all entries is none of this backend's.
+        let near = word.and_then(|word| did_you_mean(word, ProviderEntry::COMMON));
+        if let Some(near) = near.filter(|_| !problem.hint.as_ref().is_some_and(|h| h.starts_with("did you")))
+        {
+            problem.hint = Some(format!("did you mean `{near}`?"));
+        }
+    }
+    (value, problems)
 }
 
 fn take(node: &mut Node, key: &str) -> Option<Node> {
@@ -438,6 +438,15 @@ mod tests {
     fn refuse(text: &str, part: &str) {
         let shown = problems(text);
         assert!(shown.contains(part) && shown.contains("config.yaml:2:"), "{text}\n{shown}");
+    }
+
+    #[test]
+    fn a_misspelt_key_is_told_once_with_what_was_meant() {
+        for text in ["type: zonefile, directory: /z, polcy: sync", "type: webhook, polcy: sync"] {
+            let shown = problems(text);
+            assert_eq!(shown.matches("unknown field").count(), 1, "{shown}");
+            assert!(shown.contains("hint: did you mean `policy`?"), "{shown}");
+        }
     }
 
     #[test]

@@ -25,12 +25,17 @@ mod token;
 
 pub use hook::{Hooks, path_of, secret_of};
 pub use openapi::openapi;
-pub use socket::Socket;
+pub use socket::{BARRED, Found, Socket, barred, look_at};
 pub use token::{TokenHash, Tokens, hash_of, new_token};
 
 /// The number of a group of this host.
 pub fn group_id(name: &str) -> Option<u32> {
     peer::group(name).map(|group| group.id)
+}
+
+/// The name of a user of this host, or its number where it has none.
+pub fn user(uid: u32) -> String {
+    peer::user(uid)
 }
 
 use crate::daemon::Daemon;

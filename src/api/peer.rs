@@ -79,7 +79,7 @@ fn found(is_meant: impl Fn(&str, u32) -> bool) -> Option<Group> {
 }
 
 /// The name of a user, or its number where it has none here.
-fn user(uid: u32) -> String {
+pub(super) fn user(uid: u32) -> String {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = text.lines().find_map(|line| {
         let mut fields = line.split(':');

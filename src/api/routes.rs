@@ -139,7 +139,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let config = &instance.session.config;
     let outside = outside(config, instance.session.clock.now());
     let reader = instance.writing.db.reader();
-    let mut answer = operation::status(&config.instance, reader, &outside, &ask).await?;
+    let mut answer = operation::status(config, reader, &outside, &ask).await?;
     if ask.wide {
         operation::add_facts(&instance.session, &mut answer).await;
     }
@@ -279,6 +279,8 @@ async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswe
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
     let mut answer = operation::plan(&instance.session, reader, &meant, &ask.form).await?;
+    // What it shows of a rotated secret is what can be consented to, once the daemon has seen it too.
+    instance.follower.look_at_secrets();
     if instance.observes {
         answer
             .messages

@@ -7,6 +7,7 @@ use super::{
     through,
 };
 use crate::{
+    api,
     config::{Environment, Period},
     consent,
     operation::{Form, document},
@@ -14,7 +15,7 @@ use crate::{
     session::{Failure, Outlook, Session, Writing},
 };
 use reconciled_engine::{
-    Store, Write,
+    BY_PERSON, Store, Write,
     pass::{Converge, ScopeState},
     store::{Approval, ConditionKind},
     survey::{Survey, SurveyOptions},
@@ -70,6 +71,7 @@ pub(super) async fn run(
         approve(&session, &writing, &mut survey, &actor).await?;
         plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
     }
+    plan.finds_nothing(&ask.selection.targets).iter().for_each(|line| out.talk(line));
     if apply.output == Format::Text {
         out.data(&text(&plan, &TextOptions { colour: out.colour, ..TextOptions::default() }));
     }
@@ -99,6 +101,7 @@ async fn carry_out(
 ) -> Result<Converge, Failure> {
     writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
     writing.end_pins(&outlook.pins).await?;
+    writing.note_problems(outlook).await?;
     let until = session.clock.now() + timeout.0;
     let mut converge = writing.engine.converge_from(&outlook.desired, survey, options, until).await?;
     // What was made puts out values that others wait for.
@@ -106,6 +109,8 @@ async fn carry_out(
         let next = writing.engine.converge(&outlook.desired, options, until).await?;
         converge = converge.then(next);
     }
+    // Values that came about may have mended or shown what is wrong.
+    writing.note_problems(outlook).await?;
     let whole = options.selection.is_all()
         && !outlook.is_invalid()
         && outlook.withheld.is_empty()
@@ -195,7 +200,7 @@ pub(super) fn actor(environment: &Environment) -> String {
         .var("SUDO_USER")
         .or_else(|| environment.var("USER"))
         .or_else(|| environment.var("LOGNAME"));
-    name.map_or_else(|| format!("uid {}", environment.uid), str::to_string)
+    name.map_or_else(|| api::user(environment.uid), str::to_string)
 }
 
 fn report(
@@ -210,7 +215,7 @@ fn report(
     for (scope, report) in &converge.round.scopes {
         for condition in &report.conditions {
             // What a person stopped, a person lets go on; for a window one waits, or changes the configuration.
-            let is_stopped = matches!(&*condition.reason, "SuspendedByPerson" | "WindowClosed");
+            let is_stopped = matches!(&*condition.reason, BY_PERSON | "WindowClosed");
             if condition.kind == ConditionKind::Stalled || is_stopped {
                 exit = exit.worst(Exit::Person);
             }
@@ -235,7 +240,7 @@ fn report(
         let digest = domain.verdict.digest.map(|d| d.to_string()).unwrap_or_default();
         let told = plan.domains.iter().any(|d| d.name == domain.name && d.state == State::Held);
         if told && format == Format::Text {
-            lines.push(format!("held: {}; nothing of it was changed", domain.name));
+            lines.push(format!("held: {}; what waits for consent was not changed", domain.name));
             continue;
         }
         lines.push(format!("held: {}: {}", domain.name, domain.verdict.reasons.join("; ")));
@@ -255,23 +260,30 @@ fn report(
         exit = exit.worst(Exit::Error);
     }
     let sum = |change: &str, outcomes: &[&str]| -> usize {
-        let all = converge.outcomes.0.iter();
+        let all = converge.outcomes.all.iter();
         all.filter(|((_, c, o), _)| *c == change && outcomes.contains(o)).map(|(_, n)| n).sum()
     };
     // A call that got no answer counts once a later look shows that it took effect.
     let found = |change: &str| sum(change, &["unknown"]).min(sum(change, &["observed"]));
-    let counts = |change: &str| sum(change, &["done", "gone", "pending"]) + found(change);
-    let summary = format!(
+    let ends = ["done", "gone", "pending"];
+    // What others need for a time was in no plan, such as the record that proves a name.
+    let for_others = |change: &str| converge.outcomes.claims(change, &ends);
+    let counts = |change: &str| (sum(change, &ends) + found(change)).saturating_sub(for_others(change));
+    let mut summary = format!(
         "Applied: {} created, {} updated, {} replaced, {} deleted, {} adopted",
         counts("create"),
-        counts("update"),
+        counts("update") + converge.outcomes.resumed(),
         counts("replace"),
         counts("delete"),
         counts("adopt"),
     );
+    let claims: usize = ["create", "update", "replace", "delete"].into_iter().map(for_others).sum();
+    if claims > 0 {
+        summary += &format!("; {claims} claimed or given back on the way");
+    }
     match format {
         Format::Json => {
-            let outcomes: Vec<_> = converge.outcomes.0.iter().map(|((scope, change, outcome), count)| {
+            let outcomes: Vec<_> = converge.outcomes.all.iter().map(|((scope, change, outcome), count)| {
                 serde_json::json!({"scope": scope.to_string(), "change": change, "outcome": outcome, "count": count})
             }).collect();
             let value = serde_json::json!({"formatVersion": "1.0", "exit": exit.code(), "outcomes": outcomes, "messages": lines, "timedOut": converge.timed_out});

@@ -11,13 +11,15 @@ use crate::{
     config::{
         self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
     },
+    manifest,
     render::counted,
-    session::{self, Ask, Failure, Session, renames},
+    session::{self, Failure, Session, SourceAsk, TreeFiles, renames},
     sops::Identities,
-    store::{Holder, Reader, StoreError, holder},
+    store::{Holder, KEY_FILE, Reader, StoreError, holder},
     trust::Keys,
 };
 use clap::Args as ClapArgs;
+use reconciled_engine::Store;
 use reconciled_provider::{Clock, Node, Problem, SecretRef, Secrets};
 use serde::Serialize;
 use std::{
@@ -130,6 +132,7 @@ pub(super) async fn run(
     reach(&config, &environment, &mut report);
     signatures(&config, &mut report);
     upkeep(&config, &mut report);
+    socket(&config, &mut report);
     let clock = crate::clock::SystemClock;
     state(&config, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
@@ -312,6 +315,22 @@ fn secrets_in(entry: &ProviderEntry, node: &Node, path: &str, found: &mut Vec<(S
     }
 }
 
+/// Whether a daemon could make its socket where it is configured.
+fn socket(config: &Config, report: &mut Report<'_>) {
+    let path = &config.api.socket;
+    let shown = path.display();
+    match api::look_at(path) {
+        Ok(api::Found::Answering) => report.ok("api.socket", &format!("{shown} answers")),
+        Ok(api::Found::Nothing | api::Found::Left) => {
+            report.ok("api.socket", &format!("{shown} is free; `run` makes it"));
+        }
+        Err(failure) => report.failure("api.socket", &failure),
+    }
+    if let Some(why) = api::barred(&config.api) {
+        report.say(Verdict::Warn, "api.group", &why, Some(api::BARRED));
+    }
+}
+
 /// Where backups and the audit trail go, and traces.
 fn upkeep(config: &Config, report: &mut Report<'_>) {
     let backup = config.backup.as_ref().map(|backup| ("backup", Some(&*backup.dir)));
@@ -388,7 +407,10 @@ async fn state(config: &Config, clock: std::sync::Arc<dyn Clock>, report: &mut R
     };
     match checked {
         Ok(()) => report.ok("database", "sound, schema of this version"),
-        Err(StoreError::NotThere(_)) => report.ok("database", "none yet; the first `apply` makes it"),
+        // The key is made with the database, and stays where that was lost.
+        Err(StoreError::NotThere(_)) if !dir.join(KEY_FILE).exists() => {
+            report.ok("database", "none yet; the first `apply` makes it");
+        }
         Err(error @ (StoreError::OlderSchema { .. } | StoreError::Renamed(_))) => {
             let failure = Failure::from(error);
             report.say(Verdict::Warn, "database", &failure.to_string(), failure.hint().as_deref());
@@ -420,21 +442,33 @@ async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) {
     let Ok(reader) = session.reader_as_it_is().await else { return };
     for source in &session.config.sources {
         let what = format!("source {}", source.name);
-        let ask = Ask { source: Some(source.name.to_string()), ..Ask::default() };
-        match tokio::time::timeout(limit, session.snapshots(&ask, &reader)).await {
-            Err(_) => late(&what, limit, report),
-            Ok(Err(failure)) => report.failure(&what, &failure),
-            Ok(Ok(snapshots)) => {
-                for snapshot in &snapshots {
-                    match &snapshot.behind {
-                        Some(error) => {
-                            let failure = Failure::Other(error.to_string(), Some(error.hint()));
-                            report.failure(&what, &failure);
-                        }
-                        None => report.ok(&what, &format!("at {}", snapshot.label)),
-                    }
-                }
+        let asked = async {
+            let in_force = reader.in_force(&source.name).await?.map(|revision| revision.commit);
+            let in_force = in_force.filter(|commit| commit.len() == 40);
+            session.poll(source, SourceAsk { in_force, ..SourceAsk::default() }).await
+        };
+        let snapshot = match tokio::time::timeout(limit, asked).await {
+            Err(_) => {
+                late(&what, limit, report);
+                continue;
             }
+            Ok(Err(failure)) => {
+                report.failure(&what, &failure);
+                continue;
+            }
+            Ok(Ok(snapshot)) => snapshot,
+        };
+        let misplaced =
+            manifest::misplaced(&TreeFiles(&*snapshot.tree), &snapshot.rules, &session.config.host);
+        match &snapshot.behind {
+            Some(error) => {
+                report.failure(&what, &Failure::Other(error.to_string(), Some(error.hint())));
+            }
+            None if misplaced.is_empty() => report.ok(&what, &format!("at {}", snapshot.label)),
+            None => {}
+        }
+        for problem in misplaced {
+            report.say(Verdict::Fail, &what, &problem.message, problem.hint.as_deref());
         }
     }
 }

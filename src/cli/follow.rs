@@ -78,6 +78,7 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
             let said = match outcome {
                 SyncOutcome::Converged => "in sync",
                 SyncOutcome::Accepted => "asked for; to follow it: reconciled sync --wait",
+                SyncOutcome::Held if is_suspended(left) => "suspended; it goes on once that is over",
                 SyncOutcome::Held => "needs a person",
                 SyncOutcome::Failed => "failed; it is tried again by itself",
                 SyncOutcome::Superseded => "superseded by a newer revision",
@@ -87,6 +88,11 @@ pub(super) fn tell(line: &SyncLine, out: &mut Out) {
             out.data(&format!("{did}{said} ({milliseconds} ms)"));
         }
     }
+}
+
+/// True where all that is left to do is suspended: by a window, or by a person, whose time may be over by itself too.
+pub(super) fn is_suspended(left: &BTreeMap<String, String>) -> bool {
+    !left.is_empty() && left.values().all(|stance| stance == "suspended")
 }
 
 /// `create done` → 3 as `3 created`; what did not simply succeed keeps its word.

@@ -6,7 +6,7 @@ use crate::{
     operation::{self, ForgetAsk, Forgotten},
     render,
     session::Failure,
-    store::{StoreError, TrackedEntry},
+    store::{StoreError, TrackedEntry, UNANSWERED},
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -15,11 +15,14 @@ use serde::Serialize;
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ForgetArgs {
     /// What to let go of; `*` and `?` are wild
-    #[arg(value_name = "ADDRESS", required_unless_present = "source", conflicts_with = "source")]
+    #[arg(value_name = "ADDRESS", required_unless_present_any = ["source", "all"], conflicts_with_all = ["source", "all"])]
     pub address: Option<String>,
     /// Everything this source declared
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
+    /// Everything that is tracked
+    #[arg(long, conflicts_with = "source")]
+    pub all: bool,
     /// Do not ask, which only happens at a terminal
     #[arg(short, long)]
     pub yes: bool,
@@ -41,7 +44,8 @@ pub(super) async fn run(
     environment: Environment,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let ask = ForgetAsk { address: forget.address.clone(), source: forget.source.clone() };
+    let address = if forget.all { Some("*/*".into()) } else { forget.address.clone() };
+    let ask = ForgetAsk { address, source: forget.source.clone() };
     let host = Host::find(args, &environment, out).await?;
     let rows: Vec<TrackedEntry> = match &host {
         Host::Daemon(client) => client.get("/v1/forget", &ask).await?,
@@ -66,9 +70,16 @@ pub(super) async fn run(
             result?
         }
     };
+    let questions = rows.iter().filter(|row| row.state == UNANSWERED).count();
+    let tracked = rows.len() - questions;
     forget.answer.tell(&LetGo { count: forgotten.count, resources: rows }, out, |_, _| {})?;
-    let count = forgotten.count;
-    out.talk(&format!("{count} forgotten; while a manifest declares them they are not adopted again"));
-    out.talk("hint: to take one back: reconciled adopt ADDRESS");
+    out.talk(&format!("{} forgotten", forgotten.count));
+    if questions > 0 {
+        out.talk("what was sent without an answer counts as not made: while a manifest declares it, it is made anew");
+    }
+    if tracked > 0 {
+        out.talk("what was tracked is not adopted again while a manifest declares it");
+        out.talk("hint: to take one back: reconciled adopt ADDRESS");
+    }
     Ok(Exit::Good)
 }

@@ -91,7 +91,7 @@ pub(super) async fn run(
             out.talk(&format!("{} written to {dir}", counted(files.len(), "file")));
             if !import.drifted {
                 out.talk(&format!(
-                    "next: look at it with `reconciled plan --dir {dir}`, where all of it reads `= adopt`;"
+                    "next: look at it with `reconciled plan --dir {dir}`, where it reads `= adopt`, but for what another marked;"
                 ));
                 out.talk("      then commit the files to the source and run `reconciled apply`");
             }
@@ -100,7 +100,7 @@ pub(super) async fn run(
         None => {
             out.data(&files.into_values().collect::<Vec<_>>().join("---\n"));
             out.talk(
-                "next: put this into a file of the source; `reconciled plan` then shows it as `= adopt`",
+                "next: put this into a file of the source; `reconciled plan` then shows it as `= adopt`, but for what another marked",
             );
             out.talk("hint: to write files: add --out DIR");
         }

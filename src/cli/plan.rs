@@ -27,7 +27,10 @@ pub(super) async fn run(
         problems: plan.output != Format::Text || plan.out.is_some(),
         whole: plan.out.is_some(),
     };
-    let answer = match Host::look(args, &environment, out).await? {
+    let host = Host::look(args, &environment, out).await?;
+    // A daemon puts down what it holds; of a folder, and where only this verb looked, nobody has.
+    let is_unrecorded = matches!(host, Host::Alone(_)) || plan.selection.dir.is_some();
+    let answer = match host {
         Host::Daemon(client) => {
             let upload = plan.selection.dir.as_deref().map(operation::upload).transpose()?;
             let ask = PlanAsk { selected: selected(&plan.selection), upload, form };
@@ -57,11 +60,11 @@ pub(super) async fn run(
             path.display()
         ));
     }
-    show(&document, plan, out);
+    show(&document, plan, is_unrecorded, out);
     Ok(exit(&document, has_errors, plan.detailed_exitcode))
 }
 
-fn show(document: &Document, plan: &PlanArgs, out: &mut Out) {
+fn show(document: &Document, plan: &PlanArgs, is_unrecorded: bool, out: &mut Out) {
     match plan.output {
         Format::Json => out.data(&document.json()),
         Format::Markdown => out.data(&markdown(document)),
@@ -70,6 +73,7 @@ fn show(document: &Document, plan: &PlanArgs, out: &mut Out) {
                 colour: out.colour,
                 show_foreign: plan.show_foreign,
                 limit: plan.limit,
+                is_unrecorded,
                 ..TextOptions::default()
             };
             out.data(&text(document, &options));
@@ -81,6 +85,9 @@ fn exit(document: &Document, has_errors: bool, detailed: bool) -> Exit {
     let mut exit = Exit::Good;
     if detailed && document.has_changes() {
         exit = exit.worst(Exit::Changes);
+        if document.is_stopped() {
+            exit = exit.worst(Exit::Person);
+        }
     }
     if document.needs_person() {
         exit = exit.worst(Exit::Person);

@@ -42,8 +42,10 @@ pub(super) async fn ask(
             observer.versions(cx, &[]).await.map(drop)?;
         }
         "terraform" => {
+            // Its kinds may be known from an earlier start: whether it may still be started is not.
+            observer.versions(cx, &[]).await?;
             return Ok(Answer::NotAsked(
-                "its program was started and told its kinds; what it manages was not asked",
+                "its program is there and told its kinds, now or when it was started last; what it manages was not asked",
             ));
         }
         _ => return Ok(Answer::NotAsked("it has no remote of its own")),

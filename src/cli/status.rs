@@ -16,6 +16,7 @@ use crate::{
     store::{ConditionEntry, DriftEntry, Status},
 };
 use clap::Args as ClapArgs;
+use reconciled_engine::BY_PERSON;
 use reconciled_provider::Clock;
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -102,7 +103,7 @@ async fn once(
         Host::Alone(state) => match state.reader().await? {
             Some(reader) => {
                 let outside = outside(&state.config, state.clock.now());
-                let mut answer = operation::status(&state.config.instance, &reader, &outside, &ask).await?;
+                let mut answer = operation::status(&state.config, &reader, &outside, &ask).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
                     operation::add_facts(&session, &mut answer).await;
@@ -146,7 +147,10 @@ fn exit(args: &StatusArgs, status: &Status) -> Exit {
     }
     let any = |kinds: &[&str]| status.conditions.iter().any(|c| kinds.contains(&c.kind.as_str()));
     let pending = status.scopes.iter().any(|scope| scope.pending > 0);
-    if any(&["stalled", "held"]) || !status.holds.is_empty() {
+    // For a window that is closed nobody has to do anything, nor for a manifest that says `suspend`.
+    let is_stopped = status.conditions.iter().any(|condition| condition.reason == BY_PERSON);
+    let is_degraded = !status.degraded.is_empty();
+    if any(&["stalled", "held"]) || !status.holds.is_empty() || is_stopped || is_degraded {
         Exit::Person
     } else if any(&["waiting"]) || (args.address.is_none() && (pending || status.open > 0)) {
         Exit::Late

@@ -101,8 +101,13 @@ pub(super) async fn run(
     };
     suspend.answer.tell(&suspended, out, |Suspended { suspension, tracked, .. }, out| {
         let until = suspension.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-        out.data(&format!("{} {} suspended{until}, {tracked} tracked", suspension.id, suspension.what));
+        // Only a plan knows which manifests have the labels; what is declared no longer counts as meant.
+        let most = if suspend.meant.selector.is_empty() { "" } else { "at most " };
+        out.data(&format!("{} {} suspended{until}, {most}{tracked} tracked", suspension.id, suspension.what));
     })?;
+    if suspended.tracked == 0 && suspend.address.is_some() {
+        out.talk("warning: nothing that is tracked has such an address; what is made later and has it is not written either");
+    }
     if suspended.is_writing {
         out.talk("what was sent before is still being answered; nothing new is sent");
     }

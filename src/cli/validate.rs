@@ -214,6 +214,54 @@ mod tests {
         assert_eq!(count(&loaded, "host/files"), 9);
     }
 
+    /// The problems of one record of a zone whose provider nobody knows here.
+    fn record(record: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "apiVersion: dns/v1\nkind: Zone\nmetadata: {{name: example.com}}\nspec: {{provider: far, records: [{{name: www, type: A, {record}}}]}}\n"
+        );
+        fs::write(folder.path().join("zone.yaml"), text).unwrap();
+        checked(folder.path()).problems.iter().map(|reported| format!("{}\n", reported.problem)).collect()
+    }
+
+    #[test]
+    fn what_one_backend_knows_is_checked_by_its_rules_where_the_backend_is_not_known() {
+        for good in [
+            "values: [192.0.2.1], cloudflare: {proxied: true}",
+            "values: [192.0.2.1], ttl: 1, cloudflare: {comment: of the web team}",
+            "route53: {alias: {target: lb.example.org., zone: Z1}}",
+            "route53: {sets: [{id: a, weight: 1, values: [192.0.2.1]}, {id: b, weight: 2, values: [192.0.2.2]}]}",
+        ] {
+            assert_eq!(record(good), "", "{good}");
+        }
+        for (bad, said) in [
+            ("values: [192.0.2.1], ttl: 60, cloudflare: {proxied: true}", "the ttl of a proxied record"),
+            ("values: [192.0.2.1], route53: {alias: {target: a.}}", "has `values` and `route53`"),
+            ("cloudflare: {}, route53: {alias: {target: a.}}", "`route53` means nothing to this provider"),
+        ] {
+            assert!(record(bad).contains(said), "{bad}: {}", record(bad));
+        }
+    }
+
+    #[test]
+    fn endpoints_that_are_for_one_backend_are_valid_where_the_backend_is_not_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "apiVersion: dns/v1
+kind: Zone
+metadata: {name: example.com}
+---
+apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: shop}
+spec:
+  endpoints:
+    - {dnsName: a.example.com, recordType: A, targets: [192.0.2.7], setIdentifier: one, providerSpecific: [{name: aws/weight, value: '10'}]}
+    - {dnsName: b.example.com, recordType: A, targets: [192.0.2.7], providerSpecific: [{name: external-dns.alpha.kubernetes.io/cloudflare-proxied, value: 'true'}]}
+";
+        fs::write(folder.path().join("zone.yaml"), text).unwrap();
+        assert_eq!(checked(folder.path()).problems, []);
+    }
+
     #[test]
     fn ignored_files_are_not_looked_at() {
         let folder = tempfile::tempdir().unwrap();

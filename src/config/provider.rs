@@ -51,7 +51,11 @@ struct RawProvider {
     was: Option<String>,
 }
 
-const COMMON: [&str; 8] = ["name", "type", "policy", "guard", "rate", "timeout", "resync", "was"];
+impl ProviderEntry {
+    /// The keys that every entry may have.
+    pub const COMMON: [&str; 8] = ["name", "type", "policy", "guard", "rate", "timeout", "resync", "was"];
+}
+
 const TIMEOUT: Duration = Duration::from_secs(30);
 const RESYNC: Duration = Duration::from_secs(600);
 
@@ -66,7 +70,7 @@ pub(super) fn read(
         problems.push(Problem::error("expected a mapping with `name` and `type`").at(file, node.span));
         return None;
     };
-    let is_common = |key: &Node| key.as_str().is_some_and(|word| COMMON.contains(&word));
+    let is_common = |key: &Node| key.as_str().is_some_and(|word| ProviderEntry::COMMON.contains(&word));
     let (common, rest): (Vec<_>, Vec<_>) = entries.iter().cloned().partition(|(key, _)| is_common(key));
     let part = |entries| Node { span: node.span, value: NodeValue::Map(entries) };
     let raw = decode_all::<RawProvider>(&part(common), file, problems)?;

@@ -361,7 +361,8 @@ pub(super) fn read(
         Some(RawAllow::All) => Allow::All,
         Some(RawAllow::Rules(rules)) => Allow::Rules(rules.into_iter().map(rule).collect()),
         None => {
-            if !is_sole {
+            // Rules with a mistake in them are rules.
+            if !is_sole && node.get("allow").is_none_or(Node::is_null) {
                 let message = format!("source `{}` does not say what it may touch", raw.name);
                 error("name", message, "with two sources or more each needs `allow: all` or rules");
             }

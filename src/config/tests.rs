@@ -84,11 +84,6 @@ fn all_problems_are_found_at_once_with_place_and_remedy() {
     4 | - {name: Infra, url: /a, interval: 60, allow: al}
       |   ^
     hint: use small letters, digits and `-`, at most 63
-    error: source `Infra` does not say what it may touch
-      --> config.yaml:4:4
-    4 | - {name: Infra, url: /a, interval: 60, allow: al}
-      |    ^
-    hint: with two sources or more each needs `allow: all` or rules
     error: `60` is not a duration: write a number and a unit, as in 90s or 1h30m
       --> config.yaml:4:36
     4 | - {name: Infra, url: /a, interval: 60, allow: al}
@@ -159,6 +154,18 @@ fn what_is_kept_of_the_state_has_defaults() {
     2 | audit: {keep: 400}
       |               ^
     "#);
+    assert_snapshot!(problems("backup: {dir: /b, every: 59s}\n"), @"
+    error: `59s` is too often for a copy of the state: write 1m or longer
+      --> config.yaml:1:26
+    1 | backup: {dir: /b, every: 59s}
+      |                          ^
+    ");
+    assert_snapshot!(problems("backup: {dir: /b, keep: 0}\n"), @"
+    error: no copy would be kept: write 1 or more, or leave `backup` out
+      --> config.yaml:1:25
+    1 | backup: {dir: /b, keep: 0}
+      |                         ^
+    ");
 }
 
 #[test]

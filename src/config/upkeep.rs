@@ -1,8 +1,11 @@
 //! The keys `backup` and `audit`: what the daemon keeps, where, and for how long.
 
-use super::values::Period;
-use serde::Deserialize;
-use std::{path::PathBuf, time::Duration};
+use super::values::{Period, from_text};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 /// Copies of the state, made by the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +30,48 @@ pub struct Audit {
 #[derive(Deserialize)]
 pub(super) struct RawBackup {
     dir: String,
-    every: Option<Period>,
-    keep: Option<u32>,
+    every: Option<Every>,
+    keep: Option<Keep>,
+}
+
+struct Every(Duration);
+
+impl FromStr for Every {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Every, String> {
+        let Period(every) = text.parse::<Period>().map_err(|error| error.to_string())?;
+        match every < SHORTEST {
+            true => Err(format!("`{text}` is too often for a copy of the state: write 1m or longer")),
+            false => Ok(Every(every)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Every {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Every, D::Error> {
+        from_text(deserializer)
+    }
+}
+
+struct Keep(usize);
+
+impl<'de> Deserialize<'de> for Keep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Keep, D::Error> {
+        struct NumberVisitor;
+        impl Visitor<'_> for NumberVisitor {
+            type Value = Keep;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("how many copies to keep, at least 1")
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Keep, E> {
+                match usize::try_from(number) {
+                    Ok(keep @ 1..) => Ok(Keep(keep)),
+                    _ => Err(E::custom("no copy would be kept: write 1 or more, or leave `backup` out")),
+                }
+            }
+        }
+        deserializer.deserialize_u64(NumberVisitor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -45,8 +88,8 @@ impl From<RawBackup> for Backups {
     fn from(raw: RawBackup) -> Backups {
         Backups {
             dir: raw.dir.into(),
-            every: raw.every.map_or(DAY, |period| period.0.max(SHORTEST)),
-            keep: raw.keep.map_or(7, |keep| keep.max(1) as usize),
+            every: raw.every.map_or(DAY, |every| every.0),
+            keep: raw.keep.map_or(7, |keep| keep.0),
         }
     }
 }

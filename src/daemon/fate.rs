@@ -207,7 +207,9 @@ fn waits_for_entry(desired: &Desired, source: &str) -> bool {
 
 fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool) -> Verdict {
     let is_under_way = |s: &&Standing| {
-        let looked = s.ended_at.is_some_and(|ended| ended >= told.at) || s.stance == Stance::InSync;
+        // What a commit touches is queued before the commit is told of, and what it does not touch stays as it is found here.
+        let stays = matches!(s.stance, Stance::InSync | Stance::Held | Stance::Stalled);
+        let looked = stays || s.ended_at.is_some_and(|ended| ended >= told.at);
         !looked || s.is_queued || s.running_since.is_some()
     };
     let any = |stances: &[Stance]| scopes.iter().any(|s| stances.contains(&s.stance));
@@ -250,7 +252,10 @@ mod tests {
         check(&[at(Stance::InSync, Some(3))], false, Verdict::Converged);
         check(&[queued], false, Verdict::Pending);
         check(&[running], false, Verdict::Pending);
-        // What it came to before the commit says nothing.
+        // Nothing of it is about to be looked at again: it waits for a person whatever was committed since.
+        check(&[at(Stance::Held, Some(3)), at(Stance::InSync, Some(11))], false, Verdict::NeedsPerson);
+        check(&[at(Stance::Stalled, Some(3))], false, Verdict::NeedsPerson);
+        // What else it came to before the commit says nothing.
         check(&[at(Stance::Failed, Some(3))], false, Verdict::Pending);
         check(&[at(Stance::Unknown, None)], false, Verdict::Pending);
         check(&[at(Stance::Failed, Some(11)), at(Stance::Held, Some(11))], false, Verdict::Failing);

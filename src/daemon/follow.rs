@@ -7,9 +7,10 @@
 
 mod recorded;
 
-use super::follower::{Follower, Following, Hints, News, NotInForce, Question, Shown, Told};
+use super::follower::{About, Follower, Following, Hints, News, NotInForce, Question, Shown, Told};
 use crate::{
     config::SourceConfig,
+    manifest::KnownSecrets,
     operation::{Pushed, changed},
     session::{Failure, KnownOutputs, Outlook, Pins, Session, Snapshot, SourceAsk, Writing, chain},
 };
@@ -98,6 +99,8 @@ struct Standing {
     broken: BTreeSet<Arc<str>>,
     /// The outputs that it was loaded with.
     outputs: KnownOutputs,
+    /// The secrets that it was loaded with.
+    secrets: KnownSecrets,
     /// What is kept at earlier revisions.
     pins: Pins,
     /// Nothing is invalid, withheld or out of sight.
@@ -175,9 +178,10 @@ impl Loop {
             let wait = next.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
                 () = cx.stop.wished() => break,
-                Some(question) = self.questions.recv() => match question.is_about_pins {
-                    true => self.repin(question.answer).await,
-                    false => self.hear(question),
+                Some(question) = self.questions.recv() => match question.about {
+                    About::Pins => self.repin(question.answer).await,
+                    About::Secrets => self.renew().await,
+                    About::Sources => self.hear(question),
                 },
                 () = self.hints.heard.notified() => self.take_hints(cx.clock.now()),
                 Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
@@ -292,7 +296,11 @@ impl Loop {
                 false
             }
         };
-        let result = if moved { self.load().await } else { Ok(BTreeSet::new()) };
+        // A secret has no commit: it is looked at whenever its source is.
+        let result = match moved || self.has_rotated().await {
+            true => self.load().await,
+            false => Ok(BTreeSet::new()),
+        };
         self.record_rewind(&name).await;
         if is_final {
             self.record_pushes(&name).await;
@@ -341,10 +349,11 @@ impl Loop {
         let has_consent =
             self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
         self.writing.end_pins(&outlook.pins).await?;
+        self.writing.note_problems(&outlook).await?;
         let has_errors = outlook.has_errors();
         let messages: BTreeMap<Arc<str>, Vec<String>> =
             outlook.sources().into_iter().map(|name| (name.clone(), outlook.messages_of(&name))).collect();
-        let Outlook { snapshots, desired, withheld, broken, outputs, pins, .. } = outlook;
+        let Outlook { snapshots, desired, withheld, broken, outputs, secrets, pins, .. } = outlook;
         let is_whole = !has_errors
             && withheld.is_empty()
             && snapshots.len() == self.sources.len()
@@ -367,17 +376,15 @@ impl Loop {
             changed.extend(held(&self.scheduler));
         }
         for message in messages.values().flatten() {
-            tracing::warn!(message = message.trim(), "manifest problem");
+            tracing::warn!(problem = message.trim(), "manifest problem");
         }
         let mut told = BTreeMap::new();
-        let now = self.session.surveyor.cx.clock.now();
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             let (commit, label) = (snapshot.revision.to_string(), snapshot.label.to_string());
             let is_broken = broken.contains(&name) || withheld.contains(&name);
             self.show(&name, |following| {
                 (following.commit, following.label) = (commit, label);
-                following.broken_since = is_broken.then(|| following.broken_since.unwrap_or(now));
                 following.broken = is_broken;
             });
             let time = snapshot.commit.as_ref().and_then(|commit| u64::try_from(commit.time).ok());
@@ -403,6 +410,7 @@ impl Loop {
             messages: messages.clone(),
             broken,
             outputs,
+            secrets,
             pins,
             is_whole,
             is_settled: false,
@@ -448,12 +456,29 @@ impl Loop {
         !referred.is_empty() && desired.in_scope(scope).iter().any(is_in)
     }
 
-    /// Loads again when outputs that manifests refer to came about or changed.
+    /// Loads again when outputs that manifests refer to came about or changed, or a secret was rotated: a write of one that
+    /// is not what it was is refused.
     async fn renew(&mut self) {
-        match self.session.has_news(&self.outlook.outputs, &*self.writing.db).await {
-            Ok(false) => {}
-            Ok(true) => drop(self.load().await),
-            Err(failure) => tracing::warn!(error = %failure, "outputs cannot be read"),
+        let has_news = match self.session.has_news(&self.outlook.outputs, &*self.writing.db).await {
+            Ok(has_news) => has_news,
+            Err(failure) => {
+                tracing::warn!(error = %failure, "outputs cannot be read");
+                false
+            }
+        };
+        if has_news || self.has_rotated().await {
+            self.load_what_is_had().await;
+        }
+    }
+
+    /// True when a secret is not what it was when the desired state was loaded.
+    async fn has_rotated(&mut self) -> bool {
+        match self.session.has_rotated(&self.outlook.secrets).await {
+            Ok(has_rotated) => has_rotated,
+            Err(failure) => {
+                tracing::warn!(error = %failure, "secrets cannot be read");
+                false
+            }
         }
     }
 

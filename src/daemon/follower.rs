@@ -35,9 +35,6 @@ pub struct Following {
     /// Since when, and whether a person has to do something about it.
     #[serde(skip)]
     pub behind_since: Option<(Duration, bool)>,
-    /// Since when its manifests have an error.
-    #[serde(skip)]
-    pub broken_since: Option<Duration>,
     /// The commit that the scheduler was told of last.
     #[serde(skip)]
     pub told: Option<Told>,
@@ -67,6 +64,18 @@ pub struct News {
     pub has_errors: bool,
 }
 
+/// What may have moved.
+#[derive(Clone, Copy, Default)]
+pub(super) enum About {
+    /// The sources.
+    #[default]
+    Sources,
+    /// What is kept at earlier revisions of them: no remote need be asked.
+    Pins,
+    /// Secrets that manifests name. Nor here.
+    Secrets,
+}
+
 /// A wish to have sources looked at now.
 #[derive(Default)]
 pub(super) struct Question {
@@ -76,8 +85,7 @@ pub(super) struct Question {
     pub(super) accept_rewind: Option<(Arc<str>, Arc<str>)>,
     /// The push that led to the question.
     pub(super) pushed: Option<Pushed>,
-    /// Not the sources moved, but what is kept at earlier revisions of them: no remote need be asked.
-    pub(super) is_about_pins: bool,
+    pub(super) about: About,
     pub(super) answer: Option<oneshot::Sender<Result<News, Arc<Failure>>>>,
 }
 
@@ -158,6 +166,11 @@ impl Follower {
         self.hints.heard.notify_one();
     }
 
+    /// Has the secrets that manifests name looked at now. Waits for nothing.
+    pub fn look_at_secrets(&self) {
+        let _ = self.questions.send(Question { about: About::Secrets, ..Question::default() });
+    }
+
     /// Has a source, or all, looked at now, and waits until what was found is in force. `pushed` is put down also
     /// where nobody waits any more.
     ///
@@ -175,7 +188,7 @@ impl Follower {
     ///
     /// Errors: such a revision cannot be read; the daemon stops.
     pub async fn repin(&self) -> Result<News, Arc<Failure>> {
-        self.answered(Question { is_about_pins: true, ..Question::default() }).await
+        self.answered(Question { about: About::Pins, ..Question::default() }).await
     }
 
     async fn answered(&self, question: Question) -> Result<News, Arc<Failure>> {

@@ -18,11 +18,8 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     let following = instance.follower.sources();
     let mut found = Vec::new();
     for (name, following) in &following {
-        let (behind, broken) = troubles(name, following);
-        if behind.is_none() && broken.is_none() {
-            continue;
-        }
-        found.extend(behind.into_iter().chain(broken));
+        let Some(behind) = behind(name, following) else { continue };
+        found.push(behind);
         status.sources.iter_mut().filter(|source| *source.source == **name).for_each(|s| s.converged = false);
     }
     if let Some(NotInForce { error, hint, since }) = instance.follower.failure() {
@@ -34,28 +31,16 @@ pub(crate) fn add_sources(instance: &Instance, status: &mut Status) {
     status.conditions = found;
 }
 
-/// Why a source is behind, and that its manifests have an error.
-fn troubles(name: &str, following: &Following) -> (Option<ConditionEntry>, Option<ConditionEntry>) {
-    let subject = format!("source {name}");
+/// Why a source is behind.
+fn behind(name: &str, following: &Following) -> Option<ConditionEntry> {
     let force = match following.label.as_str() {
         "" => "nothing is in force yet".to_owned(),
         label => format!("{label} stays in force"),
     };
-    let behind = following.behind.as_ref().zip(following.behind_since);
-    let behind = behind.map(|((error, hint), (since, needs_person))| {
-        let kind = if needs_person { "stalled" } else { "waiting" };
-        trouble(&subject, kind, "SourceBehind", (format!("{error}; {force}"), hint), Stamp(since))
-    });
-    let broken = following.broken_since.map(|since| {
-        let withheld = !following.offered.is_empty() && following.offered != following.commit;
-        let message = match withheld {
-            true => format!("its manifests have errors; {force}"),
-            false => "its manifests have errors: the rest is applied, nothing of it is deleted".to_owned(),
-        };
-        let hint = "to see them all: reconciled plan";
-        trouble(&subject, "stalled", "InvalidManifests", (message, hint), Stamp(since))
-    });
-    (behind, broken)
+    let ((error, hint), (since, needs_person)) = following.behind.as_ref().zip(following.behind_since)?;
+    let kind = if needs_person { "stalled" } else { "waiting" };
+    let said = (format!("{error}; {force}"), &**hint);
+    Some(trouble(&format!("source {name}"), kind, "SourceBehind", said, Stamp(since)))
 }
 
 fn trouble(
@@ -92,15 +77,12 @@ mod tests {
         };
         following.fall_behind(Some(false), at(5));
         following.fall_behind(Some(false), at(9));
-        let (behind, broken) = troubles("infra", &following);
-        let behind = behind.unwrap();
-        assert_eq!((behind.kind.as_str(), behind.since.0, broken), ("waiting", at(5), None));
-        assert_eq!(behind.message, "it is away; abc1234 stays in force");
+        let found = behind("infra", &following).unwrap();
+        assert_eq!((found.kind.as_str(), found.since.0), ("waiting", at(5)));
+        assert_eq!(found.message, "it is away; abc1234 stays in force");
         following.fall_behind(Some(true), at(10));
-        assert_eq!(troubles("infra", &following).0.unwrap().kind, "stalled");
+        assert_eq!(behind("infra", &following).unwrap().kind, "stalled");
         following.fall_behind(None, at(11));
-        following.broken_since = Some(at(12));
-        let (behind, broken) = troubles("infra", &following);
-        assert_eq!((behind, broken.unwrap().kind.as_str()), (None, "stalled"));
+        assert_eq!(behind("infra", &following), None);
     }
 }

@@ -25,6 +25,9 @@ use tokio::sync::mpsc;
 /// Longest name that a pusher may claim to have, in characters.
 const LONGEST_CLAIM: usize = 200;
 
+/// Resources that do not do their work and are named at the end.
+const NAMED: usize = 10;
+
 /// How often a source is asked for a commit that it does not have yet.
 const POLL: Duration = Duration::from_secs(2);
 
@@ -162,6 +165,8 @@ async fn follow(
         let released = released(instance).await?;
         instance.scheduler.wake(released.clone(), Priority::Operator, Focus::All);
         scopes.extend(released);
+        // A source is not in sync while anything of it waits, whatever the push is about.
+        scopes.extend(left_over(instance, source.as_deref()));
     }
     tell(lines, SyncLine::Begun { scopes: scopes.len(), request: request.clone() }).await;
     let end = |outcome, outcomes, left| SyncLine::End {
@@ -235,6 +240,14 @@ async fn follow(
             let (domain, digest) = (hold.domain.to_string(), hold.digest.to_string());
             tell(lines, SyncLine::Held { domain, digest, reasons }).await;
         }
+    }
+    // As declared, which is what was waited for; whether it does its work is another question.
+    let degraded = instance.writing.db.reader().degraded().await?;
+    let mine =
+        degraded.iter().filter(|one| one.scope.parse::<Scope>().is_ok_and(|scope| scopes.contains(&scope)));
+    for one in mine.take(NAMED) {
+        let text = format!("{} is Degraded: {}", one.address, one.message);
+        tell(lines, SyncLine::Message { text }).await;
     }
     let failed = news.has_errors && outcome == SyncOutcome::Converged;
     tell(lines, end(if failed { SyncOutcome::Failed } else { outcome }, outcomes, left)).await;
@@ -333,6 +346,20 @@ async fn meant(instance: &Instance, ask: &SyncAsk, source: Option<&str>) -> Resu
 
 /// The scopes in which something of `source`, or what nobody desires any more, is about to be looked at.
 fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    of_source(instance, source, |s| s.is_queued || s.running_since.is_some())
+}
+
+/// The same of what is at rest and not in sync: held, stalled, failed or suspended. What nobody desires any more may
+/// be another source's, where there are several.
+fn left_over(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
+    let desired = instance.follower.desired();
+    let mut scopes = of_source(instance, source, |s| is_at_rest(s) && s.stance != Stance::InSync);
+    scopes
+        .retain(|scope| source.is_none() || desired.sources.len() < 2 || !desired.in_scope(scope).is_empty());
+    scopes
+}
+
+fn of_source(instance: &Instance, source: Option<&str>, is_meant: impl Fn(&Standing) -> bool) -> Vec<Scope> {
     let desired = instance.follower.desired();
     let is_of_source = |scope: &Scope| {
         let declared = desired.in_scope(scope);
@@ -342,8 +369,7 @@ fn busy(instance: &Instance, source: Option<&str>) -> Vec<Scope> {
         declared.is_empty() || declared.iter().any(of)
     };
     let standing = instance.scheduler.standing().into_iter();
-    let is_busy = |s: &Standing| s.is_queued || s.running_since.is_some();
-    standing.filter(|(scope, s)| is_busy(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
+    standing.filter(|(scope, s)| is_meant(s) && is_of_source(scope)).map(|(scope, _)| scope).collect()
 }
 
 /// A scope at rest changes only when somebody does something.

@@ -129,10 +129,15 @@ macro_rules! forward_observer {
             }
             fn left_alone(
                 &self,
+                scope: &reconciled_provider::Scope,
                 rules: &[std::sync::Arc<str>],
                 observed: &reconciled_provider::Observed,
+                seen: &reconciled_provider::Observation,
             ) -> Option<reconciled_provider::LeftAlone> {
-                self.inner.left_alone(rules, observed)
+                self.inner.left_alone(scope, rules, observed, seen)
+            }
+            fn holder(&self, scope: &reconciled_provider::Scope) -> Option<reconciled_provider::ResourceId> {
+                self.inner.holder(scope)
             }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()

@@ -57,11 +57,13 @@ pub(super) fn assemble(
         });
     }
     scopes.retain(|_, resources| !resources.is_empty());
-    let exclusive = taken
-        .iter()
-        .filter(|taken| stands(&loading.units[taken.unit]))
-        .flat_map(|taken| taken.product.exclusive.iter().cloned())
-        .collect();
+    let mut exclusive: BTreeMap<Scope, Vec<u32>> = BTreeMap::new();
+    for taken in taken.iter().filter(|taken| stands(&loading.units[taken.unit])) {
+        let index = loading.units[taken.unit].index.expect("only numbered manifests are offered");
+        for scope in &taken.product.exclusive {
+            exclusive.entry(scope.clone()).or_default().push(index);
+        }
+    }
     let contents = contents(&loading, &taken);
     let mut ignored: BTreeMap<Scope, Vec<Arc<str>>> = BTreeMap::new();
     for taken in taken.iter().filter(|taken| stands(&loading.units[taken.unit])) {
@@ -82,9 +84,10 @@ pub(super) fn assemble(
         generations: None,
     };
     let counts = loading.counts;
-    let outputs = loading.asked.take();
+    let (outputs, secrets) = (loading.asked.take(), loading.secrets.take());
     let unchecked = unchecked(&loading);
-    Loaded { desired, problems: sorted_problems(loading), withheld, unchecked, contested, outputs, counts }
+    let problems = sorted_problems(loading);
+    Loaded { desired, problems, withheld, unchecked, contested, outputs, secrets, counts }
 }
 
 /// Where what stands in included files is declared.

@@ -1,12 +1,13 @@
 //! What must be ready before what: references, `depends-on` and waves; and cycles among them.
 
 use super::{
+    normalize::Taken,
     read::Loading,
     standing::{self, Standing},
 };
-use reconciled_provider::{ManifestKey, Problem};
+use reconciled_provider::{ManifestKey, Problem, Scope};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -14,14 +15,61 @@ use std::{
 pub(super) type After = Vec<Arc<[ManifestKey]>>;
 
 /// Computes the edges and reports cycles. Manifests that are not applied here are not waited for.
-pub(super) fn order(loading: &mut Loading<'_>) -> After {
+pub(super) fn order(loading: &mut Loading<'_>) -> (Graph, After) {
     let graph = Graph::of(loading);
-    for cycle in graph.cycles() {
+    let hint = "remove one of the references, `depends-on` or waves that close the circle";
+    report(loading, graph.cycles(), hint);
+    let after = graph.after(loading);
+    (graph, after)
+}
+
+/// Reports what waits for something that is in it: nothing can be put into a zone that is not there, so a zone that
+/// waits for one of its own records is never made.
+pub(super) fn scopes(loading: &mut Loading<'_>, graph: Graph, taken: &[Taken]) {
+    let waits = |unit: usize| !graph.edges[unit].is_empty();
+    let mut holders: BTreeMap<&Scope, Vec<usize>> = BTreeMap::new();
+    for taken in taken.iter().filter(|taken| waits(taken.unit)) {
+        for resource in &taken.product.resources {
+            let entry = loading.entries.iter().find(|entry| entry.name == resource.scope.provider);
+            let holder = entry.and_then(|entry| entry.observer.holder(&resource.scope));
+            if holder.as_ref() == Some(&resource.id) {
+                holders.entry(&resource.scope).or_default().push(taken.unit);
+            }
+        }
+    }
+    if holders.is_empty() {
+        return;
+    }
+    let mut implied: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for taken in taken {
+        // Resources of one scope come in a row and share their scope.
+        for run in taken.product.resources.chunk_by(|a, b| Arc::ptr_eq(&a.scope, &b.scope)) {
+            let into = run.first().and_then(|first| holders.get(&*first.scope)).into_iter().flatten();
+            implied.extend(into.filter(|into| **into != taken.unit).map(|into| (taken.unit, *into)));
+        }
+    }
+    let mut whole = graph;
+    for (from, to) in &implied {
+        whole.edges[*from].push(*to);
+    }
+    let mut cycles = whole.cycles();
+    // The others were reported, before anything was normalized.
+    let is_implied = |cycle: &Vec<usize>| {
+        let next = cycle.iter().cycle().skip(1);
+        cycle.iter().zip(next).any(|(from, to)| implied.contains(&(*from, *to)))
+    };
+    cycles.retain(is_implied);
+    let hint = "what others are in, such as a zone, has to be there first: remove the reference, `depends-on` or wave by \
+                which it waits";
+    report(loading, cycles, hint);
+}
+
+fn report(loading: &mut Loading<'_>, cycles: Vec<Vec<usize>>, hint: &str) {
+    for cycle in cycles {
         let names: Vec<String> = cycle.iter().map(|unit| loading.units[*unit].address.to_string()).collect();
         let first = &loading.units[cycle[0]];
         let path = format!("{} → {}", names.join(" → "), names[0]);
-        let problem = Problem::error(format!("manifests wait for each other: {path}"))
-            .hint("remove one of the references, `depends-on` or waves that close the circle");
+        let problem = Problem::error(format!("manifests wait for each other: {path}")).hint(hint);
         let problem = standing::place(loading, first, problem, first.document.span);
         let files: Vec<_> =
             cycle.iter().map(|unit| (loading.units[*unit].source, loading.units[*unit].text)).collect();
@@ -31,12 +79,11 @@ pub(super) fn order(loading: &mut Loading<'_>) -> After {
             loading.sides[source].mark_broken(&path);
         }
     }
-    graph.after(loading)
 }
 
 /// Nodes are units, then one for each wave of a source. A wave's node waits for the manifests in it, and a
 /// manifest for the node of the next lower wave, so the edges stay as few as the manifests.
-struct Graph {
+pub(super) struct Graph {
     edges: Vec<Vec<usize>>,
     /// The members of each wave node.
     waves: Vec<Vec<usize>>,

@@ -70,7 +70,9 @@ fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<
         });
     }
     let kind = format!("{}/{}", unit.document.group(), unit.document.kind);
-    loading.request.secrets.mark(unit.key.source(), &kind, reference)
+    let mark = loading.request.secrets.mark(unit.key.source(), &kind, reference);
+    loading.secrets.borrow_mut().note(unit.key.source(), &kind, reference, mark.as_ref().ok().copied());
+    mark
 }
 
 fn siblings<'a>(loading: &'a Loading<'_>, unit: &'a Unit, kind: &str) -> impl Iterator<Item = &'a Unit> {

@@ -105,6 +105,30 @@ impl SecretMarks for HostSecrets {
     }
 }
 
+/// The secrets that manifests name, each with the mark it had; none where it could not be had. As long as these stand,
+/// loading again finds the same.
+#[derive(Clone, Debug, Default)]
+pub struct KnownSecrets(BTreeMap<(Arc<str>, Arc<str>, SecretRef), Option<SecretMark>>);
+
+impl KnownSecrets {
+    /// Of two marks the first counts: a secret that was rotated meanwhile is found to have changed, and all is loaded again.
+    fn note(&mut self, source: &str, kind: &str, reference: &SecretRef, mark: Option<SecretMark>) {
+        self.0.entry((source.into(), kind.into(), reference.clone())).or_insert(mark);
+    }
+    /// Those of `other` as well; where both have one, the mark in `self` counts.
+    pub fn extend(&mut self, other: KnownSecrets) {
+        for (of, mark) in other.0 {
+            self.0.entry(of).or_insert(mark);
+        }
+    }
+    /// True when any of them has another mark now, is gone, or has come. Blocks: secrets are read.
+    pub fn have_changed(&self, secrets: &dyn SecretMarks) -> bool {
+        self.0
+            .iter()
+            .any(|((source, kind, reference), known)| secrets.mark(source, kind, reference).ok() != *known)
+    }
+}
+
 /// A provider entry, as far as reading goes.
 #[derive(Clone)]
 pub struct EntryView {
@@ -267,6 +291,8 @@ pub struct Loaded {
     pub contested: BTreeSet<(Scope, ResourceId)>,
     /// Outputs that were asked for. With [`Request::outputs`] loading again puts their values in place.
     pub outputs: BTreeSet<Reference>,
+    /// Secrets that were asked for.
+    pub secrets: KnownSecrets,
     /// How much was read.
     pub counts: Counts,
 }
@@ -298,6 +324,12 @@ pub fn load(request: &Request<'_>, cache: &mut Cache) -> Loaded {
 /// A configured path, with host values in place; as it is where this host has none of that name.
 pub fn on_host(path: &Arc<str>, host: &Host) -> Arc<str> {
     resolve::host_text(path, host).map_or_else(|_| path.clone(), Arc::from)
+}
+
+/// What is wrong with where the manifests of a source are looked for.
+pub fn misplaced(files: &dyn Files, rules: &SourceRules, host: &Host) -> Vec<Problem> {
+    let paths: Vec<String> = rules.paths.iter().map(|path| on_host(path, host).to_string()).collect();
+    select::choose(files, &paths, &rules.ignore).problems
 }
 
 /// Checks the manifests in `files` without a configuration, chosen by `rules`.
@@ -345,7 +377,8 @@ fn run(request: &Request<'_>, cache: &mut Cache, mode: Mode) -> Loaded {
     overlay::unite(&mut loading);
     standing::settle(&mut loading);
     resolve::resolve(&mut loading);
-    let after = graph::order(&mut loading);
+    let (graph, after) = graph::order(&mut loading);
     let results = normalize::normalize(&mut loading, cache);
+    graph::scopes(&mut loading, graph, &results);
     assemble::assemble(loading, after, results, cache)
 }

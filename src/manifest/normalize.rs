@@ -269,7 +269,9 @@ impl Loading<'_> {
                     (text.clone(), kind.clone())
                 }
                 Some((Put::Unknown(reference), written)) => (written.as_str().into(), unknown(reference)),
-                Some((Put::Failed | Put::Sealed(_), _)) | None => return gaps.failed.push(span),
+                Some((Put::Failed | Put::Sealed(_) | Put::AsWritten, _)) | None => {
+                    return gaps.failed.push(span);
+                }
             };
             if let ScalarKind::Unknown(_) = value.1 {
                 gaps.unknown.push(span);

@@ -1,7 +1,7 @@
 //! The state of one load, and its first stage: choosing, reading and parsing files.
 
 use super::{
-    Cache, Counts, EntryView, Files, Mode, Request, SourceRequest,
+    Cache, Counts, EntryView, Files, KnownSecrets, Mode, Request, SourceRequest,
     cache::{CachedFile, ParsedFile},
     envelope::{self, Document, Verbatim},
     overlay::Merged,
@@ -35,6 +35,8 @@ pub(super) struct Loading<'a> {
     pub(super) counts: Counts,
     /// Outputs that were asked for, known or not.
     pub(super) asked: RefCell<BTreeSet<Reference>>,
+    /// Secrets that were asked for.
+    pub(super) secrets: RefCell<KnownSecrets>,
     /// Values of other manifests that were looked up, by unit and path.
     pub(super) looked_up: RefCell<HashMap<(usize, Arc<str>), Put>>,
 }
@@ -147,6 +149,7 @@ impl<'a> Loading<'a> {
             templates: templates(request),
             counts: Counts::default(),
             asked: RefCell::default(),
+            secrets: RefCell::default(),
             looked_up: RefCell::default(),
         };
         let mut files = HashMap::new();

@@ -5,7 +5,7 @@
 //! the inventory, may be unknown, and is no part of what a person wrote.
 
 use super::{
-    Mode,
+    Mode, Request,
     read::Unit,
     resolve::{Resolved, Resolver},
     standing::Standing,
@@ -100,6 +100,29 @@ impl Resolver<'_, '_> {
             Some(("status", rest)) => self.put_out(target, rest.into(), address, span),
             _ => self.put_out(target, path.clone(), address, span),
         }
+    }
+
+    /// True when an address without a path can only be meant for us: it names a group, or a kind that there is.
+    pub(super) fn is_ours(&self, address: &Address) -> bool {
+        let Request { known, entries, .. } = self.loading.request;
+        let mut kinds = entries.iter().map(|entry| &*entry.kinds).chain([*known]).flat_map(|kinds| &kinds.0);
+        address.group.is_some() || kinds.any(|kind| kind.name == address.kind)
+    }
+
+    /// An address that leads to no value.
+    pub(super) fn pathless(&mut self, address: &Address, text: &str, span: Span) -> Put {
+        let whole = Address { part: None, ..address.clone() };
+        let problem = match &address.part {
+            Some(_) => Problem::error(format!("`${{{text}}}` refers to a part of a manifest")).hint(format!(
+                "name the manifest and a path in it: ${{{whole}:spec.records[name=www,type=A].values[0]}}; $${{ is a literal"
+            )),
+            None => Problem::error(format!("`${{{text}}}` has no path that leads to a value")).hint(format!(
+                "write ${{{whole}:spec.NAME}} for what the manifest says, ${{{whole}:status.NAME}} for what it puts out, \
+                 or $${{ for a literal"
+            )),
+        };
+        self.problems.push((problem, span));
+        Put::Failed
     }
 
     fn put_out(&mut self, target: &Unit, path: Arc<str>, address: &Address, span: Span) -> Put {

@@ -220,6 +220,8 @@ impl Resolver<'_, '_> {
                 self.problems.push((problem.hint(hint), span));
                 Put::Failed
             }
+            Root::Addressed(address, text) if self.is_ours(address) => self.pathless(address, text, span),
+            Root::Addressed(..) => Put::AsWritten,
             Root::Output(address, path) => self.referred(address, path, span, resolved),
             Root::Sealed(path, key) => self.sealed(path, key, span),
             _ if anywhere => anything(),
@@ -386,7 +388,7 @@ fn written<'a>(puts: impl Iterator<Item = &'a Put>) -> String {
     let values = puts.filter_map(|put| match put {
         Put::Value(text, _) => Some(format!("{} {text}\n", text.len())),
         Put::Sealed(mark) => Some(format!("{}\n", mark.0)),
-        Put::Output(..) | Put::Unknown(_) | Put::Failed => None,
+        Put::Output(..) | Put::Unknown(_) | Put::AsWritten | Put::Failed => None,
     });
     values.collect()
 }

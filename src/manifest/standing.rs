@@ -40,9 +40,13 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
     let mut next = 0;
     for index in 0..loading.units.len() {
         let unit = &loading.units[index];
-        let (standing, problem) = match unit.document.faulty {
-            true => (Standing::Faulty, None),
-            false => decide(loading, &unit.document),
+        let (standing, problem) = match decide(loading, &unit.document) {
+            // Its file is broken, so nothing of it counts: it is read for what else is wrong in it.
+            (Standing::Offered { entries, is_sole }, problem) => {
+                (Standing::Offered { entries, is_sole }, problem)
+            }
+            (_, problem) if unit.document.faulty => (Standing::Faulty, problem),
+            decided => decided,
         };
         if let Some((problem, span)) = problem {
             let place = place(loading, unit, problem, span);

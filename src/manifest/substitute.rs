@@ -25,6 +25,9 @@ pub(super) enum Root {
     Sealed(Arc<str>, Arc<str>),
     /// Begins like ours and is not complete.
     Malformed(Arc<str>),
+    /// An address without a path that can be read, or of a part, and the whole text: ours where it names a group or a known
+    /// kind.
+    Addressed(Address, Arc<str>),
 }
 
 /// A `${…}` of ours and the scalar it stands in, or a mapping that names an encrypted value.
@@ -48,6 +51,8 @@ pub(super) enum Put {
     Unknown(Reference),
     /// A value that the host has opened.
     Sealed(SecretMark),
+    /// It is somebody else's, and stays as it is.
+    AsWritten,
     /// Nothing: the problem is reported elsewhere.
     Failed,
 }
@@ -57,7 +62,7 @@ impl Put {
     pub(super) fn len(&self) -> usize {
         match self {
             Put::Value(text, _) | Put::Output(text, ..) => text.len(),
-            Put::Unknown(_) | Put::Sealed(_) | Put::Failed => 0,
+            Put::Unknown(_) | Put::Sealed(_) | Put::AsWritten | Put::Failed => 0,
         }
     }
 }
@@ -111,12 +116,18 @@ pub(super) fn classify(inner: &str) -> Option<Root> {
             _ => malformed(),
         });
     }
-    let (address, path) = inner.rsplit_once(':')?;
-    let address: Address = address.parse().ok().filter(|a: &Address| a.part.is_none())?;
-    // A kind has small letters; `${FOO/a:b}` is a shell's.
-    let is_kind = address.kind.chars().any(|c| c.is_ascii_lowercase())
+    let (address, path) = inner.rsplit_once(':').map_or((inner, ""), |(address, path)| (address, path));
+    let address: Address = address.parse().ok()?;
+    // A kind begins with a capital and has small letters; `${FOO/a:b}` and `${file/a.b/c}` are a shell's. One that begins
+    // within another ends elsewhere.
+    let is_kind = address.kind.starts_with(|c: char| c.is_ascii_uppercase())
+        && address.kind.chars().any(|c| c.is_ascii_lowercase())
         && address.kind.chars().all(|c| c.is_ascii_alphanumeric());
-    (is_kind && is_path(path)).then(|| Root::Output(address, path.into()))
+    match is_kind && !inner.contains("${") {
+        true if address.part.is_none() && is_path(path) => Some(Root::Output(address, path.into())),
+        true => Some(Root::Addressed(address, inner.into())),
+        false => None,
+    }
 }
 
 /// Calls `visit` on every scalar of a spec that is subject to substitution.
@@ -300,6 +311,7 @@ pub(super) fn replaced(
                     new.push_str(written);
                     unknown.push(reference);
                 }
+                Put::AsWritten => new.push_str(written),
                 Put::Failed | Put::Sealed(_) => return None,
             },
         }
@@ -333,6 +345,7 @@ mod tests {
             Root::Var(name) if &**name == "ttl" => Put::Value("60".into(), ScalarKind::Int),
             Root::Var(name) if &**name == "d" => Put::Value("example.com".into(), ScalarKind::Str),
             Root::HostName => Put::Value("h1".into(), ScalarKind::Str),
+            Root::Addressed(..) => Put::AsWritten,
             Root::Output(address, path) => Put::Unknown(Reference {
                 target: ManifestKey(address.to_string().into()),
                 path: path.clone(),
@@ -350,6 +363,7 @@ mod tests {
         check("${host.name}.${vars.d}:${vars.ttl}", Some("h1.example.com:60"));
         check("${HOME}/${1:-x} ${host} ${vars}", Some("${HOME}/${1:-x} ${host} ${vars}"));
         check("${FOO/a:b}", Some("${FOO/a:b}"));
+        check("${Foo/a} ${Foo/${vars.d}}", Some("${Foo/a} ${Foo/example.com}"));
         check("$${vars.d} $$${HOME}", Some("${vars.d} $${HOME}"));
         check("${vars.d", Some("${vars.d"));
         check("${vars.nope}", None);

@@ -39,6 +39,8 @@ const VARS: usize = 256 << 10;
 const JOINS: usize = 16;
 /// Most steps of the interpreter.
 const FUEL: u64 = 250_000;
+/// The longest line that is told with what is wrong in it.
+const SHOWN: usize = 120;
 /// Words that may begin a statement.
 const STATEMENTS: [&str; 8] = ["for", "endfor", "if", "elif", "else", "endif", "raw", "endraw"];
 
@@ -71,7 +73,7 @@ impl<'a> Template<'a> {
             return Err(Wrong { line: 1, message: format!("a template is longer than {} KiB", PART >> 10) });
         }
         // What it cannot parse it says better than a scan for tags.
-        environment().template_from_str(text).map_err(|error| wrong(&error))?;
+        environment().template_from_str(text).map_err(|error| wrong(text, &error))?;
         let mut references = BTreeMap::new();
         for tag in tags(text) {
             let refuse = |message: String| Err(Wrong { line: tag.line, message });
@@ -141,23 +143,31 @@ impl<'a> Template<'a> {
             host.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
         let facts = serde_json::json!({"vars": vars, "host": {"name": &*host.name, "labels": labels}});
         let mut out = Bounded::new(WHOLE);
-        let template = environment.template_from_str(self.text).map_err(|error| wrong(&error))?;
+        let template = environment.template_from_str(self.text).map_err(|error| wrong(self.text, &error))?;
         match template.render_captured_to(minijinja::value::Serde(facts), &mut out) {
             Ok(_) => Ok(Rendered::Text(String::from_utf8(out.text).unwrap_or_default())),
             Err(_) if out.is_full() => {
                 Err(Wrong { line: 1, message: format!("it comes to more than {} MiB", WHOLE >> 20) })
             }
-            Err(error) => Err(wrong(&error)),
+            Err(error) => Err(wrong(self.text, &error)),
         }
     }
 }
 
-fn wrong(error: &Error) -> Wrong {
-    let message = match error.kind() {
-        ErrorKind::OutOfFuel => "it takes too many steps".to_owned(),
-        kind => error.detail().map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}")),
+fn wrong(text: &str, error: &Error) -> Wrong {
+    let line = error.line().unwrap_or(1);
+    let message = match (error.kind(), error.detail()) {
+        (ErrorKind::OutOfFuel, _) => "it takes too many steps".to_owned(),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        // It is not said which.
+        (kind, None) => match text.lines().nth(line.saturating_sub(1)).map(str::trim) {
+            Some(written) if !written.is_empty() && written.len() <= SHOWN => {
+                format!("{kind} in `{written}`")
+            }
+            _ => kind.to_string(),
+        },
     };
-    Wrong { line: error.line().unwrap_or(1), message }
+    Wrong { line, message }
 }
 
 fn value(text: &str, kind: &ScalarKind) -> Value {
@@ -366,7 +376,7 @@ mod unit {
     #[test]
     fn mistakes_are_told_with_their_line() {
         for (text, line, words) in [
-            ("a\n{{ vars.nope }}", 2, "undefined"),
+            ("a\nb {{ vars.nope }}", 2, "undefined value in `b {{ vars.nope }}`"),
             ("a\n\n{{ vars.", 3, ""),
             ("{% set a = 1 %}", 1, "`set` is not available"),
             ("\n{% with a = 1 %}{% endwith %}", 2, "`with` is not available"),

@@ -209,6 +209,9 @@ impl Observer for Fake {
     fn part(&self, _: &Scope, id: &ResourceId) -> Option<Arc<str>> {
         Some(id.0.clone())
     }
+    fn holder(&self, _: &Scope) -> Option<ResourceId> {
+        Some("scope".into())
+    }
     fn slot(&self, _: &ResourceId) -> Option<Slot> {
         None
     }

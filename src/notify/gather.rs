@@ -4,6 +4,7 @@ use super::message::Body;
 use crate::{
     config::Topic,
     daemon::{Following, NotInForce},
+    session::source_of,
     store::{ConditionEntry, HoldEntry, Stamp, Status, SuspensionEntry, TroubleKey},
 };
 use reconciled_provider::{Ending, Scope};
@@ -44,7 +45,8 @@ pub(super) fn gather(status: &Status, sources: &Sources, endings: &Endings, now:
     for (scope, ending) in endings.all.iter().filter(|(_, ending)| ending.late_at() <= now.0) {
         put(&mut found, &scope.to_string(), Topic::Expiring, EXPIRING, of_ending(scope, ending, now));
     }
-    for condition in &status.conditions {
+    // What is wrong with manifests is told of with the sources, which may be known not to be read yet.
+    for condition in status.conditions.iter().filter(|condition| source_of(&condition.scope).is_none()) {
         if let Some(topic) = topic(condition) {
             put(&mut found, &condition.scope, topic, &condition.reason, of_condition(condition));
         }

@@ -7,7 +7,7 @@ use crate::{
 };
 use reconciled_engine::{
     Store, Write,
-    store::{Consent, Event},
+    store::{Condition, ConditionKind, Consent, Event},
     survey::{Survey, SurveyOptions},
 };
 use reconciled_provider::{Hash, Owner, Pattern, Scope, Shown, Spec};
@@ -169,8 +169,18 @@ fn foreign_mark(found: &Adoptable, from: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-/// Nothing is in conflict: says what is there.
+/// Nothing is in conflict: says what is there, or what keeps it from being looked at or written.
 fn nothing(survey: &Survey, pattern: &Pattern, text: &str) -> Failure {
+    let conditions =
+        survey.scopes.values().filter_map(|view| view.as_ref().ok()).flat_map(|view| &view.plan.conditions);
+    let meant = |condition: &&Condition| {
+        let address = condition.address.as_ref();
+        address.is_some_and(|address| pattern.matches(address, address.group.as_deref().unwrap_or("")))
+    };
+    if let Some(stalled) = conditions.filter(|c| c.kind == ConditionKind::Stalled).find(meant) {
+        let hint = stalled.hint.as_deref().unwrap_or("to see all of it: reconciled plan");
+        return Failure::hinted(format!("nothing at {text} can be taken over: {}", stalled.message), hint);
+    }
     let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
     let tracked = views
         .clone()

@@ -1,5 +1,6 @@
 //! A person's consent to one held plan, bound to its digest.
 
+use super::suspend::reasoned;
 use crate::{
     config::{Approver, SourceConfig},
     consent::{Concerned, barring},
@@ -80,13 +81,14 @@ pub(super) fn barred_hint(ways: &[Approver]) -> String {
 
 /// Puts the consent of `actor` down.
 ///
-/// Errors: no held plan has this digest, or several begin with it.
+/// Errors: no held plan has this digest, or several begin with it; no reason is given.
 pub async fn approve(
     store: &dyn Store,
     ask: &ApproveAsk,
     actor: &str,
     at: Duration,
 ) -> Result<Approved, Failure> {
+    reasoned(&ask.reason)?;
     let holds = store.holds().await?;
     let hold = match (find(&holds, &ask.digest), Hash::from_hex(&ask.digest.to_lowercase())) {
         (Ok(hold), _) => hold.clone(),
@@ -139,7 +141,7 @@ fn find<'a>(holds: &'a [Hold], text: &str) -> Result<&'a Hold, Failure> {
     let list: Vec<String> =
         holds.iter().map(|h| format!("{} ({})", &h.digest.to_string()[..8], h.domain)).collect();
     let hint = match list.is_empty() {
-        true => "nothing is held now; `reconciled apply` looks again".to_string(),
+        true => "nothing is held now; `reconciled apply` looks again, and of what was only planned all 32 digits count".to_string(),
         false => format!("held now: {}", list.join(", ")),
     };
     let message = match meant.len() {

@@ -16,7 +16,7 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
     }
     let differs = |scope: &Scope| {
         let (old, new) = (before.in_scope(scope), after.in_scope(scope));
-        before.exclusive.contains(scope) != after.exclusive.contains(scope)
+        before.exclusive.contains_key(scope) != after.exclusive.contains_key(scope)
             || before.ignored.get(scope) != after.ignored.get(scope)
             || old.len() != new.len()
             || !old.iter().zip(new).all(|(old, new)| same(before, old, after, new))
@@ -69,7 +69,8 @@ mod tests {
         assert_eq!(changed(&whole, &whole), Some(BTreeSet::new()));
         let less = Desired { scopes: Default::default(), ..of(&[("infra", true)]) };
         assert_eq!(changed(&whole, &less), Some(BTreeSet::new()), "an empty scope is none");
-        let exclusive = Desired { exclusive: [Scope::new("pdns", "a")].into(), ..of(&[("infra", true)]) };
+        let exclusive =
+            Desired { exclusive: [(Scope::new("pdns", "a"), vec![0])].into(), ..of(&[("infra", true)]) };
         assert_eq!(changed(&whole, &exclusive), Some([Scope::new("pdns", "a")].into()));
     }
 }

@@ -123,6 +123,7 @@ pub async fn explain(
     history.truncate(RECENT);
     if let Some((session, desired)) = look {
         scopes.extend(declaring(session, desired, &meant));
+        scopes.extend(emptying(desired, &meant));
     }
     // What keeps a whole scope keeps everything in it.
     let of_scope = |c: &ConditionEntry| {
@@ -170,6 +171,15 @@ pub(super) fn declaring(session: &Session, desired: &Desired, meant: &Pattern) -
     desired.scopes.keys().filter(declares).cloned().collect()
 }
 
+/// The scopes in which what nobody declares goes by a manifest at these addresses.
+fn emptying(desired: &Desired, meant: &Pattern) -> BTreeSet<Scope> {
+    let whole = Pattern(Address { part: None, ..meant.0.clone() });
+    let is_meant = |scope: &&Scope| {
+        desired.exclusive_by(scope).is_some_and(|by| whole.matches(&by.address, by.key.group()))
+    };
+    desired.exclusive.keys().filter(is_meant).cloned().collect()
+}
+
 /// What is declared at an address: where, and how each is called.
 pub(super) fn declared(
     session: &Session,
@@ -205,7 +215,7 @@ fn is_meant(
 /// What is declared in a scope, and what is tracked there and declared no longer.
 fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, meant: &Pattern) -> Vec<Now> {
     let declared = desired.in_scope(scope);
-    let change = |id: &ResourceId| view.plan.steps.iter().find(|step| step.id == *id).map(change);
+    let change = |id: &ResourceId| view.plan.steps.iter().find(|step| step.id == *id).map(change_of);
     let remote = |id: &ResourceId| {
         let seen = view.seen.get(id)?;
         // A resource that was not read has a hash and no bytes.
@@ -245,10 +255,23 @@ fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, m
         remote: remote(&row.tracked.id),
         change: change(&row.tracked.id),
     }));
+    // What is nobody's and goes from an exclusive scope.
+    let group = desired.exclusive_by(scope).map_or("", |by| by.key.group());
+    let is_stray =
+        |step: &&Step| step.work.desired.is_none() && step.work.row.is_none() && step.work.was.is_none();
+    let strays = view.plan.steps.iter().filter(is_stray).filter(|step| meant.matches(&step.address, group));
+    all.extend(strays.map(|step| Now {
+        address: step.address.to_string(),
+        scope: scope.to_string(),
+        wanted: None,
+        declared: Vec::new(),
+        remote: remote(&step.id),
+        change: Some(change_of(step)),
+    }));
     all
 }
 
-fn change(step: &Step) -> String {
+fn change_of(step: &Step) -> String {
     format!("{} ({})", step.change.word(), step.reason)
 }
 

@@ -141,6 +141,10 @@ async fn keep_drifted(
     messages: &mut Vec<String>,
 ) -> Result<usize, Failure> {
     let outlook = session.outlook(&Ask::default(), store).await?;
+    if outlook.is_invalid() {
+        // What could not be read may be what differs.
+        return Err(Failure::Problems(outlook.problems()));
+    }
     messages.extend(outlook.messages());
     let desired = &outlook.desired;
     let (mut differ, mut missing) = (0, 0);
@@ -232,7 +236,14 @@ fn tell_owners(found: &Found, messages: &mut Vec<String>) {
     }
     for (owner, count) in counts {
         messages.push(format!("warning: {}: {count} marked as {owner}'s", found.scope));
-        messages.push(format!("hint: to take them over, annotate the manifest: reconciled/adopt: {owner}"));
+        let hint = match owner == "octodns" || owner.starts_with("externaldns/") {
+            true => format!("to take them over, annotate the manifest: reconciled/adopt: {owner}"),
+            // Of another instance only a person takes something, by what was shown.
+            false => format!(
+                "to take them over, once they are declared: reconciled adopt ADDRESS --from-instance {owner}"
+            ),
+        };
+        messages.push(format!("hint: {hint}"));
     }
 }
 
@@ -247,6 +258,7 @@ pub(crate) fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconciled_provider::Scope;
 
     fn ask(only: &[&str], ignore: &[&str]) -> ImportAsk {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -260,6 +272,21 @@ mod tests {
         assert!(!ask(&["www"], &[]).means("mail/A"));
         assert!(!ask(&[], &["*/TXT"]).means("www/TXT"));
         assert!(!ask(&["*"], &["*.dev"]).means("a.dev/A"));
+    }
+
+    #[test]
+    fn what_carries_a_mark_is_told_with_what_takes_it_over() {
+        let check = |owner: &str, hint: &str| {
+            let owner = Owner::Other(owner.into());
+            let resources =
+                vec![Observed { owner, ..Observed::new("www.b.test./A".into(), "300\n192.0.2.1") }];
+            let mut messages = Vec::new();
+            tell_owners(&Found { scope: Scope::new("pdns", "b.test"), resources }, &mut messages);
+            assert!(messages[1].ends_with(hint), "{messages:?}");
+        };
+        check("dns2", "once they are declared: reconciled adopt ADDRESS --from-instance dns2");
+        check("octodns", "annotate the manifest: reconciled/adopt: octodns");
+        check("externaldns/k8s", "annotate the manifest: reconciled/adopt: externaldns/k8s");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::{Selected, Upload, changed};
 use crate::{
     config::Approver,
     consent,
-    render::plan::{Details, Document, Options},
+    render::plan::{Details, Document, Options, Unassigned},
     session::{Ask, Failure, Outlook, Session, Snapshot},
-    store::Reader,
+    store::{Reader, ScopeStatus},
 };
 use reconciled_engine::{
     Desired, Store,
@@ -35,7 +35,7 @@ pub struct PlanAsk {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Form {
-    /// List what nobody declared.
+    /// List what nobody declared, which has every scope read.
     #[serde(default)]
     pub show_foreign: bool,
     /// Values of at most so many changes of a scope; none for all.
@@ -66,18 +66,35 @@ pub struct PlanAnswer {
 pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) -> Result<PlanAnswer, Failure> {
     let snapshots = session.snapshots(ask, reader).await?;
     let sources = snapshots.iter().map(|s| (s.name.to_string(), s.label.to_string())).collect();
+    // Names are not remembered, only their number: what is to be listed has to be read.
+    let refresh = ask.refresh || form.show_foreign;
     if !form.whole
+        && !form.show_foreign
         && let Some(standing) = session.stands(ask, &snapshots, reader).await?
     {
         let status = reader.status().await?;
-        let in_sync = status.scopes.iter().map(|s| s.tracked as usize).sum();
-        let document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
+        let is_here = |scope: &&ScopeStatus| {
+            let entry = scope.scope.split('/').next().unwrap_or_default();
+            session.config.providers.iter().any(|configured| *configured.name == *entry)
+        };
+        let (here, elsewhere): (Vec<_>, Vec<_>) = status.scopes.iter().partition(is_here);
+        let in_sync = here.iter().map(|scope| scope.tracked as usize).sum();
+        let mut document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
+        let elsewhere = elsewhere.into_iter().filter(|scope| scope.tracked > 0);
+        document.unassigned = elsewhere
+            .map(|scope| Unassigned {
+                scope: scope.scope.as_str().into(),
+                tracked: scope.tracked as usize,
+                source: None,
+            })
+            .collect();
         return Ok(PlanAnswer { document, messages: Vec::new(), has_errors: false, sources });
     }
-    let options =
-        SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, ..SurveyOptions::default() };
+    let options = SurveyOptions { selection: ask.selection.clone(), refresh, ..SurveyOptions::default() };
     let (outlook, document) = plan_of(session, reader, snapshots, &options, form).await?;
-    Ok(PlanAnswer { document, messages: outlook.messages(), has_errors: outlook.has_errors(), sources })
+    let mut messages = outlook.messages();
+    messages.extend(document.finds_nothing(&ask.selection.targets));
+    Ok(PlanAnswer { document, messages, has_errors: outlook.has_errors(), sources })
 }
 
 /// What would change if `snapshots` were in force.
@@ -161,7 +178,23 @@ pub fn document(
 ) -> Document {
     let details = form.limit.map_or(Details::All, Details::First);
     let problems = if form.problems { problems } else { &[] };
-    let options = Options { problems, show_foreign: form.show_foreign, details };
-    let trailers = session.config.sources.iter().any(|source| source.approve.contains(&Approver::Trailer));
-    Document { trailers, ..Document::of(survey, desired, &|entry| session.observer(entry), &options) }
+    let sources = &session.config.sources;
+    let names: BTreeSet<Arc<str>> = sources.iter().map(|source| source.name.clone()).collect();
+    let options = Options { problems, show_foreign: form.show_foreign, details, configured: Some(&names) };
+    let mut document = Document::of(survey, desired, &|entry| session.observer(entry), &options);
+    // `adopt` reads the configured sources alone.
+    if !desired.sources.keys().all(|name| names.contains(name)) {
+        let conflicts = document.conditions.iter_mut().filter(|condition| &*condition.reason == "Conflict");
+        conflicts.for_each(|condition| condition.hint = Some(ADOPT_BY_MANIFEST.into()));
+    }
+    for domain in &mut document.domains {
+        let seen = survey.domains.get(&domain.name);
+        domain.trailers =
+            seen.is_some_and(|seen| consent::may(sources, seen, survey, desired, Approver::Trailer));
+    }
+    document.trailers = document.domains.iter().any(|domain| domain.trailers);
+    document
 }
+
+/// How what a folder declares is taken over.
+const ADOPT_BY_MANIFEST: &str = "to take it over as it is and make it as declared, write among the annotations of its manifest: reconciled/adopt: \"true\"";

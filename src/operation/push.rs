@@ -449,7 +449,7 @@ fn lay_over<'s>(
             digest,
             reasons: domain.verdict.reasons.clone(),
             counts: domain.verdict.counts,
-            revision: ask.commit.get(..7).unwrap_or(&ask.commit).into(),
+            revision: domain.revision.clone(),
             since: Duration::ZERO,
         };
         let approval = Approval { digest, reason: WAY.into(), actor: actor.into(), at: now, used_at: None };

@@ -6,17 +6,21 @@ use super::{
     pattern,
 };
 use crate::{
-    session::Failure,
+    config::Config,
+    session::{Failure, source_of},
     store::{
         Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter, Parts,
-        PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry,
+        PinEntry, Reader, Stamp, Status, SuspensionEntry, TrackedEntry, UnassignedEntry,
     },
 };
-use reconciled_engine::{Store, Suspension, scheduler::Standing};
+use reconciled_engine::{Store, Suspension, plan::CLAIMS, scheduler::Standing};
 use reconciled_provider::{Address, ManifestKey, Pattern, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// How does it stand?
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -62,13 +66,14 @@ pub struct StatusAnswer {
 ///
 /// `outside` has what suspends besides the state: the file, windows that are closed.
 pub async fn status(
-    instance: &str,
+    config: &Config,
     reader: &Reader,
     outside: &[Suspension],
     ask: &StatusAsk,
 ) -> Result<StatusAnswer, Failure> {
     let mut status = reader.status().await?;
     status.suspensions.extend(outside.iter().map(SuspensionEntry::from));
+    tell_sources(&mut status);
     let (mut resources, mut manifests, mut health) = (Vec::new(), Vec::new(), BTreeMap::new());
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
@@ -76,6 +81,8 @@ pub async fn status(
         let rows = reader.rows(Some(&pattern)).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
+        let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();
+        status.degraded.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
         let mine =
@@ -88,11 +95,51 @@ pub async fn status(
         manifests = health::manifests(&resources);
     } else {
         let stands = Known::read(reader, &status, Parts::Ailing).await?;
-        health = stands.by_source(&reader.tracked_by_source().await?);
+        let tracked = reader.tracked_by_source().await?;
+        health = stands.by_source(&tracked);
+        status.unassigned = unassigned(config, &status, &tracked);
+        // What was in force of a source that is gone says nothing any more.
+        status.sources.retain(|source| is_source(config, &source.source));
+        health.retain(|source, _| is_source(config, source));
     }
-    let instance = instance.into();
+    let instance = config.instance.to_string();
     let (facts, messages, requests) = (Vec::new(), Vec::new(), Vec::new());
     Ok(StatusAnswer { instance, status, health, resources, manifests, facts, messages, requests })
+}
+
+/// What is tracked for sources and entries that are not configured.
+fn unassigned(config: &Config, status: &Status, tracked: &BTreeMap<String, u64>) -> Vec<UnassignedEntry> {
+    let of_sources = tracked.iter().filter(|(name, _)| !is_source(config, name) && *name != CLAIMS);
+    let of_sources = of_sources.map(|(name, tracked)| ("source", name.clone(), *tracked));
+    let mut entries: BTreeMap<&str, u64> = BTreeMap::new();
+    for scope in &status.scopes {
+        let entry = scope.scope.split('/').next().unwrap_or_default();
+        if scope.tracked > 0 && !is_entry(config, entry) {
+            *entries.entry(entry).or_default() += scope.tracked;
+        }
+    }
+    let of_entries = entries.into_iter().map(|(name, tracked)| ("provider", name.to_owned(), tracked));
+    let entry =
+        |(kind, name, tracked): (&str, String, u64)| UnassignedEntry { kind: kind.into(), name, tracked };
+    of_sources.chain(of_entries).map(entry).collect()
+}
+
+/// True for the name of a configured source, also the one that it had before.
+fn is_source(config: &Config, name: &str) -> bool {
+    config.sources.iter().any(|source| *source.name == *name || source.was.as_deref() == Some(name))
+}
+
+fn is_entry(config: &Config, name: &str) -> bool {
+    config.providers.iter().any(|entry| *entry.name == *name || entry.was.as_deref() == Some(name))
+}
+
+/// Calls what is about the manifests of a source by its name. A source with errors is not in sync.
+fn tell_sources(status: &mut Status) {
+    for condition in &mut status.conditions {
+        let Some(name) = source_of(&condition.scope).map(str::to_owned) else { continue };
+        status.sources.iter_mut().filter(|source| source.source == name).for_each(|s| s.converged = false);
+        condition.scope = format!("source {name}");
+    }
 }
 
 /// Says when what waits is tried again, as the scheduler has it: a condition that stays what it was is not written anew.

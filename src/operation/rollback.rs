@@ -3,7 +3,10 @@
 //! A rollback is a word of the host, not of Git: it is bound to the resources that differ now, each until a commit
 //! changes it, until somebody resumes it, or until a time.
 
-use super::{Meant, pattern, suspend::until};
+use super::{
+    Meant, pattern,
+    suspend::{reasoned, until},
+};
 use crate::{
     session::{Failure, Session, Snapshot},
     store::{Db, PinEntry, Stamp},
@@ -59,6 +62,7 @@ pub async fn rollback(
     actor: &str,
     now: Duration,
 ) -> Result<RolledBack, Failure> {
+    reasoned(&ask.reason)?;
     let until = until(ask.period, now)?;
     let targets = ask.target.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>()?;
     let (source, then) = revision(session, db, ask).await?;
@@ -70,7 +74,7 @@ pub async fn rollback(
             "reconciled status shows them",
         ));
     }
-    let then = session.desired_at(&source, &commit, &newest.outputs).await?;
+    let then = session.desired_at(&source, &commit, &newest.outputs).await?.desired;
     // What is meant for another host, or for a provider of another name, is not gone in that revision.
     let elsewhere = then.sources.get(&source).map(|state| (&state.unassigned, &state.unselected));
     let is_elsewhere = |manifest: &ManifestKey| {

@@ -91,7 +91,7 @@ pub struct Resumed {
 
 /// Suspends what `ask` means, in place of an earlier suspension of the same.
 ///
-/// Errors: it means nothing, several things, or an entry or source nobody knows.
+/// Errors: it means nothing, several things, or an entry or source nobody knows; it gives no reason.
 pub async fn suspend(
     db: &Db,
     config: &Config,
@@ -100,6 +100,7 @@ pub async fn suspend(
     now: Duration,
 ) -> Result<Suspended, Failure> {
     let extent = ask.meant.extent()?;
+    reasoned(&ask.reason)?;
     let until = until(ask.period, now)?;
     let rows = db.reader().rows(None).await?;
     let sources = rows.iter().map(|row| ManifestKey(row.manifest.as_str().into()).source().to_string());
@@ -215,6 +216,16 @@ impl Meant {
     }
 }
 
+/// That somebody said why.
+///
+/// Errors: nothing is said.
+pub(super) fn reasoned(reason: &str) -> Result<(), Failure> {
+    match reason.trim().is_empty() {
+        true => Err(Failure::hinted("the reason is empty", "say why, for the audit trail: --reason \"…\"")),
+        false => Ok(()),
+    }
+}
+
 /// When a period of so many milliseconds is over.
 ///
 /// Errors: it is longer than [`LONGEST`].
@@ -272,6 +283,14 @@ fn event(kind: &str, extent: &Extent, reason: &str, message: String, actor: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_says_something() {
+        assert!(reasoned("moving the database").is_ok());
+        for nothing in ["", " ", "\n"] {
+            assert!(reasoned(nothing).is_err(), "{nothing:?}");
+        }
+    }
 
     #[test]
     fn a_period_is_ten_years_at_most() {

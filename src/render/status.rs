@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
-    store::{ConditionEntry, DriftEntry, HoldEntry, PinEntry, Status, SuspensionEntry, TrackedEntry},
+    store::{
+        ConditionEntry, DegradedEntry, DriftEntry, HoldEntry, PinEntry, Status, SuspensionEntry,
+        TrackedEntry, UnassignedEntry,
+    },
 };
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -15,8 +18,8 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 const DIGEST: usize = 8;
 /// Resources of one rollback that are named.
 const PINS: usize = 4;
-/// Drifts that are named.
-const DRIFTS: usize = 10;
+/// Drifts that are named, and resources that are degraded.
+const NAMED: usize = 10;
 
 /// The whole of it.
 pub fn status(
@@ -76,7 +79,7 @@ fn header(instance: &str, status: &Status, health: &BTreeMap<String, SourceHealt
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
 pub fn problems(status: &Status, now: Duration) -> String {
-    let Status { conditions, holds, suspensions, pins, drifts, .. } = status;
+    let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, .. } = status;
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
@@ -84,6 +87,7 @@ pub fn problems(status: &Status, now: Duration) -> String {
     let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
     person.extend(of("held"));
     person.extend(of("stalled"));
+    person.extend(ill(degraded, now));
     groups.push(("NEEDS A PERSON", person));
     groups.push(("WAITING", of("waiting")));
     // What waits for one suspension is counted there.
@@ -100,6 +104,7 @@ pub fn problems(status: &Status, now: Duration) -> String {
     groups.push(("SUSPENDED", suspended));
     groups.push(("DRIFTED", drifted(drifts, now)));
     groups.push(("ROLLED BACK", rolled_back(pins, now)));
+    groups.push(("UNASSIGNED", unassigned.iter().map(left_alone).collect()));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
     shown
         .map(|(name, entries)| format!("{name} ({})\n{}", entries.len(), entries.concat()))
@@ -123,19 +128,44 @@ fn condition(condition: &ConditionEntry, now: Duration) -> String {
     out
 }
 
+/// What is tracked for whom the configuration does not know.
+fn left_alone(one: &UnassignedEntry) -> String {
+    let (kind, name, tracked) = (&one.kind, clean(&one.name), one.tracked);
+    let forget = match kind.as_str() {
+        "source" => format!("--source {name}"),
+        _ => "ADDRESS".to_owned(),
+    };
+    format!(
+        "  {kind} {name}  {tracked} tracked\n    it is not configured, and what is tracked for it is left alone\n    \
+         hint: to let go of that: reconciled forget {forget}\n"
+    )
+}
+
 /// What was changed by somebody else, the newest first, by name as far as there are few.
 fn drifted(drifts: &[DriftEntry], now: Duration) -> Vec<String> {
-    let entry = |drift: &DriftEntry| {
+    named(drifts, |drift| {
         let (address, seen) = (clean(&drift.address), age(now, drift.first_seen.0));
         format!("  {address}  {}  {seen}\n    {}\n", drift.outcome, clean(&said(drift)))
-    };
-    let mut all: Vec<String> = drifts.iter().take(DRIFTS).map(entry).collect();
+    })
+}
+
+/// What does not do its work, by name as far as there are few.
+fn ill(degraded: &[DegradedEntry], now: Duration) -> Vec<String> {
+    named(degraded, |one| {
+        let (address, since) = (clean(&one.address), age(now, one.since.0));
+        format!("  {address}  Degraded  {since}\n    {}\n", clean(&one.message))
+    })
+}
+
+/// The first of `all` as `entry` tells them, and how many more there are.
+fn named<T>(all: &[T], entry: impl Fn(&T) -> String) -> Vec<String> {
+    let mut entries: Vec<String> = all.iter().take(NAMED).map(entry).collect();
     // The number at the head of a group is that of its entries.
-    all.extend(drifts.iter().skip(DRIFTS).map(|_| String::new()));
-    if drifts.len() > DRIFTS {
-        all[DRIFTS] = format!("  and {} more: reconciled status '*/*' -o json\n", drifts.len() - DRIFTS);
+    entries.extend(all.iter().skip(NAMED).map(|_| String::new()));
+    if all.len() > NAMED {
+        entries[NAMED] = format!("  and {} more: reconciled status '*/*' -o json\n", all.len() - NAMED);
     }
-    all
+    entries
 }
 
 /// One suspension: who, why, until when, and how much waits for it.
@@ -397,7 +427,15 @@ mod tests {
             }],
             pins: ["www", "mail"].map(pin).into(),
             drifts: Vec::new(),
-            well: 10,
+            unassigned: Vec::new(),
+            degraded: vec![DegradedEntry {
+                address: "Zone/example.com#mail/A".into(),
+                scope: "pdns/example.com".into(),
+                id: "mail.example.com./A".into(),
+                message: "ns2.example.com (192.0.2.53) answers 198.51.100.9".into(),
+                since: before(90),
+            }],
+            well: 9,
             open: 0,
         }
     }
@@ -446,13 +484,15 @@ mod tests {
         assert_snapshot!(status("dns1", &example(), &fares("Degraded"), NOW), @r#"
         instance dns1 · source infra at 9f2c1ab (in force for 2h, Degraded) · 12 tracked in 1 scope · 148 foreign
 
-        NEEDS A PERSON (2)
+        NEEDS A PERSON (3)
           pdns/example.com  5m  9f2c1ab  1 to update, 12 to delete  digest 7f3a9112
             12 deletes, limit 5 (guard.maxDeletes)
             hint: to consent: reconciled approve 7f3a9112 --reason "…"
           Zone/example.com#www/A  Conflict  3m
             it exists and differs
             hint: reconciled adopt X
+          Zone/example.com#mail/A  Degraded  90s
+            ns2.example.com (192.0.2.53) answers 198.51.100.9
 
         WAITING (1)
           Zone/example.com#www/A  Unavailable  3m, next try in 30s
@@ -471,7 +511,7 @@ mod tests {
             the new addresses are wrong
             hint: to let it go on: reconciled resume --source infra
 
-        10 well · 1 written and not yet seen
+        9 well · 1 written and not yet seen
         "#);
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     config::SourceConfig,
-    manifest::{self, Cache, Files, Loaded, Owners, Reported, SourceRequest},
+    manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
     registry,
     source::{FolderTree, Limits, Paths, Tree},
 };
@@ -81,6 +81,8 @@ pub struct Outlook {
     pub unchecked: BTreeSet<Arc<str>>,
     /// The outputs that it was loaded with.
     pub outputs: KnownOutputs,
+    /// The secrets that it was loaded with.
+    pub secrets: KnownSecrets,
     /// What is kept at earlier revisions.
     pub pins: Pins,
     /// What keeps entries from being used.
@@ -108,7 +110,7 @@ impl Outlook {
         all.extend(problems.map(|reported| format!("{}\n", reported.problem)));
         if self.withheld.iter().any(|withheld| **withheld == *name) {
             all.push(format!(
-                "error: source {name}: the revision has errors and `onInvalid: hold`; the last good one stays in force"
+                "error: source {name}: the revision has errors that keep all of it from coming into force; the last good one stays"
             ));
         }
         all
@@ -244,7 +246,7 @@ impl Session {
     /// Loads the manifests of `snapshots`, with what is kept at earlier revisions in its place.
     pub async fn load(&self, snapshots: Vec<Snapshot>, store: &dyn Store) -> Result<Outlook, Failure> {
         let mut outlook = self.load_newest(snapshots, store).await?;
-        let (pins, problems) = self.put_back(&mut outlook.desired, &outlook.outputs, store).await?;
+        let (pins, problems) = self.put_back(&mut outlook, store).await?;
         outlook.broken.extend(problems.iter().map(|reported| reported.source.clone()));
         outlook.reported.extend(problems);
         outlook.pins = pins;
@@ -277,8 +279,11 @@ impl Session {
                 kept.push(self.poll(&source, known).await?);
             }
         }
+        // A secret that can be had by now may be what the newest one lacks.
+        let offered = loaded.secrets;
         let (kept, loaded, outputs) = self.read(kept, &entries, store).await?;
         let mut outlook = self.outlook_of(kept, loaded, outputs, store).await?;
+        outlook.secrets.extend(offered);
         outlook.reported = reported;
         outlook.withheld = withheld;
         outlook.broken = broken;
@@ -392,7 +397,25 @@ impl Session {
         let reported = loaded.problems;
         let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());
         let (pins, ailing) = (Pins::default(), Vec::new());
-        Ok(Outlook { snapshots, desired, reported, withheld, broken, unchecked, outputs, pins, ailing })
+        let secrets = loaded.secrets;
+        Ok(Outlook {
+            snapshots,
+            desired,
+            reported,
+            withheld,
+            broken,
+            unchecked,
+            outputs,
+            secrets,
+            pins,
+            ailing,
+        })
+    }
+
+    /// True when a secret is not what it was, as far as manifests were read with it.
+    pub async fn has_rotated(&self, known: &KnownSecrets) -> Result<bool, Failure> {
+        let (known, secrets) = (known.clone(), self.secrets.clone());
+        blocking(move || Ok(known.have_changed(&*secrets))).await
     }
 
     fn named(&self, ask: &Ask) -> Result<Option<SourceConfig>, Failure> {

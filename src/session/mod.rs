@@ -12,6 +12,7 @@ mod error;
 mod fast;
 mod outputs;
 mod pins;
+mod problems;
 mod renamed;
 mod sources;
 mod state;
@@ -23,6 +24,7 @@ pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
 pub use pins::Pins;
+pub use problems::source_of;
 pub use renamed::{renames, take_along};
 pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
 pub use state::HostState;
@@ -221,7 +223,7 @@ impl Session {
         })
     }
 
-    /// As [`Session::reader`], also where something has another name in the state.
+    /// As [`Session::reader`], also where something has another name in the state, or where that was lost.
     pub async fn reader_as_it_is(&self) -> Result<Reader, Failure> {
         match Reader::open(&self.config.state_dir, self.clock.clone()).await {
             Err(StoreError::NotThere(_)) => Ok(Reader::empty(self.clock.clone()).await?),
@@ -231,9 +233,16 @@ impl Session {
 
     /// Opens the state for reading; an empty one where there is none yet.
     ///
-    /// Errors: an entry or a source was renamed, and no writer has seen that yet: a plan would show what is not so.
+    /// Errors: the state was lost (the key is there, the database is not); an entry or a source was renamed, and no
+    /// writer has seen that yet. A plan would show what is not so.
     pub async fn reader(&self) -> Result<Reader, Failure> {
-        let reader = self.reader_as_it_is().await?;
+        let dir = &self.config.state_dir;
+        let reader = match Reader::open(dir, self.clock.clone()).await {
+            Err(StoreError::NotThere(_)) if !dir.join(KEY_FILE).exists() => {
+                Reader::empty(self.clock.clone()).await?
+            }
+            other => other?,
+        };
         reader.has_its_names(&renames(&self.config)).await?;
         Ok(reader)
     }

@@ -3,8 +3,8 @@
 //! Guarantees: a source with a pin that cannot be kept stays wholly as it is, never silently at the newest revision, and
 //! others go on. What is over is left out here and ended by whoever writes.
 
-use super::{Failure, KnownOutputs, Session, Snapshot, SourceAsk};
-use crate::manifest::{Cache, Owners, Reported};
+use super::{Failure, KnownOutputs, Outlook, Session, Snapshot, SourceAsk};
+use crate::manifest::{Cache, Loaded, Owners, Reported};
 use reconciled_engine::{Desired, Pin, Store, Write, pin::put_back, store::Event};
 use reconciled_provider::Problem;
 use std::{
@@ -67,10 +67,10 @@ impl Session {
     /// done for a source is a problem of it, and nothing of it is desired then.
     pub(super) async fn put_back(
         &self,
-        desired: &mut Desired,
-        outputs: &KnownOutputs,
+        outlook: &mut Outlook,
         store: &dyn Store,
     ) -> Result<(Pins, Vec<Reported>), Failure> {
+        let Outlook { desired, outputs, secrets, .. } = outlook;
         let now = self.clock.now();
         let mut pins = Pins::default();
         for pin in store.pins().await? {
@@ -89,12 +89,15 @@ impl Session {
         for ((source, commit), group) in groups {
             let Pin { address, label, .. } = group[0];
             let problem = match self.desired_at(source, commit, outputs).await {
-                Ok(then) => put_back(desired, &then, &group).err().map(|address| {
-                    let text = format!(
-                        "{address} is kept at {label}, which declares it otherwise on this host by now"
-                    );
-                    Problem::error(text).hint(format!("to let it go on: reconciled resume {address}"))
-                }),
+                Ok(then) => {
+                    secrets.extend(then.secrets);
+                    put_back(desired, &then.desired, &group).err().map(|address| {
+                        let text = format!(
+                            "{address} is kept at {label}, which declares it otherwise on this host by now"
+                        );
+                        Problem::error(text).hint(format!("to let it go on: reconciled resume {address}"))
+                    })
+                }
                 Err(failure) => {
                     let text = format!("{address} is kept at {label}, which cannot be read: {failure}");
                     Some(Problem::error(text).hint(format!("to let it go on: reconciled resume {address}")))
@@ -116,7 +119,7 @@ impl Session {
         source: &str,
         commit: &str,
         outputs: &KnownOutputs,
-    ) -> Result<Arc<Desired>, Failure> {
+    ) -> Result<Loaded, Failure> {
         let snapshot = self.snapshot_at(source, commit, None).await?;
         // Each revision has a cache of its own: the one of the newest shall not be emptied by it.
         let cache = {
@@ -143,7 +146,7 @@ impl Session {
                 "not all of revision {label} of source {source} can be read"
             )));
         }
-        Ok(Arc::new(loaded.desired))
+        Ok(loaded)
     }
 
     /// Every source at its revision in force; from the mirrors. What was never had declared nothing yet.
@@ -184,8 +187,8 @@ fn freeze(desired: &mut Desired, source: &str) {
     }
     scopes.values_mut().for_each(|list| list.retain(|resource| !is_of(resource.origin.manifest)));
     scopes.retain(|_, list| !list.is_empty());
-    // Who declared a scope exclusive is not said: one that only this source fills may be its own.
-    exclusive.retain(|scope| scopes.contains_key(scope));
+    exclusive.values_mut().for_each(|by| by.retain(|index| !is_of(*index)));
+    exclusive.retain(|_, by| !by.is_empty());
 }
 
 /// Earlier revisions whose parsed files are kept.

@@ -226,7 +226,12 @@ pub(super) fn poll(
     let (mut commit, mut signer, behind) = match (polled, in_force) {
         (Ok(Polled::Unchanged(commit)), _) => (commit, None, None),
         (Ok(Polled::Changed { to, signer, .. }), _) => (to, signer, None),
-        (Err(error), Some(in_force)) => (mirror.commit(in_force)?, None, Some(Arc::new(error))),
+        (Err(error), Some(in_force)) => match mirror.commit(in_force) {
+            Ok(commit) => (commit, None, Some(Arc::new(error))),
+            // A mirror that was lost does not get it back where the history was rewritten: the poll says what to do.
+            Err(SourceError::CommitNotFound { .. }) => return Err(error.into()),
+            Err(damaged) => return Err(damaged.into()),
+        },
         (Err(error), None) => return Err(error.into()),
     };
     if let Some(rev) = &known.rev {
@@ -237,7 +242,12 @@ pub(super) fn poll(
     // A commit consents when it comes into force, not for as long as it is.
     // One that was in force before what is now does not consent again.
     let was_before = match in_force {
-        Some(in_force) => in_force == commit.oid || mirror.descends(commit.oid, in_force)?,
+        Some(in_force) if in_force == commit.oid => true,
+        Some(in_force) => match mirror.descends(commit.oid, in_force) {
+            // What is in force is nowhere any more: that this one never was cannot be told.
+            Err(SourceError::CommitNotFound { .. }) => true,
+            told => told?,
+        },
         None => false,
     };
     let is_new = !was_before && behind.is_none();

@@ -30,7 +30,7 @@ pub struct Writing {
     pub db: Arc<Db>,
     /// The engine.
     pub engine: Arc<Engine>,
-    config: Arc<Config>,
+    pub(super) config: Arc<Config>,
 }
 
 impl Session {

@@ -201,7 +201,7 @@ impl File {
                         self.tampered(&format!("the value of `{}` was changed or moved", leaf.name))
                     })?;
                     digest.update(&clear);
-                    opened.push((leaf.name.clone(), Secret::new(clear.to_vec())));
+                    opened.push((leaf.name.clone(), Secret::new(sealed.said(&clear).to_vec())));
                 }
                 None if is_partial => {}
                 None => digest.update(clear::canonical(leaf.text, leaf.kind).as_bytes()),

@@ -123,6 +123,26 @@ fn what_sops_wrote_is_read_and_verified() {
 }
 
 #[test]
+fn values_come_to_what_sops_prints() {
+    let desk = Desk::new();
+    let text = "{yes: true, no: False, text: \"True\", port: 5432, below: -7, hex: 0x1F, ratio: 1.50, many: 1e3, \
+                date: 2026-01-01, time: 2026-01-01T10:00:00.5+02:00, code: \"007\", none: \"\"}";
+    let sealed = desk.encrypt("a.yaml", text, &[]);
+    let opened = desk.open(&sealed).unwrap();
+    let file = desk.folder.path().join("sealed.yaml").display().to_string();
+    fs::write(&file, &sealed).unwrap();
+    let key = desk.folder.path().join("key");
+    for name in ["yes", "no", "text", "port", "below", "hex", "ratio", "many", "date", "time", "code", "none"]
+    {
+        let name_of = format!("[\"{name}\"]");
+        let mut sops = Command::new("sops");
+        sops.args(["decrypt", "--extract", &name_of, &file]).env("SOPS_AGE_KEY_FILE", &key);
+        let printed = String::from_utf8(sops.output().unwrap().stdout).unwrap();
+        assert_eq!(value(&opened, name), printed.trim_end(), "{name}");
+    }
+}
+
+#[test]
 fn whatever_was_changed_after_sops_is_noticed() {
     let desk = Desk::new();
     let text = desk.encrypt("a.yaml", MIXED, &[]);

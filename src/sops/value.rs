@@ -13,6 +13,7 @@ pub(super) struct Sealed {
     data: Vec<u8>,
     iv: [u8; 32],
     tag: [u8; 16],
+    is_bool: bool,
 }
 
 impl Sealed {
@@ -25,13 +26,23 @@ impl Sealed {
         let data = bytes("data")?;
         let (iv, tag) = (bytes("iv")?.try_into().ok()?, bytes("tag")?.try_into().ok()?);
         let known = ["str", "int", "float", "bool", "bytes", "time"];
-        field("type").filter(|kind| known.contains(kind))?;
-        Some(Sealed { data, iv, tag })
+        let kind = field("type").filter(|kind| known.contains(kind))?;
+        Some(Sealed { data, iv, tag, is_bool: kind == "bool" })
+    }
+
+    /// What is said for the encrypted text `clear`: sops encrypts truth values as its first implementation, in Python, printed
+    /// them.
+    pub(super) fn said<'a>(&self, clear: &'a [u8]) -> &'a [u8] {
+        match clear {
+            b"True" if self.is_bool => b"true",
+            b"False" if self.is_bool => b"false",
+            _ => clear,
+        }
     }
 
     /// The value, if it was encrypted with this key for the place that `context` names.
-    pub(super) fn open(self, key: &[u8; 32], context: &str) -> Option<Zeroizing<Vec<u8>>> {
-        let mut clear = Zeroizing::new(self.data);
+    pub(super) fn open(&self, key: &[u8; 32], context: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let mut clear = Zeroizing::new(self.data.clone());
         let cipher = AesGcm::<Aes256, U32>::new_from_slice(key).ok()?;
         let (iv, tag) = (self.iv.into(), self.tag.into());
         cipher.decrypt_in_place_detached(&iv, context.as_bytes(), &mut clear, &tag).ok()?;

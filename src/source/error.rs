@@ -282,7 +282,7 @@ impl SourceError {
                 "push the tag, or change the source's `ref`".into()
             }
             Self::CommitNotFound { .. } => "push the commit on a branch or tag of the source".into(),
-            Self::RevisionNotFound { .. } => "write a branch, a tag or a commit of the source".into(),
+            Self::RevisionNotFound { .. } => "write a branch or tag of the source, or a commit of what it follows".into(),
             Self::Rewound { name, offered, .. } => format!(
                 "if the history was rewritten on purpose: reconciled sync --source {name} --accept-rewind {offered}"
             ),
@@ -297,6 +297,7 @@ impl SourceError {
             }
             Self::NotADirectory { .. } => "give the directory that holds the manifests, or - for stdin".into(),
             Self::NotListed { .. } => "read only what the tree lists".into(),
+            Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound => "check the path".into(),
             Self::Io { .. } | Self::Prepare { .. } => {
                 "check the permissions and the free space of the directory".into()
             }

@@ -97,6 +97,8 @@ const OFFERED: &str = "refs/reconciled/offered";
 const IN_FORCE: &str = "refs/reconciled/in-force";
 /// What was in force before something that does not descend from it, each by its name.
 const LEFT: &str = "refs/reconciled/left/";
+/// What a person asked for by a name that is not the source's, each by its name.
+const ASKED: &str = "refs/reconciled/asked/";
 /// A file in the mirror that says: an object turned out to be damaged.
 const MARKER: &str = "damaged";
 
@@ -179,11 +181,39 @@ impl Mirror {
         CommitTree::new(repository, commit, paths, self.spec.limits, Some(marker))
     }
 
-    /// Returns the commit a person means by `rev`: a branch or tag that was fetched, a commit, `main~1`.
+    /// Returns the commit a person means by `rev`: a branch or tag, a commit that is in the mirror, `main~1`. A name that
+    /// is not in the mirror is asked of the remote, and of nothing that comes is said that it may come into force.
     ///
     /// # Errors
     /// [`SourceError::RevisionNotFound`], [`SourceError::Corrupt`].
     pub fn resolve(&self, rev: &str) -> Result<CommitInfo, SourceError> {
+        let found = self.resolve_here(rev);
+        match &found {
+            Err(SourceError::RevisionNotFound { .. }) => self.fetch_named(rev).map_or(found, Ok),
+            _ => found,
+        }
+    }
+
+    /// Fetches the tag or branch of this name; none where the remote has no such thing, or cannot be asked.
+    fn fetch_named(&self, rev: &str) -> Option<CommitInfo> {
+        // What names a commit by its digits is no name.
+        if rev.parse::<Oid>().is_ok() {
+            return None;
+        }
+        let _polling = self.polling.lock().unwrap_or_else(PoisonError::into_inner);
+        let repository = self.repository().ok()?;
+        let names = [Reference::Tag(rev.to_owned()), Reference::Branch(rev.to_owned())];
+        names.iter().filter(|name| name.check().is_ok()).find_map(|name| {
+            let offer = self.pull(&repository, name).ok()?;
+            let commit = self.look_at(&repository, offer.commit).ok()?;
+            // Nothing else leads to it, and a rollback may be kept at it.
+            keep(&repository, &format!("{ASKED}{}", commit.oid), offer.commit).ok()?;
+            Some(commit)
+        })
+    }
+
+    /// As [`Self::resolve`], from the mirror alone.
+    fn resolve_here(&self, rev: &str) -> Result<CommitInfo, SourceError> {
         let repository = self.repository()?;
         let no_such = |error: git2::Error| SourceError::RevisionNotFound {
             rev: rev.to_owned(),
@@ -264,7 +294,7 @@ impl Mirror {
         let offer = match &self.spec.reference {
             // A commit that is here already cannot change.
             Reference::Commit(oid) if is_here((*oid).into())? => Offer::commit((*oid).into()),
-            _ => self.pull(&repository)?,
+            reference => self.pull(&repository, reference)?,
         };
         let offered = offer.commit;
         let to = self.look_at(&repository, offered)?;
@@ -339,7 +369,7 @@ impl Mirror {
     }
 
     /// Asks the urls in order; what is offered is then in `repository`.
-    fn pull(&self, repository: &Repository) -> Result<Offer, SourceError> {
+    fn pull(&self, repository: &Repository, reference: &Reference) -> Result<Offer, SourceError> {
         let mut attempts = Vec::new();
         for url in &self.spec.urls {
             let peer = Peer {
@@ -349,7 +379,7 @@ impl Mirror {
                 limits: self.spec.fetch,
                 state_dir: &self.state_dir,
             };
-            match remote::pull(repository, &peer, &self.spec.reference) {
+            match remote::pull(repository, &peer, reference) {
                 Ok(offer) => {
                     for error in attempts {
                         tracing::warn!(source = self.spec.name, %error, %url, "url cannot be read, another one answered");

@@ -64,6 +64,9 @@ pub struct Status {
     /// What was found changed by somebody else and is not over, the newest first.
     #[serde(default)]
     pub drifts: Vec<DriftEntry>,
+    /// What its remote says does not do its work, the longest first.
+    #[serde(default)]
+    pub degraded: Vec<DegradedEntry>,
     /// What waits for consent.
     pub holds: Vec<HoldEntry>,
     /// What persons stopped.
@@ -72,10 +75,25 @@ pub struct Status {
     /// What persons keep at an earlier revision.
     #[serde(default)]
     pub pins: Vec<PinEntry>,
-    /// Tracked resources that are as desired, as far as is known.
+    /// What is tracked for sources and entries that are not configured, said by who knows the configuration.
+    #[serde(default)]
+    pub unassigned: Vec<UnassignedEntry>,
+    /// Tracked resources that are as desired and not degraded, as far as is known.
     pub well: u64,
     /// Actions that were sent and have no answer yet.
     pub open: u64,
+}
+
+/// What is tracked for a source or an entry that is not configured: left alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnassignedEntry {
+    /// `source` or `provider`.
+    pub kind: String,
+    /// What it was called.
+    pub name: String,
+    /// How many resources are tracked for it.
+    pub tracked: u64,
 }
 
 /// A source and its revision in force.
@@ -138,6 +156,22 @@ pub struct ConditionEntry {
     pub since: Stamp,
     /// When it is tried again, if it is.
     pub next_try: Option<Stamp>,
+}
+
+/// A resource that does not do its work, by the word of its remote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DegradedEntry {
+    /// Address for people.
+    pub address: String,
+    /// `PROVIDER/NAME`.
+    pub scope: String,
+    /// Remote key.
+    pub id: String,
+    /// What is the matter.
+    pub message: String,
+    /// Since when.
+    pub since: Stamp,
 }
 
 /// One entry of the drift ledger: something was found changed by somebody else.

@@ -255,6 +255,9 @@ impl StoreError {
             StoreError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free space on that file system"
             }
+            StoreError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "check the path, and that the directory it is in exists"
+            }
             StoreError::File { .. } => "check `stateDir` in the configuration",
             StoreError::SealKeyMissing(_) | StoreError::SealKeyWrong(_) => {
                 "put back the `seal.key` that was kept with the backups, or start over with `reconciled state init --recover`"

@@ -39,6 +39,8 @@ pub(super) struct StoredAction<'a> {
     pub(super) reason: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) revision: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) consented: Option<Hash>,
 }
 
 /// One answer in `journal.outcomes`, at the position its action has in `intent.actions`.
@@ -120,6 +122,7 @@ fn stored_action(intent: &Intent) -> StoredAction<'_> {
         after: intent.after,
         reason: (&*intent.reason).into(),
         revision: (&*intent.row.revision).into(),
+        consented: intent.consented,
     }
 }
 
@@ -263,6 +266,7 @@ pub(super) async fn open(
                 before: action.before,
                 after: action.after,
                 reason: action.reason.into(),
+                consented: action.consented,
             };
             each(scope.clone(), OpenIntent { intent, started_at });
         }

@@ -4,7 +4,7 @@
 //! it and raised that (SQL by hand has to raise it too); a stamp is never used twice. It deliberately keeps nothing until
 //! it is told how much it may.
 
-use super::rows::{address, at, ms};
+use super::rows::{Names, at, ms};
 use reconciled_engine::{Row, RowState, Write};
 use reconciled_provider::{ResourceId, Scope};
 use std::{
@@ -72,13 +72,13 @@ impl Kept {
     }
 
     /// Follows a write that is durable.
-    pub(super) fn follow(&self, touched: &Touched, write: &Write) {
+    pub(super) fn follow(&self, touched: &Touched, write: Write) {
         let mut scopes = self.scopes();
         let Some(index) = scopes.iter().position(|entry| entry.scope == touched.scope) else {
             drop(scopes);
             if let (true, Write::Rows(list)) = (touched.is_begun, write) {
                 let mut rows = Vec::new();
-                put(&mut rows, list.iter().filter(|row| row.scope == touched.scope));
+                put(&mut rows, list.into_iter().filter(|row| row.scope == touched.scope));
                 self.put(&touched.scope, touched.stamp, Arc::new(rows));
             }
             return;
@@ -94,7 +94,7 @@ impl Kept {
         entry.stamp = touched.stamp;
         let rows = Arc::make_mut(&mut entry.rows);
         match write {
-            Write::Rows(list) => put(rows, list.iter().filter(|row| row.scope == touched.scope)),
+            Write::Rows(list) => put(rows, list.into_iter().filter(|row| row.scope == touched.scope)),
             Write::Gone(_, ids) => {
                 let ids: HashSet<&ResourceId> = ids.iter().collect();
                 rows.retain(|row| !ids.contains(&row.tracked.id));
@@ -127,8 +127,10 @@ impl Kept {
 }
 
 /// Puts or replaces rows by id; of several with one id the last counts.
-fn put<'r>(rows: &mut Vec<Row>, list: impl Iterator<Item = &'r Row>) {
-    let mut new: BTreeMap<ResourceId, Row> = list.map(|row| (row.tracked.id.clone(), stored(row))).collect();
+fn put(rows: &mut Vec<Row>, list: impl Iterator<Item = Row>) {
+    let mut names = Names::default();
+    let mut new: BTreeMap<ResourceId, Row> =
+        list.map(|row| (row.tracked.id.clone(), stored(row, &mut names))).collect();
     for row in rows.iter_mut() {
         if let Some(next) = new.remove(&row.tracked.id) {
             *row = next;
@@ -141,15 +143,11 @@ fn put<'r>(rows: &mut Vec<Row>, list: impl Iterator<Item = &'r Row>) {
 }
 
 /// A row as it reads back.
-fn stored(row: &Row) -> Row {
+fn stored(row: Row, names: &mut Names) -> Row {
     let state = match row.state {
         RowState::Pending { recheck_at } => RowState::Pending { recheck_at: at(ms(recheck_at)) },
-        ref state => state.clone(),
+        state => state,
     };
-    Row {
-        state,
-        written_at: at(ms(row.written_at)),
-        address: address(&row.address.to_string()),
-        ..row.clone()
-    }
+    let (written_at, address) = (at(ms(row.written_at)), names.address(&row.address.to_string()));
+    Row { state, written_at, address, ..row }
 }

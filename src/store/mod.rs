@@ -37,9 +37,9 @@ mod tests;
 pub use backup::{Restored, restore};
 pub use drift::FieldEntry;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, DriftEntry, EventEntry, EventFilter, HistoryEntry,
-    HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
-    TrackedEntry, UNANSWERED,
+    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter,
+    HistoryEntry, HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status,
+    SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry,
 };
 pub use error::{StoreError, Trouble};
 pub use events::{Broken, Verification};

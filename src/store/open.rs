@@ -136,7 +136,9 @@ pub(super) async fn connect(file: &Path) -> Result<SqliteConnection> {
     let options = options(file)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .pragma("journal_size_limit", (16 << 20).to_string());
+        .pragma("journal_size_limit", (16 << 20).to_string())
+        // What undoes a statement is written anew for each one, and is of no use to anybody after it.
+        .pragma("temp_store", "MEMORY");
     options.connect().await.map_err(|error| StoreError::from(error).of(file))
 }
 

@@ -5,9 +5,9 @@ use super::{
     blame::Blame,
     drift,
     entry::{
-        ApprovalEntry, Approvals, ConditionEntry, EventEntry, EventFilter, HistoryEntry, HistoryFilter,
-        HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry, TrackedEntry,
-        UNANSWERED,
+        ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HistoryEntry,
+        HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
+        TrackedEntry, UNANSWERED,
     },
     error::Result,
     events::{self, Verification},
@@ -37,6 +37,11 @@ impl Reader {
     pub async fn not_well(&self) -> Result<Status> {
         let mut tx = self.snapshot().await?;
         not_well(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+    /// What does not do its work by the word of its remote, the longest first.
+    pub async fn degraded(&self) -> Result<Vec<DegradedEntry>> {
+        let mut conn = self.conn().await?;
+        degraded(&mut conn).await.map_err(|error| error.of(&self.file))
     }
     /// What is tracked, by scope and id; with a pattern only what it means.
     pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
@@ -123,13 +128,15 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
     let whole = not_well(conn).await?;
     Ok(Status {
         drifts: drift::entries(conn, None, true).await?,
+        degraded: degraded(conn).await?,
         sources: sources(conn).await?,
         scopes: scopes(conn).await?,
         well: sqlx::query_scalar::<_, i64>(
             "SELECT count(*) FROM inventory WHERE state = 'settled'
                  AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL
-                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)",
+                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
+                  UNION ALL SELECT scope, id FROM health WHERE state = 'Degraded')",
         )
         .fetch_one(&mut *conn)
         .await? as u64,
@@ -208,6 +215,29 @@ async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> 
         })
     };
     found.iter().map(condition).collect()
+}
+
+/// What its remote says does not do its work. What a person has to act on anyway is told by its condition.
+async fn degraded(conn: &mut SqliteConnection) -> Result<Vec<DegradedEntry>> {
+    let found = sqlx::query(
+        "SELECT i.address, h.scope, h.id, h.message, h.since
+         FROM health h JOIN inventory i ON i.scope = h.scope AND i.id = h.id
+         WHERE h.state = 'Degraded' AND (h.scope, h.id) NOT IN
+             (SELECT scope, id FROM condition WHERE id IS NOT NULL AND kind IN ('stalled', 'held'))
+         ORDER BY h.since, h.scope, h.id",
+    )
+    .fetch_all(conn)
+    .await?;
+    let entry = |row: &SqliteRow| {
+        Ok(DegradedEntry {
+            address: row.try_get(0)?,
+            scope: row.try_get(1)?,
+            id: row.try_get(2)?,
+            message: row.try_get(3)?,
+            since: Stamp(at(row.try_get(4)?)),
+        })
+    };
+    found.iter().map(entry).collect()
 }
 
 async fn holds(conn: &mut SqliteConnection) -> Result<Vec<HoldEntry>> {
@@ -404,7 +434,7 @@ async fn actions(
                 outcome: Some(outcome.map_or_else(|| "open".into(), |outcome| outcome.outcome.clone())),
                 ..HistoryEntry::default()
             };
-            blame.put(&mut entry, key.source());
+            blame.put(&mut entry, key.source(), action.consented);
             list.push(entry);
         }
     }

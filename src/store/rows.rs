@@ -5,6 +5,7 @@ use super::{
     journal::StoredAction,
     seal::{Part, Seal},
 };
+use futures_util::future::join;
 use reconciled_engine::{Row, RowState};
 use reconciled_provider::{Address, Deletion, Drift, Hash, ManifestKey, ResourceId, Scope, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
@@ -129,16 +130,19 @@ pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], 
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
     let mut scopes = Last::default();
     let mut rest = &rows[..];
-    for (size, sql) in SIZES.iter().zip(UPSERTS.iter()) {
-        while rest.len() >= *size {
-            let (chunk, after) = rest.split_at(*size);
-            let mut query = sqlx::query(AssertSqlSafe(sql.as_str()));
-            for row in chunk {
-                query = bind(query, row, seal, &mut scopes, now)?;
-            }
-            query.execute(&mut *conn).await?;
-            rest = after;
-        }
+    let mut next = || {
+        let (size, sql) = SIZES.iter().zip(UPSERTS.iter()).find(|(size, _)| rest.len() >= **size)?;
+        let (chunk, after) = rest.split_at(*size);
+        rest = after;
+        let query = sqlx::query(AssertSqlSafe(sql.as_str()));
+        Some(chunk.iter().try_fold(query, |query, row| bind(query, row, seal, &mut scopes, now)))
+    };
+    let mut ready = next().transpose()?;
+    while let Some(query) = ready {
+        // SQLite works in a thread of its own: the next statement is put together meanwhile.
+        let (done, following) = join(query.execute(&mut *conn), async { next().transpose() }).await;
+        done?;
+        ready = following?;
     }
     Ok(())
 }
@@ -297,7 +301,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The address of a text; addresses of one manifest share all but their part.
-    fn address(&mut self, text: &str) -> Address {
+    pub(super) fn address(&mut self, text: &str) -> Address {
         let (path, part) = match text.split_once('#') {
             Some((path, part)) if !part.is_empty() => (path, Some(part)),
             _ => (text, None),

@@ -16,6 +16,7 @@ use std::{
     io::{ErrorKind, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 use zeroize::Zeroizing;
 
@@ -37,7 +38,26 @@ pub struct Seal {
     key: LessSafeKey,
     marks: Zeroizing<[u8; 32]>,
     fingerprint: Hash,
-    random: SystemRandom,
+    nonces: Mutex<Nonces>,
+}
+
+/// Random octets drawn ahead: to ask the system for each nonce costs more than to seal with it.
+struct Nonces {
+    drawn: [u8; NONCE_LEN * 256],
+    used: usize,
+}
+
+impl Nonces {
+    fn next(&mut self) -> Result<[u8; NONCE_LEN]> {
+        if self.used == self.drawn.len() {
+            SystemRandom::new().fill(&mut self.drawn).map_err(|_| StoreError::NoRandom)?;
+            self.used = 0;
+        }
+        let mut nonce = [0; NONCE_LEN];
+        nonce.copy_from_slice(&self.drawn[self.used..self.used + NONCE_LEN]);
+        self.used += NONCE_LEN;
+        Ok(nonce)
+    }
 }
 
 impl fmt::Debug for Seal {
@@ -92,7 +112,7 @@ impl Seal {
             key: LessSafeKey::new(key),
             marks: derive("reconciled 2026 secret marks"),
             fingerprint: Hash::of(derive("reconciled 2026 key fingerprint").as_slice()),
-            random: SystemRandom::new(),
+            nonces: Mutex::new(Nonces { drawn: [0; _], used: NONCE_LEN * 256 }),
         }
     }
 
@@ -125,8 +145,8 @@ impl Seal {
         if clear.is_empty() {
             return Ok(None);
         }
-        let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).map_err(|_| StoreError::NoRandom)?;
+        // Nothing can panic under the lock, so that no nonce is ever drawn twice.
+        let nonce = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).next()?;
         let mut text = clear.0.to_vec();
         let tag = self
             .key

@@ -92,6 +92,7 @@ fn intent(action: u64, row: Row) -> Intent {
         after: Some(row.tracked.applied),
         reason: "commit abc1234".into(),
         row: row.into(),
+        consented: None,
     }
 }
 
@@ -315,6 +316,41 @@ async fn an_intent_stays_open_until_it_has_a_known_outcome() {
     let address = |id: &str| format!("Zone/example.com#{id}");
     let (a, b, c, d) = (address("a"), address("b"), address("c"), address("d"));
     assert_eq!(told, [(&*a, "observed"), (&*b, "done"), (&*c, "gone"), (&*d, "failed")]);
+}
+
+#[tokio::test]
+async fn only_what_took_consent_has_an_approver() {
+    let (_dir, db) = new().await;
+    let digest = Hash::of(b"plan");
+    let used = |actor: &str, at| {
+        Write::Event(Event {
+            at,
+            kind: "consented".into(),
+            scope: None,
+            address: None,
+            revision: "abc1234".into(),
+            actor: actor.into(),
+            reason: "as agreed".into(),
+            message: format!("{} goes on with plan {digest}", zone()).into(),
+        })
+    };
+    let taken = |plan: &[u8]| Some(Hash::of(plan));
+    let intents = vec![
+        Intent { consented: taken(b"plan"), ..intent(1, row("a")) },
+        // Of the same commit, and of a plan of which nobody is known to have consented.
+        intent(2, row("b")),
+        Intent { consented: taken(b"other"), ..intent(3, row("c")) },
+    ];
+    let later = NOW + Duration::from_secs(1);
+    db.commit(vec![used("ada", NOW), start(intents, vec![]), used("bob", later)]).await.unwrap();
+    let history = db.reader().history(&HistoryFilter::default()).await.unwrap();
+    let approver = |id: &str| {
+        let address = format!("Zone/example.com#{id}");
+        let entry = history.iter().find(|entry| entry.address.as_deref() == Some(&address)).unwrap();
+        (entry.approver.as_deref(), entry.approval_reason.as_deref())
+    };
+    assert_eq!(approver("a"), (Some("ada"), Some("as agreed")));
+    assert_eq!((approver("b"), approver("c")), ((None, None), (None, None)));
 }
 
 #[tokio::test]

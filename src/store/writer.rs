@@ -19,7 +19,7 @@ use crate::failpoint;
 use reconciled_engine::Write;
 use reconciled_provider::{Clock, Error};
 use sqlx::{Connection as _, SqliteConnection};
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, path::PathBuf, slice, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commits per transaction at most.
@@ -107,25 +107,25 @@ impl Writer {
         drop(self.lock);
     }
 
-    async fn serve(&mut self, group: Vec<Commit>) {
+    async fn serve(&mut self, mut group: Vec<Commit>) {
         if group.is_empty() {
             return;
         }
-        let writes: Vec<&[Write]> = group.iter().map(|commit| commit.writes.as_slice()).collect();
-        let answers = match self.transact(&writes).await {
+        let is_large = size(&group) > LARGE;
+        let answers = match self.transact(&mut group).await {
             Ok(answers) => answers,
             Err(error) if group.len() == 1 => vec![Err(error)],
             // SQLite gave up the whole transaction (a full disk does that): whoever is at fault, the others
             // get a transaction of their own.
             Err(_) => {
                 let mut answers = Vec::new();
-                for writes in writes {
-                    answers.push(self.transact(&[writes]).await.and_then(|mut one| one.remove(0)));
+                for commit in &mut group {
+                    let one = self.transact(slice::from_mut(commit)).await;
+                    answers.push(one.and_then(|mut one| one.remove(0)));
                 }
                 answers
             }
         };
-        let is_large = group.iter().map(|commit| size(&commit.writes)).sum::<usize>() > LARGE;
         for (commit, answer) in group.into_iter().zip(answers) {
             // The asker may have gone; what is committed stays committed.
             let _ = commit.reply.send(answer.map_err(|error| error.of(&self.file).into()));
@@ -145,8 +145,8 @@ impl Writer {
         }
     }
 
-    /// Runs one transaction. `Err`: nothing of it holds.
-    async fn transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
+    /// Runs one transaction. `Err`: nothing of it holds. Else rows that were written are kept, and gone from the group.
+    async fn transact(&mut self, group: &mut [Commit]) -> Result<Vec<Result<()>>> {
         match self.try_transact(group).await {
             Ok(answers) => Ok(answers),
             Err(error) => {
@@ -157,15 +157,15 @@ impl Writer {
         }
     }
 
-    async fn try_transact(&mut self, group: &[&[Write]]) -> Result<Vec<Result<()>>> {
+    async fn try_transact(&mut self, group: &mut [Commit]) -> Result<Vec<Result<()>>> {
         self.touched.clear();
-        if group.iter().map(|writes| size(writes)).sum::<usize>() > LARGE {
+        if size(group) > LARGE {
             sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
         }
         sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await?;
         self.check_epoch().await?;
         let mut answers = Vec::with_capacity(group.len());
-        for (number, writes) in group.iter().enumerate() {
+        for (number, Commit { writes, .. }) in group.iter().enumerate() {
             if group.len() == 1 {
                 self.apply(number, writes).await?;
                 answers.push(Ok(()));
@@ -185,8 +185,14 @@ impl Writer {
         hit(group, "before");
         sqlx::query("COMMIT").execute(&mut self.conn).await?;
         hit(group, "after");
-        for touched in &self.touched {
-            self.kept.follow(touched, &group[touched.commit][touched.write]);
+        let mut touched = self.touched.drain(..).peekable();
+        while let Some(one) = touched.next() {
+            let write = &mut group[one.commit].writes[one.write];
+            // Rows of several scopes may be one write.
+            let is_last =
+                touched.peek().is_none_or(|next| (next.commit, next.write) != (one.commit, one.write));
+            let write = if is_last { mem::replace(write, Write::Rows(Vec::new())) } else { write.clone() };
+            self.kept.follow(&one, write);
         }
         Ok(answers)
     }
@@ -264,7 +270,7 @@ impl Writer {
                 failpoint::hit("store.group.middle");
             }
             write::apply(&mut tx, write).await?;
-            let begun = std::mem::take(&mut tx.begun);
+            let begun = mem::take(&mut tx.begun);
             let touched = tx.touched.drain(..).map(|(scope, stamp)| {
                 let is_begun = begun.contains(&scope);
                 Touched { commit, write: index, scope, stamp, is_begun }
@@ -275,8 +281,8 @@ impl Writer {
     }
 }
 
-/// About how many rows these writes touch.
-fn size(writes: &[Write]) -> usize {
+/// About how many rows these commits touch.
+fn size(group: &[Commit]) -> usize {
     let size = |write: &Write| match write {
         Write::Start { intents, .. } => intents.len(),
         Write::End(endings) => endings.len(),
@@ -284,15 +290,15 @@ fn size(writes: &[Write]) -> usize {
         Write::Gone(_, ids) | Write::Settled(_, ids) => ids.len(),
         _ => 1,
     };
-    writes.iter().map(size).sum()
+    group.iter().flat_map(|commit| &commit.writes).map(size).sum()
 }
 
 /// The failpoints around `COMMIT`, by what is committed.
-fn hit(group: &[&[Write]], moment: &'static str) {
+fn hit(group: &[Commit], moment: &'static str) {
     if failpoint::armed().is_none() {
         return;
     }
-    for write in group.iter().flat_map(|writes| writes.iter()) {
+    for write in group.iter().flat_map(|commit| &commit.writes) {
         match (write, moment) {
             (Write::Start { .. }, "before") => failpoint::hit("store.start.before"),
             (Write::Start { .. }, _) => failpoint::hit("store.start.after"),

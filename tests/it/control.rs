@@ -36,6 +36,10 @@ fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
         "--all suspended, 2 tracked",
         "hint: to resume: reconciled resume",
     ]);
+    env.run(&["suspend", "--source", "infra", "--reason="]).exits(1).says(&["the reason is empty", "hint:"]);
+    let labels = env.run(&["suspend", "-l", "team=web", "--reason", "theirs"]).exits(0);
+    labels.says(&["at most 2 tracked"]);
+    env.run(&["resume", "-l", "team=web"]).exits(0);
     env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
     sync(&env).exits(3).says(&["pdns/example.com is suspended"]);
     assert_eq!(server.rrsets(ZONE), first());
@@ -44,7 +48,9 @@ fn what_is_suspended_is_looked_at_and_not_written_also_by_the_next_daemon() {
         "suspended: suspended by",
         "moving the database",
     ]);
+    env.run(&["plan", "--detailed-exitcode"]).exits(3);
     env.run(&["status"]).exits(0).says(&["SUSPENDED (1)", "--all", "2 changes wait for it"]);
+    env.run(&["status", "--exit-code"]).exits(3);
     env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&[
         "suspended by",
         "moving the database",

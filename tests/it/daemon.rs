@@ -74,6 +74,22 @@ fn the_state_has_one_owner() {
 }
 
 #[test]
+fn a_file_where_the_socket_is_to_be_stays_and_is_told() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let file = env.path("data.txt");
+    fs::write(&file, "figures of a year").unwrap();
+    env.write("config.yaml", &format!("{config}api: {{socket: {}}}\n", file.display()));
+    let told = ["DIR/data.txt is there and is no socket", "hint: name another place as `api.socket`"];
+    env.run(&["check"]).exits(1).says(&["FAIL  api.socket"]).says(&told);
+    env.run(&["run"]).exits(1).says(&told);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "figures of a year");
+    fs::remove_file(&file).unwrap();
+    env.run(&["check"]).exits(0).says(&["api.socket: DIR/data.txt is free"]);
+}
+
+#[test]
 fn it_heals_from_its_own_mirror_while_the_repository_is_away() {
     let server = Pdns::start();
     let env = Env::pdns(&server);
@@ -196,6 +212,13 @@ fn a_mass_deletion_waits_for_consent_and_then_goes_on_by_itself() {
         "{shown:#}"
     );
     env.run(&["history", "Zone/example.com#h7/A"]).exits(0).says(&["approved by", "meant so"]);
+    // What needs no consent has none, however soon it follows.
+    env.push("zone.yaml", &zone(ZONE, "zones", &[records[0], records[1], WWW]));
+    sync(&env).exits(0);
+    env.run(&["history", "Zone/example.com#www/A"])
+        .exits(0)
+        .says(&["create"])
+        .hides(&["approved by", "meant so"]);
     daemon.stop();
 }
 

@@ -121,3 +121,51 @@ fn the_proxy_of_the_environment_is_asked_for_https_and_its_refusal_told() {
     ]);
     assert_eq!(asked.try_recv().unwrap().trim(), "CONNECT git.example.invalid:443 HTTP/1.1");
 }
+
+#[test]
+fn a_rewind_is_consented_to_although_what_is_in_force_is_nowhere_any_more() {
+    let env = applied();
+    env.write("work/zone.yaml", &www("192.0.2.66"));
+    env.git(&["commit", "-q", "-a", "--amend", "-m", "rewritten"]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    let offered = env.git(&["rev-parse", "HEAD"]);
+    env.git_in("repo.git", &["reflog", "expire", "--expire=now", "--all"]);
+    env.git_in("repo.git", &["gc", "-q", "--prune=now"]);
+    fs::remove_dir_all(env.path("state/git")).unwrap();
+    for verb in [&["plan"][..], &["apply", "--yes"]] {
+        env.run(verb).exits(1).says(&["rewound", "sync --source infra --accept-rewind", &offered]);
+    }
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+    env.run(&["sync", "--source", "infra", "--accept-rewind", &offered]).exits(0);
+    env.apply();
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.66")]));
+}
+
+#[test]
+fn check_says_of_each_source_what_is_wrong_with_that_one() {
+    let env = applied();
+    let (repo, gone) = (env.path("repo.git"), env.path("gone.git"));
+    let config = |path: &str, other: &std::path::Path| {
+        let (state, zones) = (env.path("state"), env.path("zones"));
+        format!(
+            "instance: it\nstateDir: {}\nsources:\n  - {{name: infra, url: {}, path: {path}, allow: all}}\n  - {{name: two, url: {}, allow: all}}\nproviders:\n  - {{name: zones, type: zonefile, directory: {}}}\n",
+            state.display(),
+            repo.display(),
+            other.display(),
+            zones.display()
+        )
+    };
+    let lines = |said: &str, name: &str| said.lines().filter(|line| line.contains(name)).count();
+    env.write("config.yaml", &config(".", &gone));
+    let said = env.run(&["check"]).exits(1).says(&["ok    source infra", "FAIL  source two"]);
+    assert_eq!(
+        (lines(&said.stdout, "source infra:"), lines(&said.stdout, "source two:")),
+        (1, 1),
+        "{}",
+        said.all()
+    );
+    env.write("config.yaml", &config("nosuch", &repo));
+    env.run(&["check"])
+        .exits(1)
+        .says(&["FAIL  source infra: there is no folder `nosuch`", "ok    source two"]);
+}

@@ -17,6 +17,11 @@ fn read(env: &Env, path: &str) -> String {
     fs::read_to_string(env.path("machine").join(path)).unwrap()
 }
 
+/// The same of a file that may not be there.
+fn read_if(env: &Env, path: &str) -> String {
+    fs::read_to_string(env.path("machine").join(path)).unwrap_or_default()
+}
+
 /// Names in /etc of the machine, drafts included.
 fn names(env: &Env) -> Vec<String> {
     let entries = fs::read_dir(env.path("machine/etc")).unwrap();
@@ -61,11 +66,53 @@ fn a_file_of_somebody_else_is_a_conflict_until_it_is_adopted() {
     env.push("hosts.yaml", &file("hosts", "path: /etc/hosts, content: \"::1 localhost\\n\""));
     env.run(&["apply", "--yes"]).exits(3).says(&["it exists, differs from the manifest, and is not tracked"]);
     assert_eq!(read(&env, "etc/hosts"), "127.0.0.1 localhost\n");
+    // What a folder declares is no source that `adopt` could read.
+    let folder = env.path("work");
+    let plan = env.run(&["plan", "--dir", folder.to_str().unwrap()]);
+    plan.says(&["its manifest: reconciled/adopt: \"true\""]).hides(&["reconciled adopt"]);
     env.run(&["adopt", "File/hosts", "--yes"]).exits(0);
     env.apply();
     assert_eq!(read(&env, "etc/hosts"), "::1 localhost\n");
     assert!(env.path("state/originals/host/=2Fetc=2Fhosts").is_dir());
     env.in_sync();
+}
+
+/// A manifest of a file that comes after `dependency`.
+fn file_after(name: &str, dependency: &str) -> String {
+    let spec = format!("path: /etc/{name}, content: {name}");
+    file(name, &spec).replace(
+        &format!("{{name: {name}}}"),
+        &format!("{{name: {name}, annotations: {{reconciled/depends-on: File/{dependency}}}}}"),
+    )
+}
+
+#[test]
+fn one_apply_does_all_that_is_not_in_conflict_however_deep_it_depends() {
+    let env = Env::host("");
+    env.write("machine/etc/theirs", "theirs\n");
+    let chain = [
+        file("a", "path: /etc/a, content: a"),
+        file_after("b", "a"),
+        file_after("c", "b"),
+        file_after("d", "c"),
+        file_after("never", "theirs"),
+    ];
+    env.push("all.yaml", &(file("theirs", "path: /etc/theirs, content: ours") + &chain.concat()));
+    env.run(&["apply", "--yes"]).exits(3).says(&["File/theirs", "is not tracked"]);
+    assert_eq!(names(&env), ["a", "b", "c", "d", "theirs"]);
+}
+
+#[test]
+fn what_cannot_be_written_there_is_told_as_it_is_and_cannot_be_adopted() {
+    let env = Env::host("");
+    fs::create_dir(env.path("machine/etc/conf")).unwrap();
+    std::os::unix::fs::symlink("conf", env.path("machine/etc/through")).unwrap();
+    env.push("x.yaml", &file("x", "path: /etc/through/x, content: x"));
+    let told =
+        ["permission-denied", "a symbolic link is in the way", "declare the path that the link leads to"];
+    env.run(&["plan"]).says(&told).hides(&["it exists", "reconciled adopt"]);
+    env.run(&["apply", "--yes"]).exits(3);
+    env.run(&["adopt", "File/x", "--yes"]).exits(1).says(&["a symbolic link is in the way"]);
 }
 
 #[test]
@@ -160,6 +207,30 @@ fn content_from_the_host_s_secrets_reaches_the_file_and_nothing_else() {
     assert!(!said.contains("canary"), "{said}");
     let state = fs::read(env.path("state/state.db")).unwrap();
     assert!(!state.windows(6).any(|bytes| bytes == b"canary"), "a secret is in the database");
+}
+
+#[test]
+fn a_daemon_writes_a_rotated_secret_when_it_is_asked_to_and_when_it_would_write_the_old_one() {
+    let env = Env::host("secrets: {db: {file: SECRET}}\n");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("secret", "one");
+    env.write("config.yaml", &config.replace("SECRET", env.path("secret").to_str().unwrap()));
+    env.push("key.yaml", &file("key", "path: /etc/db.key, content: {secret: db}"));
+    let _daemon = Daemon::ready(&env);
+    wait_for("it is written", || read_if(&env, "etc/db.key") == "one");
+    for (rotated, words) in [("two", &["sync", "--wait"][..]), ("three", &["sync", "File/key", "--wait"])] {
+        env.write("secret", rotated);
+        env.run(words).exits(0).says(&["in sync"]);
+        assert_eq!(read(&env, "etc/db.key"), rotated);
+    }
+    // Nobody asks: the pass that heals is refused the old one, and is the reason to look.
+    env.write("secret", "four");
+    fs::remove_file(env.path("machine/etc/db.key")).unwrap();
+    wait_for("it is written anew", || read_if(&env, "etc/db.key") == "four");
+    // A plan shows what can be consented to.
+    env.write("secret", "five");
+    env.run(&["plan"]).exits(0);
+    wait_for("what was planned is done", || read_if(&env, "etc/db.key") == "five");
 }
 
 #[test]

@@ -223,6 +223,20 @@ fn a_newer_schema_is_left_alone() {
 }
 
 #[test]
+fn a_lost_database_is_told_by_whoever_looks() {
+    let env = applied();
+    for name in ["state.db", "state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(env.path(&format!("state/{name}")));
+    }
+    let told = ["no database in DIR/state", "hint:", "reconciled state init --recover"];
+    env.run(&["check"]).exits(1).says(&["FAIL  database"]).says(&told);
+    for verb in [&["plan"][..], &["status"], &["apply", "--yes"]] {
+        env.run(verb).exits(1).says(&told);
+    }
+    assert!(!env.path("state/state.db").exists());
+}
+
+#[test]
 fn a_damaged_database_is_told_with_two_ways_out() {
     let env = applied();
     let text = "this is no database, it is a text that is longer than the hundred bytes that a header of SQLite has, and then some";
@@ -323,4 +337,23 @@ fn a_report_for_code_scanning_is_sarif_2_1_0() {
         }
     }
     assert!(!at(&log, "/runs/*/results/*/relatedLocations/*/message/text").is_empty());
+}
+
+#[test]
+fn what_is_wrong_with_manifests_is_told_until_it_is_mended() {
+    let env = Env::zonefile();
+    let records = ["{name: www, type: A, values: [192.0.2.1]}"];
+    env.push("zone.yaml", &zone(ZONE, "zones", &records));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["InvalidManifests"]);
+    env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, tpye: A}"]));
+    env.run(&["apply", "--yes"]).exits(1);
+    let words = ["NEEDS A PERSON (1)", "source infra  InvalidManifests", "zone.yaml:", "to see them all"];
+    env.run(&["status", "--exit-code"]).exits(3).says(&words);
+    let shown = env.run(&["status", "-o", "json"]).exits(0);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["sources"][0]["converged"], false, "{shown:#}");
+    env.push("zone.yaml", &zone(ZONE, "zones", &records));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["InvalidManifests"]);
 }

@@ -146,6 +146,51 @@ fn a_folder_without_a_source_prunes_nothing() {
 }
 
 #[test]
+fn what_is_asked_for_and_is_nowhere_is_said() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    let target = ["--target", "Zone/example.org"];
+    env.run(&[&["plan"], &target[..]].concat())
+        .exits(0)
+        .says(&["warning: nothing is declared", "`Zone/example.org`"]);
+    env.run(&[&["apply", "--yes"], &target[..]].concat()).exits(0).says(&["warning: nothing is declared"]);
+    env.run(&["plan", "--target", "Zone/example.com"]).exits(0).hides(&["warning"]);
+    env.run(&["suspend", "Zone/example.org", "--reason", "x"])
+        .exits(0)
+        .says(&["warning: nothing that is tracked"]);
+    env.run(&["restore", "nofile", "--yes"]).exits(1).says(&["hint: check the path"]);
+}
+
+#[test]
+fn a_manifest_for_a_provider_of_another_host_is_shown_as_unassigned() {
+    let env = Env::zonefile();
+    let entry = format!("  - {{name: zones, type: zonefile, directory: {}}}", env.path("zones").display());
+    env.config(&format!("{entry}\nhost: {{labels: {{role: dns}}}}"));
+    env.push("zone.yaml", &zone(ZONE, "elsewhere", &[WWW]));
+    env.run(&["plan"])
+        .exits(0)
+        .says(&["UNASSIGNED", "Zone/example.com: for providers that are not configured here"]);
+    let plan = env.run(&["plan", "-o", "json"]).exits(0).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["unassigned_manifests"], serde_json::json!(["Zone/example.com"]));
+}
+
+#[test]
+fn a_folder_without_a_source_changes_what_a_source_has_and_leaves_it_to_that() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    env.apply();
+    env.write("folder/zone.yaml", &zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.7]}"]));
+    env.run(&["plan", "--dir", "folder"]).exits(0).says(&["1 to update"]);
+    env.run(&["apply", "--yes", "--dir", "folder"]).exits(0).says(&["1 updated"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.7")]));
+    // The source still has it, and takes it back.
+    env.apply().says(&["1 updated"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
+}
+
+#[test]
 fn a_target_limits_deletions_too() {
     let server = Pdns::start();
     let env = Env::pdns(&server);
@@ -287,6 +332,10 @@ fn what_drifted_is_imported_alone_and_says_where_it_is_declared() {
     env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, mail, gone]));
     env.apply();
     env.run(&["import", "zones", ZONE, "--drifted"]).exits(0).says(&["nothing that is declared differs"]);
+    env.push("broken.yaml", &zone("example.net", "zones", &["{name: www, type: A, values: [x]}"]));
+    let told = env.run(&["import", "zones", ZONE, "--drifted"]).exits(1).says(&["broken.yaml"]);
+    told.hides(&["nothing that is declared differs"]);
+    env.push_without("broken.yaml");
     let file = env.path("zones/example.com.zone");
     let text = fs::read_to_string(&file).unwrap().replace("192.0.2.1 ", "203.0.113.9 ");
     let lines = text.lines().filter(|line| !line.starts_with("gone")).chain(["foreign 300 IN A 192.0.2.9"]);
@@ -297,4 +346,49 @@ fn what_drifted_is_imported_alone_and_says_where_it_is_declared() {
     ]);
     assert!(output.stdout.contains("{name: www, type: A, values: [\"203.0.113.9\"]}"), "{}", output.stdout);
     assert!(!output.stdout.contains("mail") && !output.stdout.contains("foreign"), "{}", output.stdout);
+}
+
+#[test]
+fn what_a_source_tracked_that_is_configured_no_longer_is_listed_and_stays() {
+    let env = Env::zonefile();
+    env.git_in(".", &["init", "-q", "--bare", "-b", "main", "team.git"]);
+    env.push("zone.yaml", &zone("example.com", "zones", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.git(&["checkout", "-q", "--orphan", "team"]);
+    env.git(&["rm", "-q", "-r", "-f", "."]);
+    env.write(
+        "work/team.yaml",
+        &zone("example.net", "zones", &["{name: app, type: A, values: [192.0.2.2]}"]),
+    );
+    env.git(&["add", "-A"]);
+    env.git(&["commit", "-q", "-m", "of the team"]);
+    env.git(&["push", "-q", "../team.git", "HEAD:main"]);
+    let alone = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let team = format!("  - {{name: team, url: {}, allow: all}}\nproviders:", env.path("team.git").display());
+    let both = alone.replace("repo.git}", "repo.git, allow: all}").replace("providers:", &team);
+    env.write("config.yaml", &both);
+    env.apply();
+    env.run(&["status"]).exits(0).says(&["source team at"]).hides(&["UNASSIGNED"]);
+
+    let file = env.path("zones/example.net.zone");
+    let is_served = || fs::read_to_string(&file).is_ok_and(|text| text.contains("192.0.2.2"));
+
+    env.write("config.yaml", &alone);
+    env.run(&["plan"])
+        .exits(0)
+        .says(&[
+            "UNASSIGNED, left alone",
+            "zones/example.net  2 tracked; no source `team` is configured here",
+        ])
+        .hides(&["FROZEN", "delete"]);
+    let plan: serde_json::Value = serde_json::from_str(&env.run(&["plan", "-o", "json"]).stdout).unwrap();
+    assert_eq!(plan["unassigned"][0]["source"], "team", "{plan:#}");
+    env.apply();
+    assert!(is_served(), "what it declared stays");
+    env.run(&["status"])
+        .exits(0)
+        .says(&["UNASSIGNED (1)", "source team  2 tracked", "reconciled forget --source team"])
+        .hides(&["source team at"]);
+    env.run(&["forget", "--source", "team", "--yes"]).exits(0);
+    env.run(&["status"]).exits(0).hides(&["team"]);
+    assert!(is_served(), "what it declared stays");
 }

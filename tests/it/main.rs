@@ -24,6 +24,7 @@ mod foreign;
 mod gaps;
 mod git;
 mod health;
+mod held;
 mod host;
 mod hostd;
 mod hostile;

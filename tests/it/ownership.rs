@@ -44,7 +44,14 @@ fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_mar
     env.run(&["plan", "--show-foreign"])
         .exits(3)
         .says(&["externaldns/k8s", "octodns", "ManagementConflict", "--from-instance externaldns/k8s"])
-        .says(&["free", "foreign-delete"]);
+        .says(&["- Zone/a.example#free/A", "foreign-delete"]);
+    // What nobody declared has the address of the zone, as everything that is planned.
+    env.run(&["plan", "--target", "Zone/a.example#free/A"]).exits(3).says(&["- Zone/a.example#free/A"]);
+    env.run(&["plan", "--target", "Zone/a.example*"]).exits(3).says(&["- Zone/a.example#free/A"]);
+    env.run(&["plan", "--target", "Zone/a.example#www/A"]).hides(&["free/A"]);
+    env.run(&["explain", "Zone/a.example#free/A"])
+        .exits(0)
+        .says(&["Zone/a.example#free/A", "delete (commit"]);
     env.run(&["apply", "--yes"]).exits(3);
     assert_eq!(text(&env), SHARED, "held and stalled: nothing is written");
 
@@ -57,6 +64,13 @@ fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_mar
     assert!(!after.contains("ingress/a/www") && !after.contains("_owner.a.octo"), "{after}");
     assert!(after.contains("ingress/a/api") && after.contains("192.0.2.4"), "{after}");
     env.in_sync();
+    // What is counted is listed, though nothing moved since it was counted.
+    env.run(&["plan"]).exits(0).says(&["4 foreign, left alone (--show-foreign)"]);
+    env.run(&["plan", "--show-foreign"]).exits(0).says(&[
+        "4 foreign, left alone",
+        "free.a.example./A",
+        "api.a.example./A",
+    ]);
 }
 
 #[test]

@@ -80,7 +80,11 @@ fn where_held_pushes_are_taken_what_is_held_waits() {
     env.write("work/other.yaml", &zone("example.net", "pdns", &[WWW]));
     env.git(&["add", "-A"]);
     env.git(&["commit", "-q", "-m", "other"]);
-    push(&env, &[]).exits(0);
+    // Its own part is done, and the source is not in sync.
+    let held = ["infra is held at", "a person must consent or act", "reconciled approve"];
+    push(&env, &[]).exits(0).says(&["example.net: 2 created"]).says(&held).hides(&["in sync at"]);
+    env.git(&["commit", "-q", "--allow-empty", "-m", "nothing"]);
+    push(&env, &[]).exits(0).says(&held).hides(&["in sync at"]);
     assert_eq!(server.rrsets("example.net"), addresses(&[("www", "192.0.2.1")]));
     // A push that changes something else may consent to what still waits.
     let status = env.run(&["status"]).exits(0);

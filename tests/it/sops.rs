@@ -164,3 +164,19 @@ fn a_secret_of_the_host_may_be_what_a_command_prints() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "canary-of-exec", "an outage changes nothing");
     env.run(&["check"]).exits(1).says(&["secret db", "run the command by hand"]);
 }
+
+#[test]
+fn a_file_that_is_encrypted_anew_changes_nothing_and_words_are_as_sops_prints_them() {
+    let desk = Desk::new();
+    let env = &desk.env;
+    let clear = format!("database: {{password: {CANARY}, on: true}}\n");
+    desk.encrypt("secrets.yaml", &clear);
+    env.push("a.yaml", &file("db", FROM_SOPS));
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!(desk.file("db").as_deref(), Some(CANARY));
+    desk.encrypt("secrets.yaml", &clear);
+    let on = "content: {sops: secrets.yaml, key: database.on}, mode: \"0600\"";
+    env.push("a.yaml", &(file("db", FROM_SOPS) + &file("on", on)));
+    env.run(&["apply", "--yes"]).exits(0).says(&["1 created", "0 updated"]);
+    assert_eq!(desk.file("on").as_deref(), Some("true"));
+}

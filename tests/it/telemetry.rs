@@ -117,7 +117,8 @@ fn a_collector_that_is_away_costs_nothing_and_is_named_once() {
 fn a_reload_changes_the_form_of_the_log_and_where_spans_go() {
     let sink = Sink::start();
     let env = desk("{log: json}");
-    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let everybody = "{name: www, type: TXT, values: [\"v=spf1 +all\"]}";
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW, everybody]));
     let daemon = Daemon::start(&env);
     sync(&env);
     let log = daemon.log();
@@ -125,6 +126,8 @@ fn a_reload_changes_the_form_of_the_log_and_where_spans_go() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
         assert!(line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string());
     }
+    let problem = log.lines().find(|line| line.contains("manifest problem")).unwrap();
+    assert_eq!(problem.matches("\"message\":").count(), 1, "{problem}");
     assert!(log.contains("\"message\":\"daemon is running\""), "{log}");
     assert!(log.contains("\"spans\":[{") && log.contains("\"name\":\"pass\""), "{log}");
 

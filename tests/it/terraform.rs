@@ -306,7 +306,8 @@ fn a_creation_that_never_was_is_forgotten_and_made() {
     env.run(&["apply", "--yes"]).exits(3).says(&["an earlier create may have succeeded"]);
     env.push("a.yaml", &thing("a", "", "name: a"));
     env.run(&["apply", "--yes"]).exits(3).says(&["reconciled forget Thing/a"]);
-    env.run(&["forget", "Thing/a", "--yes"]).exits(0);
+    let said = env.run(&["forget", "--all", "--yes"]).exits(0).says(&["1 forgotten", "it is made anew"]);
+    said.hides(&["reconciled adopt"]);
     env.apply();
     assert_eq!(things(&env), ["thing-1.json"]);
     env.in_sync();

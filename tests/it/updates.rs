@@ -220,6 +220,16 @@ fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
     assert!(["Progressing", "Degraded"].contains(&&*health) && why.starts_with(&lag), "{health}: {why}");
     wait_for("the timeout of the servers", || fares(&env).0 == "Degraded");
     assert!(fares(&env).1.ends_with("s after it was due"), "{}", fares(&env).1);
+    // It is as declared and does not do its work: a person has to look at that server.
+    env.run(&["status", "--exit-code"]).exits(3).says(&[
+        "NEEDS A PERSON (1)",
+        "Zone/example.com#www/A  Degraded",
+        &lag,
+        "1 well",
+    ]);
+    env.run(&["status", "Zone/example.com#www/A", "--exit-code"]).exits(3).says(&["NEEDS A PERSON (1)"]);
+    let synced = env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    synced.says(&["in sync", "Zone/example.com#www/A is Degraded: ", &lag]);
     let wide = env.run(&["status", "Zone/example.com", "-o", "wide"]).exits(0);
     wide.says(&["SCOPE", "bind/example.com", &format!("127.0.0.1:{}", other.port), "serial 1"])
         .says(&["serial 2"]);
@@ -227,5 +237,6 @@ fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
     other.change("update add www.example.com. 300 A 192.0.2.1");
     env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
     wait_for("the record to be healthy", || fares(&env).0 == "Healthy");
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["NEEDS A PERSON"]);
     env.run(&["plan", "--detailed-exitcode"]).exits(0);
 }

@@ -6,6 +6,7 @@ use crate::{
     pdns::Pdns,
     running::Daemon,
 };
+use std::{fs, path::Path};
 
 const ZONE: &str = "example.com";
 
@@ -144,6 +145,31 @@ fn endpoints_of_external_dns_go_to_the_zones_that_hold_them() {
 }
 
 #[test]
+fn the_page_about_external_dns_works_as_typed() {
+    let env = Env::zonefile();
+    let records = [
+        "{name: shop, type: A, values: [192.0.2.7], ttl: 180}",
+        "{name: web, type: A, values: [192.0.2.8]}",
+        "{name: a-web, type: TXT, values: [\"heritage=external-dns,external-dns/owner=k8s\"]}",
+    ];
+    env.push("zone.yaml", &zone(ZONE, "zones", &records));
+    env.apply();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/migrate-externaldns.md"))
+        .unwrap();
+    let blocks = page.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let imports = blocks.filter(|block| block.starts_with("reconciled import"));
+    let [typed] = imports.collect::<Vec<_>>()[..] else { panic!("one block imports") };
+    env.write("repo/endpoints.yaml", &ENDPOINTS.replace("deep.sub", "deep"));
+    for line in typed.lines() {
+        let words: Vec<&str> = line.split_whitespace().skip(1).map(|word| word.trim_matches('\'')).collect();
+        let words: Vec<&str> =
+            words.into_iter().map(|word| if word == "pdns" { "zones" } else { word }).collect();
+        env.run(&words).exits(0);
+    }
+    env.run(&["plan", "--dir", "repo"]).exits(0).says(&["deep/CNAME"]).hides(&["Zone/example.com#web/A"]);
+}
+
+#[test]
 fn what_is_bad_practice_is_told_by_name_and_may_be_silenced() {
     let env = Env::zonefile();
     env.write("work/set.yaml", "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {name: a}\nspec: {zone: example.com, records: [{name: mail, type: CNAME, values: [x.example.net.]}]}\n");
@@ -197,4 +223,71 @@ fn what_records_may_be_is_explained_in_each_form() {
     assert_eq!(zone.matches("zonefile <").count(), 1, "{zone}");
     env.run(&["explain", "Zone.records.ttl"]).exits(0).says(&["ttl of Zone.records"]);
     env.run(&["explain", "DNSEndpoint.endpoints.recordTTL"]).exits(0).says(&["externaldns.k8s.io/v1alpha1"]);
+}
+
+/// A zone with a name server of its own that goes with its manifest.
+const GOES: &str = "apiVersion: dns/v1
+kind: Zone
+metadata: {name: example.com, annotations: {reconciled/deletion: delete}}
+spec:
+  apex: true
+  records:
+    - {name: \"@\", type: NS, values: [ns9.example.net.]}
+    - {name: www, type: A, values: [192.0.2.1]}
+";
+
+/// The digest that a held plan asks to be approved.
+fn digest(env: &Env) -> String {
+    let plan: serde_json::Value =
+        serde_json::from_str(&env.run(&["plan", "-o", "json"]).exits(3).stdout).unwrap();
+    plan["domains"][0]["digest"].as_str().unwrap_or_else(|| panic!("{plan}")).to_owned()
+}
+
+#[test]
+fn a_zone_that_is_to_be_deleted_stays_while_a_foreign_record_is_in_it() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", GOES);
+    env.apply();
+    let file = env.path("zones/example.com.zone");
+    let with_foreign = fs::read_to_string(&file).unwrap() + "theirs.example.com. 300 IN A 192.0.2.9\n";
+    fs::write(&file, with_foreign).unwrap();
+    env.push_without("zone.yaml");
+    env.run(&["plan"]).exits(3).says(&[
+        "1 in it would go with it",
+        "such as theirs/A",
+        "forget Zone/example.com",
+    ]);
+    env.run(&["approve", &digest(&env), "--reason", "moved"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 deleted", "NotEmpty"]);
+    assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("theirs A", "300 192.0.2.9")]));
+    let left = fs::read_to_string(&file).unwrap();
+    assert!(left.contains("ns9.example.net."), "a zone keeps its name servers: {left}");
+    // Once that is gone, the zone goes, with consent of its own.
+    let without: Vec<&str> = left.lines().filter(|line| !line.starts_with("theirs")).collect();
+    fs::write(&file, without.join("\n") + "\n").unwrap();
+    env.run(&["apply", "--yes"]).exits(3).says(&["zone-delete"]);
+    env.run(&["approve", &digest(&env), "--reason", "moved"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(0).says(&["1 deleted"]);
+    assert!(!file.exists());
+}
+
+#[test]
+fn name_servers_of_a_zone_are_let_go_of_with_the_consent_to_manage_them() {
+    let env = Env::zonefile();
+    env.push("zone.yaml", GOES);
+    env.apply();
+    let without = GOES
+        .replace("  apex: true\n", "")
+        .replace("    - {name: \"@\", type: NS, values: [ns9.example.net.]}\n", "");
+    env.push("zone.yaml", &without);
+    env.run(&["plan"]).exits(0).says(&["1 to forget"]).hides(&["- Zone/"]);
+    env.apply();
+    let left = fs::read_to_string(env.path("zones/example.com.zone")).unwrap();
+    assert!(left.contains("ns9.example.net."), "{left}");
+    env.in_sync();
+    // Withdrawn while the consent stands, it is deleted, with a word of its own.
+    env.push("zone.yaml", GOES);
+    env.apply();
+    env.push("zone.yaml", &GOES.replace("    - {name: \"@\", type: NS, values: [ns9.example.net.]}\n", ""));
+    env.run(&["plan"]).exits(3).says(&["1 × `apex-ns`"]);
 }

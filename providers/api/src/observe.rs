@@ -154,8 +154,11 @@ pub enum Owner {
 pub enum LeftAlone {
     /// A rule of the scope names it: it is not even listed.
     Ignored,
-    /// It is of a kind that comes and goes by itself, such as an ACME challenge: listed, never pruned.
+    /// It comes and goes by itself, such as an ACME challenge, or something that is not managed here needs it: listed,
+    /// never pruned.
     Custom,
+    /// It is of the scope itself, such as the SOA of a zone: it comes and goes with that, and never alone.
+    OfScope,
 }
 
 /// One resource as the remote reports it, in the canonical form of [`crate::Spec`].

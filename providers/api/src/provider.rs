@@ -205,8 +205,20 @@ pub trait Observer: Send + Sync + fmt::Debug {
     async fn diff(&self, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error>;
 
     /// Whether a resource that is neither declared nor claimed is left to others. `rules` are those of its scope
-    /// ([`Normalized::ignored`]). Pure.
-    fn left_alone(&self, _rules: &[Arc<str>], _observed: &Observed) -> Option<LeftAlone> {
+    /// ([`Normalized::ignored`]), `seen` is all that was observed there with it. Pure.
+    fn left_alone(
+        &self,
+        _scope: &Scope,
+        _rules: &[Arc<str>],
+        _observed: &Observed,
+        _seen: &Observation,
+    ) -> Option<LeftAlone> {
+        None
+    }
+
+    /// The resource that all others of a scope are in, as a zone: it is deleted only where nothing is in it that
+    /// is not to be deleted as well. Default: none is.
+    fn holder(&self, _: &Scope) -> Option<ResourceId> {
         None
     }
 

@@ -124,6 +124,15 @@ impl Host {
         Ok(catalog)
     }
 
+    /// Looks at the program as a start does before it runs it: what is kept of its schemas says nothing about that.
+    ///
+    /// Errors: `Invalid` when it is not there, cannot be run, or is none that the entry allows.
+    pub(crate) async fn may_start(&self) -> Result<(), Error> {
+        let found = self.found().await?;
+        can_be_run(&found.program)?;
+        found.check().await
+    }
+
     /// Where its program is. It is looked for again once it is gone.
     async fn found(&self) -> Result<Found, Error> {
         let mut found = self.found.lock().await;
@@ -194,9 +203,8 @@ impl Host {
     }
 
     async fn start(&self, cx: &Cx) -> Result<(Process, Arc<Catalog>), Error> {
+        self.may_start().await?;
         let found = self.found().await?;
-        can_be_run(&found.program)?;
-        found.check().await?;
         let hidden: Hidden = self.config.secret_variables(cx)?.into_iter().collect();
         let launch = Launch {
             path: found.program.clone(),

@@ -128,7 +128,11 @@ impl Observer for Terraform {
         normalize::normalize(catalog, manifest, inputs)
     }
 
-    async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+    async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        // Of nothing: whether there is somebody to ask. Its schemas may be known from a time when there was.
+        if let (true, Some(host)) = (scopes.is_empty(), &self.host) {
+            host.may_start().await?;
+        }
         Ok(BTreeMap::new())
     }
 

@@ -1,7 +1,8 @@
 //! `ignore` of a zone: records that others manage, by name, type and data.
 //!
 //! Guarantees: what a rule names is neither changed nor pruned; declaring it is an error with both places. An ACME
-//! challenge that nobody declares is never pruned either, rule or not: somebody waits for a certificate.
+//! challenge that nobody declares is never pruned either, rule or not: somebody waits for a certificate; nor are addresses
+//! of name servers that the zone itself names.
 //! Deliberately not done: ignoring single values. A rule on data leaves the whole RRset alone.
 
 use crate::{
@@ -10,7 +11,9 @@ use crate::{
     rdata::{self, Type},
     record::{self, RrSet},
 };
-use reconciled_provider::{At, Each, LeftAlone, Manifest, Place, Problem, ResourceId, Spec, address::glob};
+use reconciled_provider::{
+    At, Each, LeftAlone, Manifest, Observation, Place, Problem, ResourceId, Scope, Spec, address::glob,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -99,8 +102,15 @@ impl Ignored {
     }
 }
 
+/// Consent to manage SOA and NS of the zone itself, among its rules. No rule reads like it.
+pub(crate) const APEX: &str = "apex: true";
+
 /// Whether a record that nobody declares is left to others, and why.
-pub fn left_alone(rules: &[Arc<str>], id: &ResourceId, bytes: &[u8]) -> Option<LeftAlone> {
+pub fn left_alone(scope: &Scope, rules: &[Arc<str>], id: &ResourceId, bytes: &[u8]) -> Option<LeftAlone> {
+    // A zone that lost its delegation is gone for all: what the consent was for stays when the consent goes.
+    if record::is_apex(scope, id) && !rules.iter().any(|rule| &**rule == APEX) {
+        return Some(LeftAlone::OfScope);
+    }
     let fits =
         |text: &Arc<str>| serde_json::from_str::<Rule>(text).is_ok_and(|rule| rule.fits(id, Some(bytes)));
     if rules.iter().any(fits) {
@@ -111,16 +121,42 @@ pub fn left_alone(rules: &[Arc<str>], id: &ResourceId, bytes: &[u8]) -> Option<L
     is_challenge.then_some(LeftAlone::Custom)
 }
 
+/// True for the address of a name server that the zone itself names: without it nobody reaches the zone.
+pub(crate) fn is_name_server(scope: &Scope, id: &ResourceId, seen: &Observation) -> bool {
+    let Some((name, "A" | "AAAA")) = record::parts(id) else { return false };
+    let servers = seen.get(&ResourceId(format!("{}/NS", record::zone_name(scope)).into()));
+    let servers = servers.and_then(|servers| RrSet::decode(&servers.bytes));
+    servers.is_some_and(|servers| servers.values.contains(&name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconciled_provider::{Focus, Observed, Version};
+
+    #[test]
+    fn addresses_of_the_name_servers_of_the_zone_are_left_alone() {
+        let resources = ["example.com./NS", "ns1.example.com./A", "www.example.com./A"]
+            .map(|id| Observed::new(id.into(), "300\nns1.example.com.\nns2.example.org."));
+        let seen = Observation {
+            covered: Focus::All,
+            complete: true,
+            version: Version::Unknown,
+            resources: resources.into(),
+        };
+        let scope = Scope::new("pdns", "example.com");
+        let is = |id: &str| is_name_server(&scope, &id.into(), &seen);
+        assert!(is("ns1.example.com./A") && is("ns1.example.com./AAAA"));
+        assert!(!is("www.example.com./A") && !is("ns1.example.com./TXT"));
+    }
 
     fn check(rule: (&str, &str, &str), id: &str, value: &str, fits: bool) {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let spec = IgnoreSpec { name: some(rule.0), kind: some(rule.1), target: some(rule.2) };
         let rule = Rule::of(&spec, &Name::zone("example.com").unwrap());
         let text: Arc<str> = serde_json::to_string(&rule).unwrap().into();
-        let found = left_alone(&[text], &id.into(), format!("300\n{value}").as_bytes());
+        let scope = Scope::new("pdns", "example.com");
+        let found = left_alone(&scope, &[text], &id.into(), format!("300\n{value}").as_bytes());
         assert_eq!(found == Some(LeftAlone::Ignored), fits, "{rule:?} {id} {value}");
     }
 
@@ -142,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_challenge_is_left_alone_without_a_rule() {
-        let of = |id: &str| left_alone(&[], &id.into(), b"60\n\"token\"");
+        let scope = Scope::new("pdns", "example.com");
+        let of = |id: &str| left_alone(&scope, &[], &id.into(), b"60\n\"token\"");
         assert_eq!(of("_acme-challenge.example.com./TXT"), Some(LeftAlone::Custom));
         assert_eq!(of("_acme-challenge.www.example.com./CNAME"), Some(LeftAlone::Custom));
         assert_eq!(of("acme-challenge.example.com./TXT"), None);

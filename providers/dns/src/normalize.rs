@@ -12,14 +12,15 @@ mod reverse;
 mod routed;
 
 use crate::{
-    ignore::Ignored,
+    cloudflare,
+    ignore::{APEX, Ignored},
     kind::{
         API_VERSION, DNS_ENDPOINT, EXTERNAL_DNS, IgnoreSpec, RECORD_SET, RecordSetSpec, RecordSpec, ZONE,
         ZoneSpec,
     },
     name::{Name, NameError},
     rdata::{self, Type},
-    record,
+    record, route53,
 };
 use reconciled_provider::{
     At, Deletion, Each, Inputs, Manifest, Normalized, Policy, Problem, Resource, Scope, Span, Spec,
@@ -69,6 +70,14 @@ pub struct Served {
 impl Served {
     /// Every type, and nothing else.
     pub(crate) const ALL: Served = Served { by: "", refused: &[], dialect: plain };
+
+    /// Whatever some backend serves: where nobody knows yet which one it will be.
+    pub(crate) const ANYWHERE: Served = Served { by: "*", refused: &[], dialect: anywhere };
+
+    /// True where what only backends of type `by` know can be declared.
+    fn may_be(&self, by: &str) -> bool {
+        self.by == by || self.by == Served::ANYWHERE.by
+    }
 }
 
 /// The canonical resources of a `Zone`, `RecordSet` or `DNSEndpoint` at this entry; nothing for what is not its own.
@@ -101,6 +110,22 @@ pub(crate) fn plain(
     refuse_cloudflare(record)?;
     refuse_route53(record)?;
     Ok(Settled::new(ttl, String::new()))
+}
+
+/// The dialect where the backend is not known: what is meant for one is checked by its rules.
+fn anywhere(
+    record: &RecordSpec,
+    kind: Type,
+    ttl: u32,
+    zone: &Name,
+) -> Result<Settled, (Span, rdata::Refusal)> {
+    // Each of the two refuses what is meant for the other, so a record with both fails, as it would everywhere.
+    let dialect = match (&record.cloudflare, &record.route53) {
+        (Some(_), _) => cloudflare::SERVED.dialect,
+        (None, Some(_)) => route53::SERVED.dialect,
+        (None, None) => plain,
+    };
+    dialect(record, kind, ttl, zone)
 }
 
 /// Refuses what only Cloudflare knows.
@@ -152,6 +177,7 @@ fn zone(manifest: &Manifest, inputs: &dyn Inputs, served: &Served) -> Normalized
     }
     let ignored = Ignored::of(manifest, &spec.ignore, &zone, &mut out.problems);
     out.ignored.extend(ignored.texts().map(|rule| ((*scope).clone(), rule)));
+    out.ignored.extend(spec.apex.then(|| ((*scope).clone(), APEX.into())));
     let ttl = common_ttl(manifest, spec.ttl.as_ref(), &mut out.problems).unwrap_or(DEFAULT_TTL);
     let has_apex = spec.apex;
     let context = Context { manifest, inputs, served, zone: &zone, scope, ttl, has_apex, ignored: &ignored };

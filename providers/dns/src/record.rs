@@ -129,9 +129,15 @@ pub fn slot(id: &ResourceId) -> Option<Slot> {
 pub fn guard_word(scope: &Scope, id: &ResourceId) -> Option<&'static str> {
     match parts(id) {
         None => Some("zone-delete"),
-        Some((name, "NS" | "SOA")) if name.strip_suffix('.') == Some(&*scope.name) => Some("apex-ns"),
+        Some(_) if is_apex(scope, id) => Some("apex-ns"),
         Some(_) => None,
     }
+}
+
+/// True for the SOA and the NS of the zone itself.
+pub fn is_apex(scope: &Scope, id: &ResourceId) -> bool {
+    let at = parts(id).filter(|(_, kind)| matches!(*kind, "NS" | "SOA"));
+    at.is_some_and(|(name, _)| name.strip_suffix('.') == Some(&*scope.name))
 }
 
 /// Fields of canonical bytes for plans.

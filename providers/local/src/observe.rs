@@ -110,8 +110,8 @@ fn watched(targets: &BTreeMap<ResourceId, Target<'_>>, purged: &BTreeSet<FilePat
     Watched { paths: paths.collect(), directories: purged.clone() }
 }
 
-/// What is in purged directories and is neither declared nor tracked, nor the way to something that is; and why one
-/// cannot be listed, which is no matter of the others.
+/// What is in purged directories and is neither declared nor tracked, nor the way to something that is or cannot be deleted;
+/// and why one cannot be listed, which is no matter of the others.
 async fn strays(
     hands: &dyn Hands,
     targets: &BTreeMap<ResourceId, Target<'_>>,
@@ -122,24 +122,31 @@ async fn strays(
         return (Vec::new(), unlisted);
     }
     let mut known: BTreeSet<FilePath> = BTreeSet::new();
-    for target in targets.values() {
-        let mut next = FilePath::parse(state::parts(&target.id).0).ok();
+    let mut stays = |path: FilePath| {
+        let mut next = Some(path);
         while let Some(path) = next {
             next = path.directory();
             known.insert(path);
         }
-    }
+    };
+    targets
+        .values()
+        .filter_map(|target| FilePath::parse(state::parts(&target.id).0).ok())
+        .for_each(&mut stays);
     for directory in purged {
         match hands.list(directory).await {
             Ok(listed) => {
-                let unknown = listed.into_iter().filter(|seen| !known.contains(&seen.path));
-                strays.extend(unknown.map(|seen| (seen.path.clone(), seen)));
+                // What no request deletes would hold up all else for ever.
+                let cannot_go = |seen: &&Seen| matches!(seen.what, What::Other(_) | What::Refused(_));
+                listed.iter().filter(cannot_go).map(|seen| seen.path.clone()).for_each(&mut stays);
+                strays.extend(listed.into_iter().map(|seen| (seen.path.clone(), seen)));
             }
             Err(error) => {
                 unlisted.insert(directory.clone(), error);
             }
         }
     }
+    strays.retain(|path, _| !known.contains(path));
     (strays.into_values().collect(), unlisted)
 }
 

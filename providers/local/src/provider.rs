@@ -232,7 +232,13 @@ impl Observer for Host {
         Ok(deltas)
     }
 
-    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+    fn left_alone(
+        &self,
+        _: &Scope,
+        rules: &[Arc<str>],
+        observed: &Observed,
+        _: &Observation,
+    ) -> Option<LeftAlone> {
         // What nobody declares goes from purged directories alone.
         let path = FilePath::parse(&observed.id.0).ok();
         let is_purged = path.is_some_and(|path| rules.iter().any(|rule| path.below(rule).is_some()));

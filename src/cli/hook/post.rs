@@ -6,7 +6,7 @@ use super::{
     received,
 };
 use crate::{
-    cli::follow::{counts, tell},
+    cli::follow::{counts, is_suspended, tell},
     client::Client,
     config::Environment,
     operation::{PushFollow, SyncLine, SyncOutcome},
@@ -76,7 +76,13 @@ async fn follow(client: &Client, ask: &PushFollow, label: &str, out: &mut Out) -
                     out.talk(&format!("{scope} is {stance}"));
                 }
                 let did = if outcomes.is_empty() { "nothing to change".into() } else { counts(outcomes) };
-                out.talk(&conclusion(*outcome, &ask.source, label, &did, *milliseconds));
+                out.talk(&match *outcome == SyncOutcome::Held && is_suspended(left) {
+                    true => format!(
+                        "{} is suspended at {label}: {did}; it goes on once that is over (reconciled status)",
+                        ask.source
+                    ),
+                    false => conclusion(*outcome, &ask.source, label, &did, *milliseconds),
+                });
                 return Ok(());
             }
             line => tell(line, out),

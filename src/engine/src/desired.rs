@@ -22,8 +22,8 @@ pub struct Desired {
     pub scopes: BTreeMap<Scope, Vec<Resource>>,
     /// Where resources stand that are declared in a file which their manifest includes, by manifest and id.
     pub places: BTreeMap<(u32, ResourceId), Place>,
-    /// Scopes in which everything undeclared shall go.
-    pub exclusive: BTreeSet<Scope>,
+    /// Scopes in which everything undeclared shall go, each with the manifests that say so.
+    pub exclusive: BTreeMap<Scope, Vec<u32>>,
     /// Rules about what others manage, by scope, in the words of the provider.
     pub ignored: BTreeMap<Scope, Vec<Arc<str>>>,
     /// Resources that a person keeps at an earlier revision, and what people call it: `scopes` has them as they were
@@ -55,6 +55,21 @@ impl Desired {
             line,
             column: 0,
         })
+    }
+    /// The source that declares what is in a scope, or may; none where nothing is declared and there are several.
+    pub fn source_of(&self, scope: &Scope) -> Option<(&Arc<str>, &SourceState)> {
+        match self.in_scope(scope).first() {
+            Some(first) => self.sources.get_key_value(self.manifest(first.origin).key.source()),
+            None if self.sources.len() == 1 => self.sources.first_key_value(),
+            None => None,
+        }
+    }
+    /// The manifest by which everything undeclared in a scope shall go; none where several say so.
+    pub fn exclusive_by(&self, scope: &Scope) -> Option<&ManifestMeta> {
+        match self.exclusive.get(scope)?[..] {
+            [manifest] => self.manifests.get(manifest as usize),
+            _ => None,
+        }
     }
     /// The desired resources of one scope.
     pub fn in_scope(&self, scope: &Scope) -> &[Resource] {

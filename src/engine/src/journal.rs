@@ -38,6 +38,8 @@ pub(crate) struct BatchJournal<'a> {
     pub(crate) steps: BTreeMap<ActionId, (&'a Step, Arc<str>)>,
     pub(crate) fence: Vec<(ManifestKey, u64)>,
     pub(crate) place: Place<'a>,
+    /// The plan that a person consented to, where that was needed.
+    pub(crate) consented: Option<Hash>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
     /// Reads the scope while the last outcomes are noted down.
     pub(crate) reread: Option<Reread<'a>>,
@@ -95,6 +97,8 @@ impl BatchJournal<'_> {
             before: step.before,
             after: step.work.desired.as_ref().and_then(|d| d.spec.hash()),
             reason: step.reason.to_string().into(),
+            // The rest goes on without consent, also where some was given.
+            consented: self.consented.filter(|_| step.is_guarded()),
         })
     }
 

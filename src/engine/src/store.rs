@@ -78,6 +78,8 @@ pub struct Intent {
     pub after: Option<Hash>,
     /// Why: `commit abc1234`, `drift`, `restore`, …
     pub reason: Arc<str>,
+    /// Digest of the plan it was part of, where that took a person's consent.
+    pub consented: Option<Hash>,
 }
 
 impl Intent {

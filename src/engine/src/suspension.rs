@@ -14,6 +14,9 @@ use std::{
     time::Duration,
 };
 
+/// The reason of a condition that ends with what a person suspended.
+pub const BY_PERSON: &str = "SuspendedByPerson";
+
 /// A word that nothing shall be written: a person's, or a closed window's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspension {

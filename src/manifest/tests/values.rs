@@ -33,6 +33,30 @@ fn an_unknown_variable_is_one_problem_with_the_nearest_name() {
 }
 
 #[test]
+fn an_address_without_a_path_is_an_error_where_it_is_ours_and_text_where_it_is_not() {
+    let spec = |value: &str| format!("{{records: [{{name: x, value: \"{value}\"}}]}}");
+    let setup = Setup::new(&[("a.yaml", &thing("a", &spec("${Foo/bar} ${HOME/a} ${file/a.txt/a.bak}")))]);
+    assert_eq!(good(&setup), "one/a x = 3600 ${Foo/bar} ${HOME/a} ${file/a.txt/a.bak}");
+    let values = ["${Thing/b#www/A:status.values[0]}", "${Thing/b}", "${Queue.aws/jobs}", "${Thing/b:a b}"];
+    let files: Vec<(String, String)> = (values.iter().enumerate())
+        .map(|(number, value)| (format!("{number}.yaml"), thing(&format!("a{number}"), &spec(value))))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let said = shown(&Setup::new(&files).once());
+    for words in [
+        "error: `${Thing/b#www/A:status.values[0]}` refers to a part of a manifest",
+        "--> 0.yaml:4:",
+        "hint: name the manifest and a path in it: ${Thing/b:spec.records",
+        "error: `${Thing/b}` has no path that leads to a value",
+        "hint: write ${Thing/b:spec.NAME} for what the manifest says, ${Thing/b:status.NAME} for what it puts out",
+        "error: `${Queue.aws/jobs}` has no path that leads to a value",
+        "error: `${Thing/b:a b}` has no path that leads to a value",
+    ] {
+        assert!(said.contains(words), "`{words}` is missing in:\n{said}");
+    }
+}
+
+#[test]
 fn variables_come_from_files_of_the_repository_and_later_files_win() {
     let mut setup = Setup::new(&[
         ("a.yaml", &thing("a", "{records: [{name: x, ttl: \"${vars.ttl}\", value: \"${vars.d}\"}]}")),
@@ -145,6 +169,39 @@ fn manifests_that_say_what_the_other_says_are_a_circle() {
     let loaded = Setup::new(&[("a.yaml", &text.join("---\n"))]).once();
     assert!(shown(&loaded).contains("manifests wait for each other: Thing/a → Thing/b → Thing/a"));
     assert_eq!(resources(&loaded), "");
+}
+
+#[test]
+fn a_mistake_in_an_annotation_hides_none_in_the_spec() {
+    let text = "apiVersion: test/v1\nkind: Thing\nmetadata: {name: a, annotations: {reconciled/wave: x}}\nspec: {zoen: b}\n";
+    let loaded = Setup::new(&[("a.yaml", text)]).once();
+    let shown = shown(&loaded);
+    assert!(shown.contains("reconciled/wave") && shown.contains("unknown field `zoen`"), "{shown}");
+    assert_eq!(resources(&loaded), "");
+}
+
+#[test]
+fn what_waits_for_something_that_is_in_it_is_a_circle() {
+    let part = "apiVersion: test/v1\nkind: Part\nmetadata: {name: p}\nspec: {zone: a, records: [{name: y, value: v}]}\n";
+    for waits in ["reconciled/depends-on: Part/p", "reconciled/wave: \"1\""] {
+        let zone = format!(
+            "apiVersion: test/v1\nkind: Thing\nmetadata: {{name: a, annotations: {{{waits}}}}}\nspec: {{}}\n"
+        );
+        let loaded = Setup::new(&[("a.yaml", &format!("{zone}---\n{}", part))]).once();
+        let shown = shown(&loaded);
+        assert!(
+            shown.contains("manifests wait for each other: Thing/a → Part/p → Thing/a"),
+            "{waits}: {shown}"
+        );
+        assert_eq!(resources(&loaded), "");
+    }
+    let text = thing("a", "{records: [{name: x, value: \"${Part/p:spec.records[0].value}\"}]}");
+    let shown_of = |text: &str| shown(&Setup::new(&[("a.yaml", text)]).once());
+    let shown = shown_of(&format!("{text}---\n{}", part));
+    assert!(shown.contains("wait for each other"), "{shown}");
+    // Waiting for what is in another one is none.
+    let other = thing("b", "{records: [{name: x, value: \"${Part/p:spec.records[0].value}\"}]}");
+    assert_eq!(shown_of(&format!("{other}---\n{}---\n{}", thing("a", "{}"), part)), "");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use reconciled_engine::{
     survey::{self, Survey, View},
 };
 use reconciled_provider::{
-    Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
+    Address, Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -25,6 +25,14 @@ pub struct Options<'a> {
     pub show_foreign: bool,
     /// How many changes get their values.
     pub details: Details,
+    /// The sources that are configured; without it no source is said not to be.
+    pub configured: Option<&'a BTreeSet<Arc<str>>>,
+}
+
+impl Options<'_> {
+    fn is_configured(&self, source: &str) -> bool {
+        self.configured.is_none_or(|configured| configured.contains(source))
+    }
 }
 
 /// Most files that a reason names.
@@ -78,24 +86,48 @@ impl Document {
         document.warnings = possible_moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
-        document.unassigned = survey
-            .unassigned
-            .iter()
-            .map(|(scope, tracked)| Unassigned { scope: name(scope), tracked: *tracked })
-            .collect();
-        document.unassigned.sort_by(|a, b| a.scope.cmp(&b.scope));
-        document.frozen = frozen(survey, desired);
+        document.unassigned = unassigned(survey, options);
+        let elsewhere = desired.sources.values().flat_map(|source| &source.unassigned);
+        document.unassigned_manifests =
+            elsewhere.map(|key| Address::of(key, None).to_string().into()).collect();
+        document.frozen = frozen(survey, desired, options);
         document.problems = options.problems.iter().map(problem).collect();
         document.state = state(&document);
         document
     }
 }
 
+/// What is tracked for entries and sources that are not configured, by scope.
+fn unassigned(survey: &Survey, options: &Options<'_>) -> Vec<Unassigned> {
+    let of_entry = |(scope, tracked): &(Scope, usize)| Unassigned {
+        scope: name(scope),
+        tracked: *tracked,
+        source: None,
+    };
+    let mut found: Vec<Unassigned> = survey.unassigned.iter().map(of_entry).collect();
+    for (scope, view) in &survey.scopes {
+        let Ok(view) = view else { continue };
+        let mut of_sources: BTreeMap<&str, usize> = BTreeMap::new();
+        for (key, count) in view.plan.frozen.iter().filter(|(key, _)| !options.is_configured(key.source())) {
+            *of_sources.entry(key.source()).or_default() += count;
+        }
+        let of_source = |(source, tracked): (&str, usize)| Unassigned {
+            scope: name(scope),
+            tracked,
+            source: Some(source.into()),
+        };
+        found.extend(of_sources.into_iter().map(of_source));
+    }
+    found.sort_by(|a, b| (&a.scope, &a.source).cmp(&(&b.scope, &b.source)));
+    found
+}
+
 /// What may not be touched, by source and reason.
-fn frozen(survey: &Survey, desired: &Desired) -> Vec<Frozen> {
+fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Frozen> {
     let mut groups: BTreeMap<(Arc<str>, String), (BTreeSet<String>, usize)> = BTreeMap::new();
     let views = survey.scopes.values().filter_map(|view| view.as_ref().ok());
-    for (key, count) in views.flat_map(|view| &view.plan.frozen) {
+    let all = views.flat_map(|view| &view.plan.frozen);
+    for (key, count) in all.filter(|(key, _)| options.is_configured(key.source())) {
         let reason = match desired.sources.get(key.source()) {
             None => "its source was not read".to_string(),
             Some(state) if state.unassigned.contains(key) => {
@@ -202,6 +234,7 @@ impl<'a> ScopeBuilder<'a> {
         detailed: bool,
     ) -> ResourceChange {
         let is_guarded = step.change.writes() && step.is_guarded();
+        let is_held = self.is_held && step.waits_for_consent();
         let blocked = step.blocked.is_some().then(|| match told.get(&step.id) {
             Some(c) => Blocked { kind: kind(c.kind), reason: c.reason.clone(), message: c.message.clone() },
             None => Blocked {
@@ -229,7 +262,7 @@ impl<'a> ScopeBuilder<'a> {
             change,
             fields,
             reason,
-            state: match (&blocked, self.is_held && is_guarded) {
+            state: match (&blocked, is_held) {
                 (_, true) => State::Held,
                 (Some(_), false) => State::Waiting,
                 (None, false) => State::Ready,
@@ -445,6 +478,7 @@ fn guard_domain(domain: &survey::Domain, scopes: Vec<Arc<str>>, state: State) ->
             reason: a.reason.clone(),
             at: time::rfc3339(a.at),
         }),
+        trailers: false,
     }
 }
 

@@ -4,6 +4,8 @@
 //! and `forget` are added to its actions; a replace is `["delete", "create"]`, as there. Fields are only ever
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
+use reconciled_engine::BY_PERSON;
+use reconciled_provider::Pattern;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -46,8 +48,11 @@ pub struct Document {
     pub conditions: Vec<Condition>,
     /// What nobody declared here: left alone.
     pub foreign: Foreign,
-    /// What is remembered of entries that are not configured here: left alone.
+    /// What is remembered of entries and sources that are not configured here: left alone.
     pub unassigned: Vec<Unassigned>,
+    /// Manifests for providers that are not configured here: left to other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unassigned_manifests: Vec<Arc<str>>,
     /// What is tracked and left as it is, because it is not known here what its source declares.
     #[serde(default)]
     pub frozen: Vec<Frozen>,
@@ -55,7 +60,7 @@ pub struct Document {
     pub problems: Vec<Problem>,
     /// Scopes that could not be read.
     pub failures: Vec<Failure>,
-    /// A trailer of a commit may consent to what is held.
+    /// A trailer of a commit may consent to what is held in one of the domains.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trailers: bool,
 }
@@ -128,6 +133,9 @@ pub struct GuardDomain {
     /// A person's consent to the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// A trailer of a commit may consent to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trailers: bool,
 }
 
 /// Changes that the guard counts: not repairs, restores and claims.
@@ -327,13 +335,16 @@ pub struct ForeignResource {
     pub owner: Option<Arc<str>>,
 }
 
-/// A remembered scope whose entry is not configured here.
+/// A remembered scope whose entry is not configured here, or a part of one whose source is not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unassigned {
     /// `PROVIDER/NAME` of the scope.
     pub scope: Arc<str>,
     /// How many resources of it are tracked.
     pub tracked: usize,
+    /// The source that is not configured; none where the entry is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<str>>,
 }
 
 /// What is tracked and neither changed, restored nor deleted, for one reason.
@@ -399,10 +410,27 @@ impl Document {
         }
     }
 
+    /// What to say where there is nothing of all that was asked for.
+    pub fn finds_nothing(&self, targets: &[Pattern]) -> Option<String> {
+        let is_empty = self.resource_changes.is_empty()
+            && self.in_sync == 0
+            && self.conditions.is_empty()
+            && self.frozen.is_empty()
+            && self.unassigned_manifests.is_empty()
+            && self.failures.is_empty();
+        let all: Vec<String> = targets.iter().map(|target| format!("`{}`", target.0)).collect();
+        (is_empty && !all.is_empty())
+            .then(|| format!("warning: nothing is declared or tracked that {} means", all.join(" or ")))
+    }
     /// True when something is held or stalled.
     pub fn needs_person(&self) -> bool {
         let held = self.domains.iter().any(|d| d.state == State::Held);
         held || self.conditions.iter().any(|c| matches!(c.kind, ConditionKind::Stalled | ConditionKind::Held))
+    }
+
+    /// True when a person suspended any of it.
+    pub fn is_stopped(&self) -> bool {
+        self.conditions.iter().any(|c| &*c.reason == BY_PERSON)
     }
 
     /// True when anything would change, at a remote or in the inventory.

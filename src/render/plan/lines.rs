@@ -133,10 +133,10 @@ pub(super) fn short(digest: &str) -> &str {
     digest.get(..8).unwrap_or(digest)
 }
 
-/// The line of a commit's message that consents to a held domain, where a source lets it: with the whole digest,
+/// The line of a commit's message that consents to a held domain, where every source of it lets it: with the whole digest,
 /// because the plan may not be known yet where the commit is read.
-pub(super) fn trailer(document: &Document, domain: &GuardDomain) -> Option<String> {
-    let digest = domain.digest.as_ref().filter(|_| document.trailers)?;
+pub(super) fn trailer(domain: &GuardDomain) -> Option<String> {
+    let digest = domain.digest.as_ref().filter(|_| domain.trailers)?;
     Some(format!("{}: {digest}", crate::source::APPROVE))
 }
 

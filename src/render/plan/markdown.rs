@@ -99,7 +99,7 @@ fn held(document: &Document) -> Vec<String> {
             let _ = writeln!(text, "  {}", cut(&clean(reason), LINE));
         }
         let _ = writeln!(text, "  hint: to consent: reconciled approve {digest} --reason \"…\"");
-        if let Some(trailer) = lines::trailer(document, domain) {
+        if let Some(trailer) = lines::trailer(domain) {
             let _ = writeln!(text, "  hint: or with a line at the end of a commit's message: {trailer}");
         }
         text

@@ -180,6 +180,7 @@ fn domain(scope: &Scope, reasons: &[&str], counts: [u32; 4]) -> Domain {
             reasons: reasons.iter().map(|r| Arc::from(*r)).collect(),
         },
         approval: None,
+        revision: "abc1234".into(),
     }
 }
 
@@ -266,7 +267,7 @@ fn the_text_shows_every_change_and_then_what_a_person_must_know() {
     pdns/example.com  2 to create, 1 to update, 1 to replace, 1 to delete, 1 to adopt, 1 to move, 1 to forget  HELD
       > Zone/example.com#new/A      moved from Zone/example.com#old/A   zones/example.com.yaml:12  commit abc1234
       = Zone/example.com#here/A     content 192.0.2.4   zones/example.com.yaml:12  adopt
-      . Zone/example.com#left/A   commit abc1234
+      . Zone/example.com#left/A   commit abc1234, held
       + Zone/example.com#www/A      content 192.0.2.1   zones/example.com.yaml:12  commit abc1234, held
       + Zone/example.com#arn/TXT    (known after apply)   zones/example.com.yaml:12  commit abc1234, held
           waiting: for an output of SqsQueue/jobs

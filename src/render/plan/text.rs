@@ -20,11 +20,20 @@ pub struct TextOptions {
     pub limit: usize,
     /// Told to somebody who pushes: without what is to be typed elsewhere.
     pub is_push: bool,
+    /// Nothing puts down what is held: who consents has to type whole digests.
+    pub is_unrecorded: bool,
 }
 
 impl Default for TextOptions {
     fn default() -> TextOptions {
-        TextOptions { colour: false, show_foreign: false, width: None, limit: 200, is_push: false }
+        TextOptions {
+            colour: false,
+            show_foreign: false,
+            width: None,
+            limit: 200,
+            is_push: false,
+            is_unrecorded: false,
+        }
     }
 }
 
@@ -193,8 +202,10 @@ impl Text {
                     self.line(&format!("  {}", clean(reason)));
                 }
                 if !self.options.is_push {
+                    let whole = domain.digest.as_deref().filter(|_| self.options.is_unrecorded);
+                    let digest = whole.unwrap_or(digest);
                     self.line(&format!("  hint: to consent: reconciled approve {digest} --reason \"…\""));
-                    if let Some(trailer) = lines::trailer(document, domain) {
+                    if let Some(trailer) = lines::trailer(domain) {
                         self.line(&format!(
                             "  hint: or with a line at the end of a commit's message: {trailer}"
                         ));
@@ -317,15 +328,25 @@ impl Text {
             }
             self.out.push('\n');
         }
-        if !document.unassigned.is_empty() {
+        let manifests = &document.unassigned_manifests;
+        if !document.unassigned.is_empty() || !manifests.is_empty() {
             self.line("UNASSIGNED, left alone");
+            if !manifests.is_empty() {
+                let shown: Vec<&str> = manifests.iter().take(FROZEN).map(|one| &**one).collect();
+                let more = if manifests.len() > FROZEN { ", …" } else { "" };
+                let text = format!(
+                    "  {}{more}: for providers that are not configured here",
+                    clean(&shown.join(", "))
+                );
+                self.line(&text);
+            }
             for one in &document.unassigned {
                 let scope = clean(&one.scope);
-                let entry = scope.split('/').next().unwrap_or_default();
-                self.line(&format!(
-                    "  {scope}  {} tracked; no entry `{entry}` is configured here",
-                    one.tracked
-                ));
+                let who = match &one.source {
+                    Some(source) => format!("source `{}`", clean(source)),
+                    None => format!("entry `{}`", scope.split('/').next().unwrap_or_default()),
+                };
+                self.line(&format!("  {scope}  {} tracked; no {who} is configured here", one.tracked));
             }
             self.out.push('\n');
         }

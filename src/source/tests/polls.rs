@@ -234,6 +234,25 @@ fn a_revision_is_what_a_person_types() {
 }
 
 #[test]
+fn a_tag_or_branch_that_is_not_followed_is_had_when_it_is_asked_for() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    upstream.commit("main", &[("a", "1")]);
+    let mirror = host.mirror(&upstream.url());
+    first(&mirror);
+    let side = upstream.commit("side", &[("a", "2")]);
+    let tagged = upstream.commit("other", &[("a", "3")]);
+    upstream.tag("v1.0.0", tagged);
+    for (rev, expect, text) in [("side", side, "2"), ("v1.0.0", tagged, "3")] {
+        assert_eq!(mirror.resolve(rev).unwrap().oid, expect, "{rev}");
+        assert_eq!(read(&mirror.tree_at(expect, &Paths::all()).unwrap(), "a"), text);
+    }
+    // Nothing is offered by that, and a name of digits is no name.
+    assert_ne!(mirror.resolve("main").unwrap().oid, side);
+    let missing = mirror.resolve("0123456789012345678901234567890123456789");
+    assert!(matches!(missing, Err(SourceError::RevisionNotFound { .. })), "{missing:?}");
+}
+
+#[test]
 fn no_revision_that_is_typed_makes_the_mirror_look_damaged() {
     let (upstream, host) = (Upstream::new(), Host::new());
     upstream.commit("main", &[("a", "1")]);

@@ -56,7 +56,9 @@ struct State {
 
 impl State {
     fn report(&self, error: &DecodeError, fallback: Span) {
-        if error.reported {
+        // What refuses a field that is not its own says so after it was reported with what was meant.
+        let is_told = |(_, message, _): &(Span, String, Option<String>)| *message == error.message;
+        if error.reported || error.is_unknown_field && self.problems.borrow().iter().any(is_told) {
             return;
         }
         self.problems.borrow_mut().push((error.span.unwrap_or(fallback), error.message.clone(), None));
@@ -69,6 +71,7 @@ pub struct DecodeError {
     span: Option<Span>,
     message: String,
     reported: bool,
+    is_unknown_field: bool,
 }
 
 impl DecodeError {
@@ -88,10 +91,13 @@ impl std::error::Error for DecodeError {}
 
 impl de::Error for DecodeError {
     fn custom<T: fmt::Display>(message: T) -> DecodeError {
-        DecodeError { span: None, message: message.to_string(), reported: false }
+        DecodeError { span: None, message: message.to_string(), reported: false, is_unknown_field: false }
     }
     fn missing_field(field: &'static str) -> DecodeError {
         de::Error::custom(format!("field `{field}` is missing"))
+    }
+    fn unknown_field(field: &str, _: &'static [&'static str]) -> DecodeError {
+        DecodeError { is_unknown_field: true, ..de::Error::custom(unknown(field)) }
     }
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> DecodeError {
         let near =
@@ -102,6 +108,10 @@ impl de::Error for DecodeError {
             near.unwrap_or_default()
         ))
     }
+}
+
+fn unknown(field: &str) -> String {
+    format!("unknown field `{field}`")
 }
 
 #[derive(Clone, Copy)]
@@ -122,7 +132,7 @@ impl<'a> Decoder<'a> {
             }
             _ => format!("expected {expected}, found {}", self.node.describe()),
         };
-        DecodeError { span: Some(self.node.span), message, reported: false }
+        DecodeError { span: Some(self.node.span), message, reported: false, is_unknown_field: false }
     }
 
     /// The scalar's text, noting references that have no value yet.
@@ -291,7 +301,7 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known fields: {}", fields.join(", ")),
             };
-            self.state.problems.borrow_mut().push((key.span, format!("unknown field `{word}`"), Some(hint)));
+            self.state.problems.borrow_mut().push((key.span, unknown(word), Some(hint)));
         }
         visitor
             .visit_map(Entries { decoder: self, rest: entries.iter(), value: None })

@@ -100,7 +100,8 @@ async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
     fs::create_dir_all(&folder).expect("a folder");
     let toy = env!("CARGO_BIN_EXE_terraform-provider-toy");
     std::os::unix::fs::symlink(toy, folder.join("terraform-provider-toy")).expect("a link");
-    let open_with = |hashes: &[String]| {
+    let cache = mirror.path().join("schemas");
+    let open_with = |hashes: &[String], cache: Option<&std::path::Path>| {
         let written = Written {
             source: "example/toy",
             mirror: Some(mirror.path().into()),
@@ -109,14 +110,22 @@ async fn a_provider_of_a_mirror_plans_and_is_not_started_once_it_is_another() {
             ..Written::default()
         };
         let program = Program::written(written, mirror.path()).expect("a program");
-        open("toy", Config { program, ..desk.config.clone() }).expect("a provider")
+        let cache = cache.map(Into::into);
+        open("toy", Config { program, cache, ..desk.config.clone() }).expect("a provider")
     };
     let declared = json!({ "config": { "name": "a" } });
-    let found = Desk { provider: open_with(&[]), ..Desk::new("") };
+    let found = Desk { provider: open_with(&[], Some(&cache)), ..Desk::new("") };
     assert!(found.look(&declared, &[]).await.expect("a plan").1.contains_key(&"toy_thing.a".into()));
-    let pinned = Desk { provider: open_with(&[format!("zh:{}", "0".repeat(64))]), ..Desk::new("") };
-    let error = pinned.provider.kinds(&pinned.cx).await.unwrap_err();
-    assert!(error.message.contains("has none of the checksums in `hashes`"), "{error}");
+    let other = [format!("zh:{}", "0".repeat(64))];
+    let refused =
+        |error: Error| assert!(error.message.contains("has none of the checksums in `hashes`"), "{error}");
+    let pinned = open_with(&other, None);
+    refused(pinned.kinds(&desk.cx).await.unwrap_err());
+    // What an earlier program said of itself says nothing about whether this one may be started.
+    let pinned = open_with(&other, Some(&cache));
+    pinned.kinds(&desk.cx).await.expect("the kinds that were told before");
+    refused(pinned.versions(&desk.cx, &[]).await.unwrap_err());
+    found.provider.versions(&found.cx, &[]).await.expect("it may be started");
 }
 
 /// A desk whose processes put their numbers down in a file, which is returned too.

@@ -43,7 +43,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
 };
 
 /// What it serves.
-const SERVED: Served = Served {
+pub(crate) const SERVED: Served = Served {
     by: "cloudflare",
     refused: &[(Type::Dname, "Cloudflare has no DNAME: declare the names one by one")],
     dialect: dialect::settle,

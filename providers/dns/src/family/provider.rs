@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use reconciled_provider::{
-    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Found, Health, Hint, Inputs, Journal,
-    Kinds, LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Provider,
-    ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
+    Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Focus, Found, Health, Hint, Inputs,
+    Journal, Kinds, LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Op,
+    Owner, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,8 +70,19 @@ impl Observer for Family {
         Ok(deltas)
     }
 
-    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
-        crate::ignore::left_alone(rules, &observed.id, &observed.bytes)
+    fn left_alone(
+        &self,
+        scope: &Scope,
+        rules: &[Arc<str>],
+        observed: &Observed,
+        seen: &Observation,
+    ) -> Option<LeftAlone> {
+        crate::ignore::left_alone(scope, rules, &observed.id, &observed.bytes)
+            .or_else(|| crate::ignore::is_name_server(scope, &observed.id, seen).then_some(LeftAlone::Custom))
+    }
+
+    fn holder(&self, scope: &Scope) -> Option<ResourceId> {
+        Some(record::zone_id(scope))
     }
 
     fn tells_health(&self) -> bool {
@@ -150,6 +161,35 @@ impl Provider for Family {
         }
         // A look at what is there, and the first write that it is for.
         let cx = &Cx { pace: cx.pace.ahead(2).await, ..cx.clone() };
+        self.holds_nothing_else(cx, batch).await?;
         self.marker.apply(&*self.backend, cx, batch, journal).await
+    }
+}
+
+impl Family {
+    /// Makes sure that nothing came into a zone since a plan to delete it was made. Where its version tells of changes,
+    /// the backend asks for that.
+    ///
+    /// Errors: `Conflict` when something did.
+    async fn holds_nothing_else(&self, cx: &Cx, batch: &Batch) -> Result<(), Error> {
+        let scope = &batch.scope;
+        let deleted = || batch.actions.iter().filter(|action| matches!(action.op, Op::Delete { .. }));
+        let deleted: BTreeSet<&ResourceId> = deleted().map(|action| action.op.id()).collect();
+        if batch.base != Version::Unknown || !deleted.contains(&record::zone_id(scope)) {
+            return Ok(());
+        }
+        let want = Want { scope, focus: &Focus::All, desired: &[], tracked: &[], claims: &[] };
+        let seen = self.observe(cx, &want).await?;
+        let stays = |observed: &&Observed| {
+            let id = &observed.id;
+            observed.owner != Owner::System && !deleted.contains(id) && !record::is_apex(scope, id)
+        };
+        match seen.resources.iter().find(stays) {
+            None => Ok(()),
+            Some(found) => {
+                let text = format!("zone {} is not deleted: {} is in it by now", scope.name, found.id);
+                Err(Error::conflict(text))
+            }
+        }
     }
 }

@@ -15,7 +15,8 @@ const CAA_TAGS: [&str; 7] =
 
 pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
     let name = || host(zone, set.name);
-    if set.ttl == 0 {
+    // An alias of Route 53 has neither values nor a TTL of its own.
+    if set.ttl == 0 && !set.values.is_empty() {
         found.tell("ttl-zero", set, format!("{} {} has a ttl of 0", name(), set.kind));
     } else if set.ttl > WEEK {
         found.tell("ttl-long", set, format!("{} {} has a ttl of {} seconds", name(), set.kind, set.ttl));

@@ -7,10 +7,11 @@
 
 use super::{Context, DEFAULT_TTL, Inherited, Served, collect::Collected, declaration, records, routed};
 use crate::{
+    cloudflare,
     kind::{CloudflareSpec, Data, DnsEndpointSpec, EndpointSpec, Property, RecordSpec, ZONE},
     name::{Name, is_within},
     rdata::Type,
-    record, text,
+    record, route53, text,
 };
 use reconciled_provider::{At, Each, Inputs, Manifest, Normalized, Problem, Scope};
 use std::{
@@ -128,7 +129,7 @@ fn as_record(
 ) -> Option<At<RecordSpec>> {
     let endpoint = &at.value;
     let set = routed::identifier(endpoint);
-    if let Some(set) = set.filter(|_| !routed::is_served(served.by)) {
+    if let Some(set) = set.filter(|_| !served.may_be(route53::INFO.type_name)) {
         let message =
             "an endpoint with a `setIdentifier` is one of several answers, which only Route 53 knows here";
         let hint = "leave it to ExternalDNS, or declare one endpoint without `setIdentifier`";
@@ -210,7 +211,7 @@ fn settle(
         }
         return;
     }
-    if served.by != "cloudflare" || !word.starts_with("cloudflare-") {
+    if !served.may_be(cloudflare::INFO.type_name) || !word.starts_with("cloudflare-") {
         let message = format!("`{name}` means nothing to the provider of this zone, and is left out");
         let warning = Problem::warning(message).at(&manifest.file, at.span);
         return problems.push(warning.hint("remove it, or keep the zone with a provider that knows it"));

@@ -4,10 +4,7 @@
 //! `aws`; what it means by `aws/evaluate-target-health` and aliases needs the hosted zone of the target, which it looks up
 //! and nothing here does.
 
-use crate::{
-    kind::{EndpointSpec, Failover, GeoSpec, RecordSpec, Route53Spec, RoutedSpec},
-    route53,
-};
+use crate::kind::{EndpointSpec, Failover, GeoSpec, RecordSpec, Route53Spec, RoutedSpec};
 use reconciled_provider::{At, Manifest, Problem};
 use std::collections::HashMap;
 
@@ -22,11 +19,6 @@ pub(super) fn identifier(endpoint: &EndpointSpec) -> Option<&At<String>> {
 /// True for a property that says how a set is chosen.
 pub(super) fn is_routing(word: &str) -> bool {
     word.starts_with(AWS)
-}
-
-/// True where sets of several answers can be served.
-pub(super) fn is_served(by: &str) -> bool {
-    by == route53::INFO.type_name
 }
 
 /// Makes a record with values one with a set of them.

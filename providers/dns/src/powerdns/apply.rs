@@ -21,6 +21,7 @@ use crate::{
     name, record,
 };
 use async_trait::async_trait;
+use futures_util::future::join;
 use reconciled_provider::{
     Action, ActionId, Batch, Cx, Error, Journal, Observed, Outcome, ResourceId, Scope, Version,
 };
@@ -240,9 +241,12 @@ impl NewZone<'_> {
         queue: &mut VecDeque<Unit<'_, ()>>,
     ) -> Result<(), Error> {
         let mut chunk = delivery.sender.chunk(queue, false);
-        self.journal.started(&ids(&chunk).chain([self.create.id]).collect::<Vec<_>>()).await?;
+        let begun: Vec<ActionId> = ids(&chunk).chain([self.create.id]).collect();
+        // Neither has to wait for the other, and a zone may have many thousand sets.
+        let body = async { delivery.sender.encoder.post(self.zone, items(&chunk)) };
+        let (started, mut body) = join(self.journal.started(&begun), body).await;
+        started?;
         loop {
-            let body = delivery.sender.encoder.post(self.zone, items(&chunk));
             let size = body.len();
             let failure = match self.post(body).await {
                 Ok(()) => {
@@ -262,6 +266,7 @@ impl NewZone<'_> {
                 if !named.is_empty() {
                     batch::remove(&mut chunk, &named);
                     self.journal.finished(named).await?;
+                    body = delivery.sender.encoder.post(self.zone, items(&chunk));
                     continue;
                 }
             }

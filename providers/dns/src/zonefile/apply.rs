@@ -59,6 +59,12 @@ pub(crate) async fn apply(backend: &Arc<Backend>, batch: &Batch, journal: &dyn J
     };
     let all: Vec<&Action> = batch.actions.iter().collect();
     let mut draft = Draft::new(backend, zone, entries.clone(), &all);
+    if let Some(error) = file.without_servers(&draft).await? {
+        // What is meant to be in a zone that cannot be made was not even begun: there is one thing to mend.
+        let ids: Vec<ActionId> = batch.actions.iter().filter(|a| is_creation(a)).map(|a| a.id).collect();
+        journal.started(&ids).await?;
+        return refused(journal, &ids, error).await;
+    }
     journal.started(&ids).await?;
     let mut written = file.write(&draft).await;
     if let Err(error) = &written
@@ -127,13 +133,28 @@ impl ZoneFile<'_> {
         result.map(|()| true)
     }
 
+    /// Why `check` refuses a new zone that no name server is named for; none where it has some, or is accepted without.
+    async fn without_servers(&self, draft: &Draft) -> Result<Option<Error>, Error> {
+        let Some(text) = draft.text.as_deref().filter(|_| self.old.is_none() && !draft.has_servers) else {
+            return Ok(None);
+        };
+        let place = draft_path(&self.place);
+        store(&place, &self.place, text)?;
+        let ZoneFile { backend, zone, .. } = self;
+        let said = command::run(&backend.config.check, zone, &place, backend.config.timeout).await;
+        let _ = fs::remove_file(&place);
+        let error = said.err().filter(|error| error.kind == ErrorKind::Invalid);
+        let text = format!("zone {zone} has no name server, and was not made");
+        Ok(error.map(|error| Error::invalid(text).hint(NEEDS_SERVERS).caused_by(error)))
+    }
+
     /// Writes `text` into `draft`, beside the file, has it checked, and puts it in its place.
     async fn replace(&self, draft: &Path, text: &str) -> Result<(), Error> {
         let ZoneFile { backend, zone, path, place, old } = self;
         store(draft, place, text)?;
-        command::run(&backend.config.check, zone, draft, backend.config.timeout)
-            .await
-            .map_err(|error| error.hint("the old file is untouched"))?;
+        command::run(&backend.config.check, zone, draft, backend.config.timeout).await.map_err(|error| {
+            error.hint(if old.is_some() { "the old file is untouched" } else { "no file was made" })
+        })?;
         // The race that is left is between this read and the rename below.
         if version(observe::read(backend, zone)?.as_ref()) != version(*old) {
             return Err(moved(path));
@@ -195,10 +216,15 @@ fn new_zone(backend: &Backend, zone: &str) -> Vec<Entry> {
     entries
 }
 
+/// What makes a zone one that a server takes.
+const NEEDS_SERVERS: &str = "name them in `nameservers` of the entry, or declare them: `apex: true` in the zone and NS records at `@`";
+
 /// A new text of the file, and the actions that are not in it.
 pub(super) struct Draft {
     /// None where nothing is to be written.
     pub(super) text: Option<String>,
+    /// The zone itself has an NS.
+    has_servers: bool,
     pub(super) refused: HashMap<ActionId, Error>,
 }
 
@@ -256,7 +282,7 @@ impl Draft {
         }
         let is_new = actions.iter().any(|action| is_creation(action));
         if replaced.is_empty() && !is_new {
-            return Draft { text: None, refused };
+            return Draft { text: None, has_servers: true, refused };
         }
         entries.retain(|entry| !replaced.contains(&(&*entry.name, &*entry.kind)));
         entries.extend(added);
@@ -264,7 +290,8 @@ impl Draft {
             let value = crate::rdata::observed("SOA", &entry.content).into_owned();
             entry.content = write::content("SOA", &value, serial).into();
         }
-        Draft { text: Some(write::write(&apex, &mut entries)), refused }
+        let has_servers = entries.iter().any(|entry| &*entry.kind == "NS" && *entry.name == *apex);
+        Draft { text: Some(write::write(&apex, &mut entries)), has_servers, refused }
     }
 }
 

@@ -16,10 +16,11 @@ mod write;
 pub use config::Config;
 pub(crate) use parse::{Entry, included};
 
-use crate::family;
+use crate::{family, normalize::Served};
 use async_trait::async_trait;
 use reconciled_provider::{
-    Batch, Cx, Error, Found, Journal, Marking, Observation, Provider, ProviderInfo, Scope, Version, Want,
+    Batch, Cx, Error, Found, Journal, Marking, Observation, Observer, Provider, ProviderInfo, Scope, Version,
+    Want,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,6 +34,7 @@ pub(crate) struct Backend {
     entry: Arc<str>,
     instance: Arc<str>,
     config: Config,
+    served: &'static Served,
 }
 
 /// Prepares an entry called `entry` that marks what it writes with `instance`. Touches no file.
@@ -41,8 +43,24 @@ pub(crate) struct Backend {
 pub fn open(entry: &str, instance: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
     config.validate()?;
     apply::validate_instance(instance)?;
+    serve(entry, instance, config, &Served::ALL)
+}
+
+/// An entry that normalizes whatever some provider of DNS could serve, for checking manifests where nothing is configured.
+///
+/// Errors: as [`open`].
+pub fn sample(entry: &str) -> Result<Arc<dyn Observer>, Error> {
+    Ok(serve(entry, "validate", Config::new("/nonexistent"), &Served::ANYWHERE)?)
+}
+
+fn serve(
+    entry: &str,
+    instance: &str,
+    config: Config,
+    served: &'static Served,
+) -> Result<Arc<dyn Provider>, Error> {
     let options = config.options.of(instance);
-    let backend = Backend { entry: entry.into(), instance: instance.into(), config };
+    let backend = Backend { entry: entry.into(), instance: instance.into(), config, served };
     family::serve(Files(Arc::new(backend)), options)
 }
 
@@ -70,6 +88,10 @@ impl family::Backend for Files {
 
     fn entry(&self) -> &str {
         &self.0.entry
+    }
+
+    fn served(&self) -> &'static Served {
+        self.0.served
     }
 
     async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

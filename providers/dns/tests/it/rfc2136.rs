@@ -366,3 +366,23 @@ async fn serials_of_five_hundred_zones_are_a_packet_each() {
     let versions = server.provider().versions(&server.cx(), &scopes).await.unwrap();
     assert_eq!(versions.len(), 500);
 }
+
+#[test]
+fn knot_accepts_the_configuration_that_the_docs_show() {
+    let docs = include_str!("../../../../docs/dns-rfc2136.md");
+    let (_, rest) = docs.split_once("\nKnot:\n\n").unwrap();
+    let lines = rest.lines().take_while(|line| line.starts_with("    "));
+    let config: String = lines.map(|line| format!("{}\n", &line[4..])).collect();
+    assert!(config.contains("domain: example.com"), "{config}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("knot.conf");
+    std::fs::write(&file, config.replace('…', SECRET)).unwrap();
+    let output = std::process::Command::new("knotc")
+        .env("PATH", "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/bin")
+        .arg("-c")
+        .arg(&file)
+        .arg("conf-check")
+        .output()
+        .expect("cannot run knotc: install knot");
+    assert!(output.status.success(), "{output:?}\n{config}");
+}

@@ -2,7 +2,7 @@
 
 use crate::world::{Notes, apply, batch, converge, cx, desired, observe, plan, scope};
 use reconciled_dns::zonefile::{Config, open};
-use reconciled_provider::{ErrorKind, Op, Owner, Provider, Version};
+use reconciled_provider::{ErrorKind, Op, Outcome, Owner, Provider, Version};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
@@ -147,6 +147,29 @@ async fn what_check_refuses_leaves_the_old_file_as_it_was() {
     let outcome = notes.outcome(&batch, "ns1.example.com./A");
     assert!(outcome.contains("failed: invalid: `grep -c 192.0.2.53") && outcome.contains(": 0"), "{outcome}");
     assert_eq!((zones.text(), zones.names()), (BY_HAND.into(), vec!["example.com.zone".into()]));
+}
+
+#[tokio::test]
+async fn a_new_zone_without_a_name_server_is_one_error_that_says_what_names_one() {
+    let check = words(&["named-checkzone", "-i", "local", "{zone}", "{file}"]);
+    let zones = Zones::with(|config, _| config.check = check.clone());
+    let wanted = ["name: a, type: A, values: [192.0.2.1]", "name: b, type: A, values: [192.0.2.2]"];
+    let wanted = desired(zones.provider(), ZONE, &records(&wanted));
+    let (batch, notes, result) = apply(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
+    result.unwrap();
+    assert_eq!((batch.actions.len(), notes.counts()), (3, [("failed", 1)].into()));
+    let outcomes = notes.outcomes.lock().unwrap().clone();
+    let error = outcomes.values().find_map(Outcome::error).unwrap();
+    let (said, hint) = (error.chain(), error.hint.clone().unwrap());
+    assert!(said.contains("zone example.com has no name server") && said.contains("no NS records"), "{said}");
+    assert!(hint.contains("`nameservers` of the entry") && hint.contains("`apex: true`"), "{hint}");
+    assert!(zones.names().is_empty(), "{:?}", zones.names());
+
+    let zones = Zones::with(|config, _| {
+        config.check = check;
+        config.nameservers = words(&["ns1.example.net"]);
+    });
+    converge(zones.provider(), &cx(""), ZONE, &wanted, &[]).await;
 }
 
 #[tokio::test]

@@ -66,15 +66,22 @@ impl<T> Default for Wish<T> {
 }
 
 impl<T: Clone + PartialEq> Wish<T> {
-    /// Puts down a wish; the number of it where it is a new one.
-    fn set(&self, scope: &'static str, what: T) -> Option<u64> {
+    /// Puts down a wish; the number of it.
+    fn set(&self, scope: &'static str, what: T) -> u64 {
         let mut by_scope = self.by_scope.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_scope.get(scope) == Some(&what) {
-            return None;
-        }
         by_scope.insert(scope, what);
         self.asked.send_modify(|number| *number += 1);
-        Some(*self.asked.borrow())
+        *self.asked.borrow()
+    }
+    /// The same, where another one was put down before.
+    fn set_new(&self, scope: &'static str, what: T) {
+        let is_new = {
+            let by_scope = self.by_scope.lock().unwrap_or_else(PoisonError::into_inner);
+            by_scope.get(scope) != Some(&what)
+        };
+        if is_new {
+            self.set(scope, what);
+        }
     }
     /// All that is wished for, and the number of the last wish.
     fn all(&self) -> (u64, Vec<T>) {
@@ -256,9 +263,10 @@ impl Hands for Afar {
     }
 
     async fn watch(&self, scope: &'static str, watched: Watched) -> Result<(), Error> {
-        if let Some(number) = self.0.files.set(scope, watched) {
-            self.0.files.heard(number).await;
-        }
+        // Told again where nothing else is wished for: a directory of that name may be another one than before, and the
+        // kernel tells of the one that was there.
+        let number = self.0.files.set(scope, watched);
+        self.0.files.heard(number).await;
         Ok(())
     }
 
@@ -322,7 +330,7 @@ impl Manager for Afar {
     }
 
     fn watch(&self, scope: &'static str, names: BTreeSet<String>) {
-        self.0.units.set(scope, names);
+        self.0.units.set_new(scope, names);
     }
 
     fn changes(&self) -> BoxStream<'static, Option<String>> {

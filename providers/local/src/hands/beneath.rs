@@ -28,8 +28,7 @@ pub(super) fn parent(root: &Path, allowed: &[String], path: &FilePath) -> Result
     let root = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(refused)?;
     // Whoever may write somewhere on the way to it could lead it elsewhere by a link.
     let name = base.trim_start_matches('/');
-    let way = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
-    let base = match openat2(&root, name, DIRECTORY, Mode::empty(), way) {
+    let base = match openat2(&root, name, DIRECTORY, Mode::empty(), FROM_ROOT) {
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => {
             return Err(Refusal {
@@ -54,6 +53,28 @@ pub(super) fn parent(root: &Path, allowed: &[String], path: &FilePath) -> Result
     }
 }
 
+/// How far the way to a path leads.
+pub(super) struct Way {
+    /// The last directory on it.
+    pub(super) open: OwnedFd,
+    /// What is called so in that directory is no directory.
+    pub(super) end: FilePath,
+}
+
+/// The way to the directory of `path`, for who has to know when there is one; none where not even the root can be opened.
+pub(super) fn way(root: &Path, path: &FilePath) -> Option<Way> {
+    let root = rustix::fs::open(root, DIRECTORY, Mode::empty()).ok()?;
+    let mut end = path.directory()?;
+    loop {
+        let above = end.directory();
+        let name = above.as_ref().map_or(".", |above| above.as_str().trim_start_matches('/'));
+        match openat2(&root, name, DIRECTORY, Mode::empty(), FROM_ROOT) {
+            Ok(open) => return Some(Way { open, end }),
+            Err(_) => end = above?,
+        }
+    }
+}
+
 /// Opens a directory below another one, through no link.
 pub(super) fn directory(base: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     openat2(base, name, DIRECTORY, Mode::empty(), STRICT)
@@ -67,6 +88,9 @@ pub(super) fn on_this_mount(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Err
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const STRICT: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+const FROM_ROOT: ResolveFlags =
+    ResolveFlags::IN_ROOT.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// True when every user may pass through the directory at `path` and all those above it.
 pub(super) fn is_open_to_all(root: &Path, path: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Changes that the kernel tells of: inotify on the directories that watched paths stand in.
 //!
 //! On directories, never on files: what is saved atomically is another file afterwards, and a watch on the old one says
-//! nothing any more. An event says only where to look; what is there is read again. Events that are lost (a full queue, a
-//! directory that came to be later) are made up for by the next look at everything.
+//! nothing any more. Where there is no way to a directory, the last one on the way is watched. An event says only where to
+//! look; what is there is read again. Events that are lost (a full queue) are made up for by the next look at everything.
 //!
 //! Invariant: no lock is held while a directory is opened, since one of a network that is away never answers. One thread
 //! sets watches, and who wants others meanwhile leaves the wish to it.
@@ -58,6 +58,8 @@ struct State {
     asked: u64,
     /// A thread is at it.
     is_setting: bool,
+    /// Where the way to what is wanted ends: a link, a file, or a name that nothing has.
+    ends: BTreeSet<FilePath>,
     /// Directories that cannot be watched, and why; each was told once.
     unwatched: BTreeMap<String, Errno>,
 }
@@ -121,10 +123,19 @@ impl Watches {
         for (path, directory) in of_paths.chain(directories_of.filter_map(inside)) {
             opened.entry(directory).or_insert(path);
         }
-        let (mut set, mut unwatched) = (BTreeSet::new(), BTreeMap::new());
-        for (directory, path) in opened {
-            // What is no way to a file is told of by the look at the file.
-            let Ok(Some(open)) = beneath::parent(&config.root, &config.paths, &path) else { continue };
+        let (mut set, mut ends, mut unwatched) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        for (mut directory, path) in opened {
+            let open = match beneath::parent(&config.root, &config.paths, &path) {
+                Ok(Some(open)) => open,
+                // What is in the way may go, and what is missing may come.
+                Ok(None) | Err(_) => {
+                    let way = config.allows(&path).then(|| beneath::way(&config.root, &path));
+                    let Some(way) = way.flatten() else { continue };
+                    directory = way.end.parent().to_owned();
+                    ends.insert(way.end);
+                    way.open
+                }
+            };
             // The very directory that was opened: by its name it could be another one by now.
             let name = format!("/proc/self/fd/{}", open.as_raw_fd());
             match inotify::add_watch(&**queue, name, EVENTS) {
@@ -140,6 +151,7 @@ impl Watches {
             let _ = inotify::remove_watch(&**queue, *gone);
         }
         state.directories.retain(|watch, _| set.contains(watch));
+        state.ends = ends;
         for (directory, errno) in
             unwatched.iter().filter(|(at, errno)| state.unwatched.get(*at) != Some(errno))
         {
@@ -169,23 +181,28 @@ impl Watches {
         Box::pin(Changes { reader, watches: self.clone() })
     }
 
-    fn change(&self, event: &Event<'_>) -> Option<Change> {
+    fn change(&self, event: &Event<'_>) -> Vec<Change> {
         if event.mask.contains(ReadFlags::QUEUE_OVERFLOW) {
-            return Some(Change::Anywhere);
+            return vec![Change::Anywhere];
         }
         let state = self.state();
-        let directory = state.directories.get(&event.watch)?;
+        let Some(directory) = state.directories.get(&event.watch) else { return Vec::new() };
         if event.name.is_empty() {
             // The directory itself went: so did all that was in it.
             let is_gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT;
-            return event.mask.intersects(is_gone).then_some(Change::Anywhere);
+            return event.mask.intersects(is_gone).then_some(Change::Anywhere).into_iter().collect();
         }
-        let name = std::str::from_utf8(event.name).ok().filter(|name| !name.starts_with(DRAFT))?;
-        let path = FilePath::parse(&format!("{directory}/{name}")).ok()?;
+        let name = std::str::from_utf8(event.name).ok().filter(|name| !name.starts_with(DRAFT));
+        let Some(path) = name.and_then(|name| FilePath::parse(&format!("{directory}/{name}")).ok()) else {
+            return Vec::new();
+        };
         let is_wanted = |one: &Watched| {
             one.paths.contains(&path) || one.directories.iter().any(|purged| purged.as_str() == directory)
         };
-        state.wanted.values().any(is_wanted).then_some(Change::At(path))
+        // Whatever there is a way to from now on may be as far below it as it likes.
+        let below = state.ends.contains(&path).then_some(Change::Anywhere);
+        let itself = state.wanted.values().any(is_wanted).then_some(Change::At(path));
+        itself.into_iter().chain(below).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     path::FilePath,
     systemd::{CONTROL, DIRECTORY, LOADED_FROM},
 };
-use reconciled_provider::{Error, Problem, yaml};
+use reconciled_provider::{Error, Problem, problem::did_you_mean, yaml};
 use rustix::process::geteuid;
 use serde::Deserialize;
 use std::{
@@ -184,6 +184,9 @@ impl Allowed {
     /// either.
     pub(super) fn make(&self, put: &Put) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::permission_denied(text));
+        if let Make::File { validate: Some(name), .. } = &put.make {
+            self.command(name)?;
+        }
         match &put.make {
             Make::File { access, .. } if access.mode & 0o6000 != 0 => refuse(format!(
                 "the helper makes no file set-user-id or set-group-id (mode {:04o})",
@@ -203,6 +206,21 @@ impl Allowed {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether there is a command of this name.
+    pub(super) fn command(&self, name: &str) -> Result<(), Error> {
+        let known = self.config.commands.iter().flatten().map(|(known, _)| &**known);
+        if known.clone().any(|known| known == name) {
+            return Ok(());
+        }
+        let error = Error::invalid(format!("the helper has no command `{}`", name.escape_debug()));
+        Err(error.hint(match did_you_mean(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "declare it under `commands` in /etc/reconciled/hostd.yaml: {name}: [PROGRAM, \"{{file}}\"]"
+            ),
+        }))
     }
 
     /// Whether it may be told that something changed at `path`: also at the links that enable a unit that is allowed.

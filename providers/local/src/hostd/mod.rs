@@ -183,13 +183,14 @@ impl Helper {
                 info!(path = %remove.path, "removed");
             }
             Ask::Check(one) => {
-                let Check::Command(_) = one.check else {
+                let Check::Command(name) = &one.check else {
                     return Err(Error::unsupported(
                         "the helper has no network: it asks no URLs and addresses",
                     )
                     .into());
                 };
                 self.allowed.unit(&one.unit)?;
+                self.allowed.command(name)?;
                 let asked = Asked { unit: &one.unit, instance: one.instance };
                 self.here.check(&one.check, asked).await?;
             }

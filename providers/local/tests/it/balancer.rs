@@ -5,6 +5,7 @@ use crate::{
     desk::Desk,
     units::{Machine, wait_for},
 };
+use reconciled_provider::{Focus, Observation, Observed, Scope, Version};
 use std::{
     fs,
     io::{Read, Write},
@@ -326,9 +327,7 @@ fn files_of_a_certificate_are_its_own() {
     let rules: Vec<_> =
         desk.normalize_all(&[certificate, purge]).into_iter().flat_map(|one| one.ignored).collect();
     let rules: Vec<_> = rules.into_iter().map(|(_, rule)| rule).collect();
-    let left = |path: &str| {
-        desk.provider.left_alone(&rules, &reconciled_provider::Observed::new(path.into(), "")).is_some()
-    };
+    let left = |path: &str| is_left_alone(&desk, &rules, path);
     for path in ["/etc/ssl/web", "/etc/ssl/web/tls.key", "/etc/ssl/web/..data", "/etc/ssl/web/..2026/tls.key"]
     {
         assert!(left(path), "{path}");
@@ -343,9 +342,20 @@ async fn a_balancer_in_a_purged_directory_is_no_stray() {
     let rules: Vec<_> = desk.normalize_one(front).ignored.into_iter().map(|(_, rule)| rule).collect();
     let purge = desk.normalize_one("Directory {path: /etc/d, purge: true}");
     let rules: Vec<_> = rules.into_iter().chain(purge.ignored.into_iter().map(|(_, rule)| rule)).collect();
-    let left = |path: &str| {
-        desk.provider.left_alone(&rules, &reconciled_provider::Observed::new(path.into(), "")).is_some()
-    };
+    let left = |path: &str| is_left_alone(&desk, &rules, path);
     assert!(left("/etc/d/n/f") && left("/etc/d/n") && left("/etc/other"));
     assert!(!left("/etc/d/n/g") && !left("/etc/d/x"));
+}
+
+/// True when what is at `path` stays, though nobody declares it.
+fn is_left_alone(desk: &Desk, rules: &[Arc<str>], path: &str) -> bool {
+    let scope = Scope::new("host", "files");
+    let observed = Observed::new(path.into(), "");
+    let seen = Observation {
+        covered: Focus::All,
+        complete: true,
+        version: Version::Unknown,
+        resources: vec![observed.clone()],
+    };
+    desk.provider.left_alone(&scope, rules, &observed, &seen).is_some()
 }

@@ -199,6 +199,14 @@ async fn a_purged_directory_reports_what_nobody_declares() {
     desk.write("/etc/conf.d/old/a", "a");
     desk.write("/etc/conf.d/stray", "s");
     desk.write("/etc/conf.d/.reconciled-0", "a draft");
+    // What cannot be deleted is in no plan, nor is the way to it.
+    fs::create_dir_all(desk.path("/etc/conf.d/run/deep")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(desk.path("/etc/conf.d/run/deep/socket")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o644);
+    rustix::fs::mknodat(rustix::fs::CWD, desk.path("/etc/conf.d/pipe"), rustix::fs::FileType::Fifo, mode, 0)
+        .unwrap();
+    fs::File::create(desk.path("/etc/conf.d/large")).unwrap().set_len(17 << 20).unwrap();
+    desk.write("/etc/conf.d/run/stray", "s");
     desk.write("/etc/outside", "o");
     let normalized = desk.normalize_one(specs[0]);
     let scope = Scope::new("host", "files");
@@ -207,15 +215,20 @@ async fn a_purged_directory_reports_what_nobody_declares() {
 
     let seen = desk.observe(&desk.desired(&specs)).await;
     let ids: Vec<&str> = seen.resources.iter().map(|observed| &*observed.id.0).collect();
-    assert_eq!(ids, ["/etc/conf.d", "/etc/conf.d/old", "/etc/conf.d/old/a", "/etc/conf.d/stray"]);
+    let strays =
+        ["/etc/conf.d", "/etc/conf.d/old", "/etc/conf.d/old/a", "/etc/conf.d/run/stray", "/etc/conf.d/stray"];
+    assert_eq!(ids, strays);
     for observed in &seen.resources {
         assert_eq!(observed.owner, Owner::Unmarked);
-        let may_go = desk.provider.left_alone(&rules, observed).is_none();
+        let may_go = desk.provider.left_alone(&scope, &rules, observed, &seen).is_none();
         assert_eq!(may_go, &*observed.id.0 != "/etc/conf.d", "{}", observed.id);
     }
     let outside = reconciled_provider::Observed::new("/etc/outside".into(), b"".to_vec());
-    assert!(desk.provider.left_alone(&rules, &outside).is_some(), "only what is in it goes");
-    assert!(desk.provider.left_alone(&[], &seen.resources[1]).is_some(), "without a rule nothing goes");
+    assert!(desk.provider.left_alone(&scope, &rules, &outside, &seen).is_some(), "only what is in it goes");
+    assert!(
+        desk.provider.left_alone(&scope, &[], &seen.resources[1], &seen).is_some(),
+        "without a rule nothing goes"
+    );
 }
 
 #[tokio::test]

@@ -148,14 +148,14 @@ async fn a_forged_request_is_refused_with_a_reason_and_changes_nothing() {
     fs::remove_dir(desk.path("/etc/systemd")).unwrap();
     let with_command = json!({"File": {"access": {"owner": null, "group": null, "mode": 420}, "content": "eA==", "validate": "sh", "is_public": true}});
     let why = helper.refuses(&put(json!("/etc/absent"), with_command)).await;
-    assert!(why.contains("has no command `sh`"), "{why}");
+    assert!(why.contains("the helper has no command `sh`"), "{why}");
     let ask = |ask: Value| json!({"version": VERSION, "ask": ask});
     for (question, part) in [
         (ask(json!({"Job": ["ssh.service", "Stop"]})), "none of the helper's units"),
         (ask(json!({"Link": ["../../x@.service", "Enable"]})), "none of the helper's units"),
         (
             ask(json!({"Check": {"check": {"command": "sh"}, "unit": "web@1.service", "instance": 1}})),
-            "has no command `sh`",
+            "the helper has no command `sh`",
         ),
         (
             ask(
@@ -261,6 +261,56 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
     tokio::time::timeout(Duration::from_secs(10), anywhere).await.unwrap();
     desk.write("/etc/b", "2");
     assert!(changes.next().await.unwrap().contains(&Change::At(path("/etc/b"))));
+}
+
+/// Does what is to be watched again while somebody takes what is told, and takes that too.
+async fn watch_again(
+    afar: &Afar,
+    changes: &mut (impl futures_util::Stream<Item = Vec<Change>> + Unpin),
+    name: &str,
+) {
+    let watched = Watched { paths: [path(name)].into(), directories: [].into() };
+    let mut watching = Hands::watch(afar, "files", watched);
+    loop {
+        tokio::select! {
+            done = &mut watching => break done.unwrap(),
+            _ = changes.next() => {}
+        }
+    }
+    while tokio::time::timeout(Duration::from_millis(200), changes.next()).await.is_ok() {}
+}
+
+#[tokio::test]
+async fn a_directory_in_the_place_of_another_and_what_is_in_the_way_to_one_are_watched() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc/web]\n");
+    let afar = Afar::new(&helper.socket);
+    let mut changes = Hands::changes(&afar);
+    let (directory, at_a) = (desk.path("/etc/web"), "/etc/web/sub/a");
+    fs::create_dir_all(directory.join("sub")).unwrap();
+    watch_again(&afar, &mut changes, at_a).await;
+    for _ in 0..2 {
+        fs::remove_dir_all(&directory).unwrap();
+        fs::create_dir_all(directory.join("sub")).unwrap();
+        assert!(changes.next().await.unwrap().contains(&Change::Anywhere));
+        watch_again(&afar, &mut changes, at_a).await;
+        desk.write(at_a, "1");
+        assert!(changes.next().await.unwrap().contains(&Change::At(path(at_a))));
+    }
+    for (in_the_way, aside) in [("/etc/web", "/etc/x"), ("/etc/web/sub", "/etc/web/x")] {
+        let (in_the_way, aside) = (desk.path(in_the_way), desk.path(aside));
+        fs::rename(&in_the_way, &aside).unwrap();
+        symlink(desk.path("/srv"), &in_the_way).unwrap();
+        watch_again(&afar, &mut changes, at_a).await;
+        fs::remove_file(&in_the_way).unwrap();
+        assert!(changes.next().await.unwrap().contains(&Change::Anywhere), "the link is gone");
+        watch_again(&afar, &mut changes, at_a).await;
+        fs::rename(&aside, &in_the_way).unwrap();
+        assert!(changes.next().await.unwrap().contains(&Change::Anywhere), "the directory is there");
+        watch_again(&afar, &mut changes, at_a).await;
+        desk.write(at_a, "2");
+        assert!(changes.next().await.unwrap().contains(&Change::At(path(at_a))));
+    }
 }
 
 fn absent_stamp() -> reconciled_local::hands::Stamp {

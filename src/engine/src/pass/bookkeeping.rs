@@ -25,6 +25,7 @@ pub(super) type FoundDone = BTreeMap<(&'static str, &'static str), usize>;
 pub(super) fn bookkeeping(
     scope: &Scope,
     view: &View,
+    held: bool,
     window: Duration,
     now: Duration,
 ) -> (Vec<Write>, FoundDone) {
@@ -46,6 +47,8 @@ pub(super) fn bookkeeping(
                     rows.push(row);
                 }
             }
+            // What a commit lets go waits with all else of that commit.
+            Change::Forget if held || step.blocked.is_some() => continue,
             Change::Forget => gone.push(step.id.clone()),
             Change::Move { .. } => {
                 // Where it was refreshed, that row has all of it: the manifest that declares it now, and its policy.

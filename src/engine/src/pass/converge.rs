@@ -11,26 +11,58 @@ use crate::{
 };
 use futures_util::future::select;
 use reconciled_provider::{Error, Scope};
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    time::Duration,
+};
 
 /// What happened over several rounds: (scope, change, outcome) → how many.
 #[derive(Clone, Debug, Default)]
-pub struct Outcomes(pub BTreeMap<(Scope, &'static str, &'static str), usize>);
+pub struct Outcomes {
+    /// All of it.
+    pub all: BTreeMap<(Scope, &'static str, &'static str), usize>,
+    /// What of it others claimed: change, outcome.
+    claims: BTreeMap<(&'static str, &'static str), usize>,
+}
 
 impl Outcomes {
     fn add(&mut self, round: &RoundReport) {
         for (scope, report) in &round.scopes {
+            for (what, count) in &report.claims {
+                *self.claims.entry(*what).or_default() += count;
+            }
             for ((change, outcome), count) in &report.outcomes {
-                *self.0.entry((scope.clone(), change, outcome)).or_default() += count;
+                *self.all.entry((scope.clone(), change, outcome)).or_default() += count;
             }
             if report.adopted > 0 {
-                *self.0.entry((scope.clone(), "adopt", "done")).or_default() += report.adopted;
+                *self.all.entry((scope.clone(), "adopt", "done")).or_default() += report.adopted;
             }
         }
     }
+    /// How many of these changes that ended so were claims of others.
+    pub fn claims(&self, change: &str, outcomes: &[&str]) -> usize {
+        let meant = self.claims.iter().filter(|((c, o), _)| *c == change && outcomes.contains(o));
+        meant.map(|(_, count)| count).sum()
+    }
+    /// How many came to their end that had been begun before.
+    pub fn resumed(&self) -> usize {
+        let scopes: BTreeSet<&Scope> = self.all.keys().map(|(scope, ..)| scope).collect();
+        let count = |scope: &Scope, is_meant: fn(&str, &str) -> bool| -> usize {
+            let meant = self.all.iter().filter(|((s, c, o), _)| s == scope && is_meant(c, o));
+            meant.map(|(_, count)| count).sum()
+        };
+        let resumed = |scope: &Scope| {
+            let ended =
+                count(scope, |change, outcome| change == "continue" && matches!(outcome, "done" | "gone"));
+            let begun = count(scope, |change, outcome| change != "continue" && outcome == "pending");
+            ended.saturating_sub(begun)
+        };
+        scopes.into_iter().map(resumed).sum()
+    }
     /// How many actions ended with `outcome`.
     pub fn count(&self, outcome: &str) -> usize {
-        self.0.iter().filter(|((_, _, o), _)| *o == outcome).map(|(_, n)| n).sum()
+        self.all.iter().filter(|((_, _, o), _)| *o == outcome).map(|(_, n)| n).sum()
     }
 }
 
@@ -48,8 +80,11 @@ pub struct Converge {
 impl Converge {
     /// This, and then `next`, which looked at everything again.
     pub fn then(mut self, next: Converge) -> Converge {
-        for (what, count) in next.outcomes.0 {
-            *self.outcomes.0.entry(what).or_default() += count;
+        for (what, count) in next.outcomes.all {
+            *self.outcomes.all.entry(what).or_default() += count;
+        }
+        for (what, count) in next.outcomes.claims {
+            *self.outcomes.claims.entry(what).or_default() += count;
         }
         Converge { outcomes: self.outcomes, ..next }
     }
@@ -122,5 +157,26 @@ impl Engine {
             total.scopes.retain(|scope, _| !due.contains(scope));
             total.replace(next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_begun_before_counts_as_resumed_and_what_began_here_does_not() {
+        let (cert, zone) = (Scope::new("cert", "web"), Scope::new("pdns", "a"));
+        let check = |outcomes: &[(&Scope, &'static str, &'static str)], expect| {
+            let mut all = BTreeMap::new();
+            for (scope, change, outcome) in outcomes {
+                *all.entry(((*scope).clone(), *change, *outcome)).or_default() += 1;
+            }
+            let outcomes = Outcomes { all, ..Outcomes::default() };
+            assert_eq!(outcomes.resumed(), expect, "{outcomes:?}");
+        };
+        check(&[(&cert, "continue", "pending"), (&cert, "continue", "done")], 1);
+        check(&[(&cert, "create", "pending"), (&cert, "continue", "done")], 0);
+        check(&[(&zone, "create", "pending"), (&cert, "continue", "done"), (&zone, "create", "done")], 1);
     }
 }

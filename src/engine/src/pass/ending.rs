@@ -7,7 +7,7 @@ use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
     error_policy::{self, Next},
     health,
-    plan::Step,
+    plan::{Reason, Step},
     store::{Condition, ConditionKind, Write},
     survey::View,
 };
@@ -38,10 +38,15 @@ impl Engine {
         let by_id: BTreeMap<ActionId, &Step> =
             batch.actions.iter().map(|a| a.id).zip(steps.iter().copied()).collect();
         let mut outcomes: BTreeMap<(&'static str, &'static str), usize> = BTreeMap::new();
+        let mut claims = BTreeMap::new();
         let mut worst: Option<Error> = result.err();
         for (id, outcome) in &ended {
             let Some(step) = by_id.get(id) else { continue };
-            *outcomes.entry((step.change.word(), outcome.word())).or_default() += 1;
+            let what = (step.change.word(), outcome.word());
+            *outcomes.entry(what).or_default() += 1;
+            if step.reason == Reason::Claim {
+                *claims.entry(what).or_default() += 1;
+            }
             if matches!(outcome, Outcome::Done(_) | Outcome::Partial(..)) {
                 self.ledger().wrote(scope, step, self.surveyor.cx.clock.now());
             }
@@ -83,7 +88,15 @@ impl Engine {
             // is due anyway, writes the conditions again.
             tracing::warn!(scope = %scope, error = %error.chain(), "conditions not recorded");
         }
-        Ok(ScopeReport { outcomes, adopted, wakes, recheck: view.health.recheck, is_repair, ..report })
+        Ok(ScopeReport {
+            outcomes,
+            claims,
+            adopted,
+            wakes,
+            recheck: view.health.recheck,
+            is_repair,
+            ..report
+        })
     }
 
     /// A scope that could not be looked at: nothing is concluded, it is tried again.
@@ -170,7 +183,7 @@ pub(super) fn state_without_actions(
     let suspended = || conditions.iter().filter(|c| c.kind == ConditionKind::Suspended);
     let others = conditions.iter().filter(|c| c.kind != ConditionKind::Suspended);
     let next = others.filter_map(|c| c.next_try).min();
-    let guarded = held && view.plan.steps.iter().any(|s| s.change.writes());
+    let guarded = held && view.plan.steps.iter().any(|s| s.change.writes() || s.waits_for_consent());
     match (next, guarded, stalled) {
         (Some(at), ..) => ScopeState::DueAt(at),
         (None, true, _) => ScopeState::Held,

@@ -117,14 +117,14 @@ impl Engine {
         survey: Survey,
     ) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
-        let domains = self.holds(desired, &survey).await?;
-        report.held = domains.held;
-        let fences = self.fences(desired).await?;
+        let mut domains = self.holds(&survey).await?;
+        report.held = std::mem::take(&mut domains.held);
+        let fences = self.fences(desired, &survey).await?;
         let scopes: BTreeSet<Scope> = desired.scopes.keys().cloned().collect();
         let place = |claim: &Claim, owner: Option<&ManifestKey>| self.place(claim, owner, desired, &scopes);
         let width = survey.scopes.len().clamp(1, WIDTH);
         let jobs = stream::iter(survey.scopes).map(|(scope, view)| {
-            let (fences, place, held) = (&fences, &place, domains.scopes.contains(&scope));
+            let (fences, place, leave) = (&fences, &place, domains.leave(&scope));
             let span = tracing::info_span!(
                 telemetry::SCOPE,
                 provider = &*scope.provider,
@@ -135,7 +135,7 @@ impl Engine {
             let job = async move {
                 let pass = async {
                     match view {
-                        Ok(view) => self.pass(&scope, view, held, fences, place, next).await,
+                        Ok(view) => self.pass(&scope, view, leave, fences, place, next).await,
                         Err(error) => self.unseen(&scope, &error).await,
                     }
                 };

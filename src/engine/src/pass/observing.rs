@@ -29,7 +29,7 @@ impl Engine {
     /// Errors: only the store's.
     pub async fn record(&self, desired: &Desired, survey: Survey) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
-        let generations = self.fences(desired).await?;
+        let generations = self.fences(desired, &survey).await?;
         for (scope, view) in survey.scopes {
             let result = match view {
                 Err(error) => self.unseen(&scope, &error).await?,

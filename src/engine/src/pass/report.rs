@@ -41,6 +41,8 @@ pub struct ScopeReport {
     /// What ended, by change and outcome: (`create`, `done`) → 3. `observed`: an earlier call without an answer,
     /// also of an earlier process, turned out to have taken effect.
     pub outcomes: BTreeMap<(&'static str, &'static str), usize>,
+    /// What of these others claimed.
+    pub claims: BTreeMap<(&'static str, &'static str), usize>,
     /// Resources adopted.
     pub adopted: usize,
     /// Resources seen to be as written, or whose bookkeeping moved.
@@ -67,6 +69,7 @@ impl ScopeReport {
         ScopeReport {
             state,
             outcomes: BTreeMap::new(),
+            claims: BTreeMap::new(),
             adopted: 0,
             settled: 0,
             conditions,
@@ -78,13 +81,15 @@ impl ScopeReport {
             seen: None,
         }
     }
-    /// True when anything moved that others may wait for.
+    /// True when anything moved that others may wait for. What failed had no effect.
     pub fn moved(&self) -> bool {
-        !self.outcomes.is_empty() || self.adopted + self.settled > 0
+        self.outcomes.keys().any(|(_, outcome)| *outcome != "failed") || self.adopted + self.settled > 0
     }
-    /// True when something here waits for another resource.
+    /// True when something here waits for another resource, whatever else here waits for a person. What was refused is not
+    /// tried again because others move.
     pub fn waits(&self) -> bool {
-        matches!(self.state, ScopeState::Idle | ScopeState::Suspended(_))
+        self.error.is_none()
+            && matches!(self.state, ScopeState::Idle | ScopeState::Suspended(_) | ScopeState::Stalled)
             && self.conditions.iter().any(|c| c.kind == ConditionKind::Waiting)
     }
 }

@@ -8,13 +8,14 @@ use super::{
     Engine, Next, ScopeReport, ScopeState,
     bookkeeping::bookkeeping,
     ending::{conditions_write, state_without_actions},
+    holds::Leave,
 };
 use crate::{
     desired::Desired,
     journal::{BatchJournal, Place, Reread},
     plan::{Change, Step},
     store::{OpenIntent, ScopeMemory, Write},
-    survey::{View, claim_state},
+    survey::{Survey, View, claim_state},
 };
 use futures_util::future::{Either, select};
 use reconciled_provider::{
@@ -29,12 +30,22 @@ use std::{
 
 impl Engine {
     /// The generation of every manifest at the time of the plan.
-    pub(super) async fn fences(&self, desired: &Desired) -> Result<Arc<BTreeMap<ManifestKey, u64>>, Error> {
+    ///
+    /// What a folder without a name changes stays with the source that has it, which was not read.
+    pub(super) async fn fences(
+        &self,
+        desired: &Desired,
+        survey: &Survey,
+    ) -> Result<Arc<BTreeMap<ManifestKey, u64>>, Error> {
         if let Some(generations) = &desired.generations {
             return Ok(generations.clone());
         }
+        let steps = survey.scopes.values().flatten().flat_map(|view| &view.plan.steps);
+        let rows = steps.filter_map(|step| step.work.row.as_ref());
+        let mut sources: BTreeSet<&str> = rows.map(|row| row.manifest.source()).collect();
+        sources.extend(desired.sources.keys().map(|name| &**name));
         let mut all = BTreeMap::new();
-        for source in desired.sources.keys() {
+        for source in sources {
             all.extend(self.store.generations(source).await?);
         }
         Ok(Arc::new(all))
@@ -77,17 +88,18 @@ impl Engine {
         &self,
         scope: &Scope,
         view: View,
-        held: bool,
+        leave: Leave,
         fences: &BTreeMap<ManifestKey, u64>,
         place: Place<'_>,
         next: Next,
     ) -> Result<ScopeReport, Error> {
         let now = self.surveyor.cx.clock.now();
+        let held = leave.is_held();
         let actionable: Vec<&Step> = view
             .plan
             .steps
             .iter()
-            .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.is_guarded()))
+            .filter(|s| s.change.writes() && s.blocked.is_none() && !(held && s.waits_for_consent()))
             .collect();
         let mut conditions = view.plan.conditions.clone();
         let actionable = self.without_flapping(scope, actionable, &mut conditions);
@@ -97,6 +109,7 @@ impl Engine {
         let (mut writes, found) = bookkeeping(
             scope,
             &view,
+            held,
             self.surveyor.entries[&scope.provider].observer.info().consistency_window,
             now,
         );
@@ -151,6 +164,7 @@ impl Engine {
                 .collect(),
             fence,
             place,
+            consented: leave.consented(),
             ended: Mutex::default(),
             reread: self.rereads(scope, next).then(|| Reread::new(&self.surveyor)),
             span: tracing::Span::current(),

@@ -72,11 +72,7 @@ pub(super) fn failed_to_plan(desired: &Resource, address: Address, error: &Error
 }
 
 pub(super) fn differences(deltas: &Deltas, id: &ResourceId) -> String {
-    let delta = match deltas.get(id) {
-        None => return String::new(),
-        Some(Err(error)) => return format!(": {}", error.chain()),
-        Some(Ok(delta)) => delta,
-    };
+    let Some(Ok(delta)) = deltas.get(id) else { return String::new() };
     let fields: Vec<_> = delta.fields.iter().map(|f| &*f.path).collect();
     if fields.is_empty() { String::new() } else { format!(" (differs in {})", fields.join(", ")) }
 }

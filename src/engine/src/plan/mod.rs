@@ -204,6 +204,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
     order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
+    prune::keep_what_holds_others(&planner, &mut out);
     order::sort(input, &mut out.steps);
     if !input.seen.complete {
         out.conditions.push(Condition {

@@ -12,7 +12,11 @@ use reconciled_provider::{
     Address, Deletion, Error, Focus, Identity, LeftAlone, Marking, Merged, Observed, Owner, Resource,
     ResourceId,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Plans rows whose manifest no longer declares them.
 pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut ScopePlan) {
@@ -38,7 +42,7 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
             // It is left to others from now on.
-            Some(observed) if !is_claim && left_alone(planner, observed) == Some(LeftAlone::Ignored) => {
+            Some(observed) if !is_claim && is_let_go(planner, observed) => {
                 out.steps.push(step(planner, Change::Forget, row, None))
             }
             Some(observed) if whole => delete(planner, row, observed, out),
@@ -241,11 +245,12 @@ pub(super) fn bars_that_end(planner: &Planner<'_>, out: &mut ScopePlan) {
 /// Counts what is neither desired nor tracked; in an exclusive scope it shall go.
 pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
     let input = planner.input;
-    let exclusive = input.desired.exclusive.contains(input.scope);
+    let exclusive = input.desired.exclusive.contains_key(input.scope);
     let seen = input.seen.complete && input.seen.covered == Focus::All;
     // What a broken file or an unreachable source declares is not known to be foreign.
     let declared = input.desired.sources.values().all(|s| s.is_whole());
-    let whole = seen && declared && input.selection.is_all();
+    // What nobody declares belongs to no source, so to choose one does not choose it.
+    let whole = seen && declared && input.selection.source.is_none();
     for observed in &input.seen.resources {
         if planner.is_desired(&observed.id)
             || planner.row(&observed.id).is_some()
@@ -258,14 +263,20 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
             _ => None,
         };
         let left = left_alone(planner, observed);
+        if left == Some(LeftAlone::OfScope) {
+            continue;
+        }
         if left == Some(LeftAlone::Ignored) {
             out.ignored_count += 1;
             continue;
         }
         let may_go = marked.is_none() && left.is_none();
         if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
-            out.steps.push(foreign_delete(planner, observed));
-            continue;
+            let step = foreign_delete(planner, observed);
+            if planner.selects(&step.address, input.desired.exclusive_by(input.scope)) {
+                out.steps.push(step);
+                continue;
+            }
         }
         out.foreign.push((observed.id.clone(), marked));
     }
@@ -275,19 +286,44 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
 /// Whether what nobody declares is left to others, and why.
 fn left_alone(planner: &Planner<'_>, observed: &Observed) -> Option<LeftAlone> {
     let rules = planner.input.desired.ignored.get(planner.input.scope).map_or(&[][..], Vec::as_slice);
-    planner.input.provider.left_alone(rules, observed)
+    planner.input.provider.left_alone(planner.input.scope, rules, observed, planner.input.seen)
+}
+
+/// True for what is not deleted although we made it, once nothing of ours declares it.
+fn is_let_go(planner: &Planner<'_>, observed: &Observed) -> bool {
+    matches!(left_alone(planner, observed), Some(LeftAlone::Ignored | LeftAlone::OfScope))
+}
+
+/// Keeps what all others of the scope are in while one of them is there that this plan does not delete: it would go
+/// with it, whoever it belongs to.
+pub(super) fn keep_what_holds_others(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let scope = planner.input.scope;
+    let Some(holder) = planner.input.provider.holder(scope) else { return };
+    let goes = |step: &Step| step.change == Change::Delete && step.blocked.is_none();
+    let Some(position) = out.steps.iter().position(|step| step.id == holder && goes(step)) else { return };
+    let gone: BTreeSet<&ResourceId> = out.steps.iter().filter(|s| goes(s)).map(|step| &step.id).collect();
+    let stays = |observed: &&Observed| {
+        !gone.contains(&observed.id)
+            && observed.owner != Owner::System
+            && left_alone(planner, observed) != Some(LeftAlone::OfScope)
+    };
+    let kept: Vec<&Observed> = planner.input.seen.resources.iter().filter(stays).collect();
+    let Some(first) = kept.first() else { return };
+    let such_as = planner.input.provider.part(scope, &first.id).unwrap_or_else(|| first.id.0.clone());
+    let blocked = Blocked::NotEmpty { kept: kept.len(), such_as };
+    let step = &mut out.steps[position];
+    out.conditions.push(blocked.condition(step));
+    step.blocked = Some(blocked);
 }
 
 fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
     let input = planner.input;
-    let part = input.provider.part(input.scope, &observed.id);
-    let name: Arc<str> = if part.is_some() { input.scope.name.clone() } else { observed.id.0.clone() };
     let mut words = vec!["foreign-delete"];
     words.extend(input.provider.guard_word(input.scope, &observed.id));
     Step {
         change: Change::Delete,
         id: observed.id.clone(),
-        address: Address { namespace: None, kind: "Foreign".into(), group: None, name, part },
+        address: foreign_address(planner, observed),
         reason: Reason::Commit(label(planner, None)),
         place: None,
         fields: Vec::new(),
@@ -304,6 +340,19 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
             delta: Default::default(),
         },
     }
+}
+
+/// What nobody declares is called as a part of the manifest by which it goes: by that name people can choose it and ask for
+/// it. Where several say so, it is nobody's part.
+fn foreign_address(planner: &Planner<'_>, observed: &Observed) -> Address {
+    let input = planner.input;
+    let part = input.provider.part(input.scope, &observed.id);
+    if let Some(manifest) = input.desired.exclusive_by(input.scope) {
+        let part = part.unwrap_or_else(|| observed.id.0.clone());
+        return Address { part: Some(part), ..manifest.address.clone() };
+    }
+    let name: Arc<str> = if part.is_some() { input.scope.name.clone() } else { observed.id.0.clone() };
+    Address { namespace: None, kind: "Foreign".into(), group: None, name, part }
 }
 
 fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Observed>) -> Step {
@@ -341,10 +390,10 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
 }
 
 fn label(planner: &Planner<'_>, row: Option<&Row>) -> Arc<str> {
-    let sources = &planner.input.desired.sources;
+    let desired = planner.input.desired;
     let source = match row {
-        Some(row) => sources.get(row.manifest.source()),
-        None => sources.values().next(),
+        Some(row) => desired.sources.get(row.manifest.source()),
+        None => desired.source_of(planner.input.scope).map(|(_, source)| source),
     };
     source.map(|s| s.label.clone()).unwrap_or_default()
 }

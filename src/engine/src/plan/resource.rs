@@ -246,6 +246,11 @@ impl Planner<'_> {
             self.push(step, desired, out);
             return;
         }
+        // Nothing is to be had by consent to what cannot be made as declared.
+        if let Difference::Failed(error) = difference {
+            out.conditions.push(failed_to_plan(desired, address, error));
+            return;
+        }
         let always = matches!(policy.adopt, Adopt::Always | Adopt::From(_));
         if needs_consent && !agreed && !always {
             let why = match consent {
@@ -259,10 +264,6 @@ impl Planner<'_> {
             return;
         }
         let mut step = match difference {
-            Difference::Failed(error) => {
-                out.conditions.push(failed_to_plan(desired, address, error));
-                return;
-            }
             Difference::Fields(delta) => self.change(desired, None, observed, delta, address),
             _ => self.step(Change::Update, desired, None, Some(observed), address),
         };

@@ -3,7 +3,7 @@
 use super::{EntryPolicy, PROTECTED, Reason, suspended::BY_HAND};
 use crate::{
     store::{Condition, ConditionKind, Row},
-    suspension::{StoppedBy, Suspension},
+    suspension::{BY_PERSON, StoppedBy, Suspension},
 };
 use reconciled_provider::{
     Address, Delta, Drift, FieldChange, Hash, ManifestKey, Observed, Resource, ResourceId,
@@ -67,6 +67,13 @@ pub enum Blocked {
     Successor(Address),
     /// This one may be about to take it over, and could not be looked up.
     Heir(Address),
+    /// Others are in it that would go with it.
+    NotEmpty {
+        /// How many.
+        kept: usize,
+        /// One of them.
+        such_as: Arc<str>,
+    },
     /// The drift mode says not to heal.
     Drift(Drift),
     /// The entry's policy does not allow it.
@@ -118,6 +125,17 @@ impl Blocked {
                 );
                 (ConditionKind::Waiting, "WaitingForTwin", message, Some(hint))
             }
+            Blocked::NotEmpty { kept, such_as } => {
+                let message = format!(
+                    "stays, since {kept} in it would go with it that are not deleted by this plan, such as {such_as}"
+                );
+                let hint = format!(
+                    "delete them at the remote, or declare them first so that they are adopted; to keep it all and \
+                     stop tracking it: reconciled forget {}",
+                    step.address
+                );
+                (ConditionKind::Stalled, "NotEmpty", message, Some(hint))
+            }
             Blocked::Drift(_) => {
                 let hint = format!(
                     "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
@@ -148,7 +166,7 @@ impl Blocked {
             }
             Blocked::Suspended(Some(by)) => {
                 let message = format!("suspended by {}: {}", by.actor, by.reason);
-                (ConditionKind::Suspended, "SuspendedByPerson", message, Some(by.remedy()))
+                (ConditionKind::Suspended, BY_PERSON, message, Some(by.remedy()))
             }
             Blocked::Ambiguous(None) => {
                 let message = "an earlier create may have succeeded, and the remote cannot tell".to_string();
@@ -247,11 +265,24 @@ impl Step {
         self.change.writes() && self.can_happen() && needs
     }
 
-    /// False when a word of the host, the manifest or a person forbids it; what only waits can happen.
+    /// True when it waits while its domain is held: what the guard counts, and letting go, which no count holds but which
+    /// the same commit asks for. Were it let go beforehand, taking that commit back would make it a second time.
+    pub fn waits_for_consent(&self) -> bool {
+        self.is_guarded() || self.change == Change::Forget
+    }
+
+    /// False when a word of the host, the manifest or a person forbids it, or what others have in it; what only waits
+    /// can happen.
     pub(super) fn can_happen(&self) -> bool {
         !matches!(
             self.blocked,
-            Some(Blocked::EntryPolicy(_) | Blocked::OwnPolicy(_) | Blocked::Suspended(_) | Blocked::Drift(_))
+            Some(
+                Blocked::EntryPolicy(_)
+                    | Blocked::OwnPolicy(_)
+                    | Blocked::Suspended(_)
+                    | Blocked::Drift(_)
+                    | Blocked::NotEmpty { .. }
+            )
         )
     }
 }

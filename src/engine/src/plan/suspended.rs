@@ -1,9 +1,9 @@
 //! What a person stopped is planned and not done; what was changed by hand meanwhile is not healed afterwards
 //! without a person's word.
 //!
-//! Invariant: every step that writes passes here, whatever made it, so that no kind of change can be forgotten.
+//! Invariant: every step that writes or lets go passes here, whatever made it, so that no kind of change can be forgotten.
 
-use super::{Blocked, CLAIMS, Planner, Reason, ScopePlan, Step};
+use super::{Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step};
 use crate::suspension::{Heals, StoppedBy, Suspension};
 use reconciled_provider::{Deletion, Focus};
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,7 +19,9 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
         return;
     }
     let mut in_doubt: BTreeSet<&str> = BTreeSet::new();
-    for step in out.steps.iter_mut().filter(|step| step.change.writes() && step.can_happen()) {
+    // Letting go is what a commit asks for, too: done meanwhile, taking the commit back would make a second one.
+    let is_stopped = |step: &&mut Step| step.change.writes() || step.change == Change::Forget;
+    for step in out.steps.iter_mut().filter(is_stopped).filter(|step| step.can_happen()) {
         let mine: Vec<&Arc<Suspension>> =
             input.suspensions.iter().filter(|suspension| is_meant(planner, suspension, step)).collect();
         let stops =
@@ -35,7 +37,7 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
         }
         let over = mine.iter().filter(|suspension| suspension.scopes.contains(input.scope));
         let over: Vec<&str> = over.map(|suspension| &*suspension.id).collect();
-        if !over.is_empty() && is_by_hand(step) {
+        if !over.is_empty() && step.change.writes() && is_by_hand(step) {
             step.guard_words.push(BY_HAND);
             in_doubt.extend(over);
         }

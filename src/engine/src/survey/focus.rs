@@ -28,7 +28,8 @@ pub(super) fn focus(
         (Some(known), Some(now)) => known.version == *now && matches!(now, Version::At(_)),
         _ => false,
     };
-    let plain = memory.open.is_empty() && memory.consents.is_empty() && !desired.exclusive.contains(scope);
+    let plain =
+        memory.open.is_empty() && memory.consents.is_empty() && !desired.exclusive.contains_key(scope);
     if options.refresh || !stands || !plain {
         return Focus::All;
     }

@@ -3,6 +3,7 @@
 //! A [`Surveyor`] holds observers only, so whatever it does cannot write to a remote; nor does it write to the
 //! store. `plan` is a survey that is printed; `apply` carries out the very same survey.
 
+mod commits;
 mod effective;
 mod focus;
 mod glance;
@@ -22,9 +23,10 @@ use crate::{
         guard::{self, GuardLimits, Verdict},
     },
     ready,
-    store::{Approval, ClaimRow, ScopeMemory, Store},
+    store::{Approval, ClaimRow, Hold, ScopeMemory, Store},
     suspension::Suspension,
 };
+use commits::Commits;
 use futures_util::{FutureExt, StreamExt, stream};
 use reconciled_provider::{
     ClaimState, Cx, Error, GuardDomain, Identity, ManifestKey, Observation, Observer, Scope,
@@ -104,6 +106,8 @@ pub struct Domain {
     pub verdict: Verdict,
     /// A person's consent to its digest.
     pub approval: Option<Approval>,
+    /// What people call the revisions that the plan is of: one of each source that has a part in it, joined by `+`.
+    pub revision: Arc<str>,
 }
 
 impl Domain {
@@ -264,17 +268,19 @@ impl Surveyor {
     ) -> Result<(), Error> {
         moves.put_off(survey, self.cx.clock.now());
         let lost = moves.made_anew(survey);
-        let mut groups: BTreeMap<Arc<str>, Vec<&Scope>> = BTreeMap::new();
+        let mut groups: BTreeMap<Arc<str>, Vec<Scope>> = BTreeMap::new();
         for scope in survey.scopes.keys() {
             let info = self.entries[&scope.provider].observer.info();
-            groups.entry(guard::domain(info, scope)).or_default().push(scope);
+            groups.entry(guard::domain(info, scope)).or_default().push(scope.clone());
         }
         let recovering = store.is_recovering().await?;
+        // Asked for once something is held.
+        let mut holds: Option<Vec<Hold>> = None;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let plans: Vec<&ScopePlan> = scopes
                 .iter()
-                .filter_map(|s| survey.scopes[*s].as_ref().ok())
+                .filter_map(|scope| survey.scopes[scope].as_ref().ok())
                 .map(|view| &view.plan)
                 .collect();
             if plans.iter().all(|p| p.steps.is_empty()) {
@@ -292,12 +298,26 @@ impl Surveyor {
             {
                 verdict.reasons.extend(lost.iter().cloned());
             }
-            let approval = match verdict.digest {
-                Some(digest) if verdict.is_held() => store.approval(digest).await?,
-                _ => None,
-            };
-            let scopes = scopes.into_iter().cloned().collect();
-            survey.domains.insert(name.clone(), Domain { name, scopes, verdict, approval });
+            let (mut approval, mut hold) = (None, None);
+            if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
+                approval = store.approval(digest).await?;
+                let known = match holds.take() {
+                    Some(known) => known,
+                    None => store.holds().await?,
+                };
+                let is_same = |hold: &&Hold| hold.domain == name && hold.digest == digest;
+                hold = holds.insert(known).iter().find(is_same);
+            }
+            let commits = Commits::of(desired, &plans, hold);
+            if hold.is_some() {
+                for scope in &scopes {
+                    if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
+                        commits.put(desired, &mut view.plan);
+                    }
+                }
+            }
+            let revision = commits.label();
+            survey.domains.insert(name.clone(), Domain { name, scopes, verdict, approval, revision });
         }
         Ok(())
     }

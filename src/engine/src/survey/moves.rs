@@ -480,6 +480,7 @@ mod tests {
                 before: None,
                 after: None,
                 reason: "".into(),
+                consented: None,
             },
             started_at: Default::default(),
         };

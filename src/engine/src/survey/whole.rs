@@ -5,7 +5,7 @@
 //! asked for.
 
 use super::{Ahead, Survey, SurveyOptions, Surveyor};
-use crate::{desired::Desired, ready, store::Store};
+use crate::{desired::Desired, plan::Change, ready, store::Store};
 use reconciled_provider::{Error, GuardDomain, Scope};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -62,8 +62,15 @@ impl Surveyor {
                 let [_, updates, replaces, deletes] = domain.verdict.counts;
                 domain.verdict.is_held() || updates + replaces + deletes > 0
             });
-            counts || holds.iter().any(|hold| hold.domain == *entry)
+            counts || lets_go(survey, entry) || holds.iter().any(|hold| hold.domain == *entry)
         });
         Ok(entries)
     }
+}
+
+/// True when something of this entry is let go: no count, and it waits with what others of its entry are held for.
+fn lets_go(survey: &Survey, entry: &str) -> bool {
+    let mine = survey.scopes.iter().filter(|(scope, _)| &*scope.provider == entry);
+    let mut plans = mine.filter_map(|(_, view)| view.as_ref().ok()).map(|view| &view.plan);
+    plans.any(|plan| plan.steps.iter().any(|step| step.change == Change::Forget))
 }

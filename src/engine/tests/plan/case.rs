@@ -16,11 +16,12 @@
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
 //! ailing         (the entry of the scope)
-//! exclusive      rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
+//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
 //! word ID WORD                                          (a guard word of the provider)
+//! holder ID      of-scope ID                            (what all others are in; what goes with that)
 //! ```
 
 use crate::observer::Spoken;
@@ -300,6 +301,7 @@ impl Case {
                         after: Some(row.tracked.applied),
                         reason: "commit".into(),
                         row: row.into(),
+                        consented: None,
                     },
                     started_at: line.seconds("started").unwrap_or_default(),
                 };
@@ -321,7 +323,8 @@ impl Case {
                 self.desired.ailing.insert(scope.provider.clone());
             }
             "exclusive" => {
-                self.desired.exclusive.insert(scope.clone());
+                let by = line.words.get(1).map(|name| self.manifest(line.source(), name, line));
+                self.desired.exclusive.insert(scope.clone(), by.into_iter().collect());
             }
             "target" => self.selection.targets.push(line.at(1).parse().unwrap()),
             "label" => {
@@ -338,6 +341,8 @@ impl Case {
                 let from = line.at(2).parse().unwrap();
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
+            "holder" => self.observer.holder = Some(line.at(1).into()),
+            "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
             "guard" => self.guard(line),
             "recovering" => self.recovering = true,
             "suspended" => self.suspend(scope, line),

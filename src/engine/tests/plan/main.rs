@@ -40,6 +40,8 @@ scenarios! {
         what_differs_is_updated_and_says_in_which_field,
         what_cannot_be_changed_in_place_is_replaced,
         what_is_no_longer_desired_is_deleted,
+        what_others_are_in_stays_while_they_are_there,
+        what_others_are_in_goes_with_all_that_goes,
         what_is_as_desired_is_left_alone,
         a_write_that_is_seen_settles,
         a_declaration_moved_to_another_file_refreshes_the_row_only,
@@ -55,6 +57,7 @@ scenarios! {
     ownership {
         what_is_equal_and_untracked_is_adopted,
         what_differs_and_is_untracked_is_a_conflict,
+        what_is_there_and_cannot_be_made_as_declared_is_no_conflict,
         the_mark_of_another_instance_is_a_management_conflict,
         a_pending_resource_that_another_instance_marked_is_a_management_conflict,
         consent_to_the_other_instance_takes_the_resource_over,
@@ -104,6 +107,7 @@ scenarios! {
         a_withdrawn_claim_is_removed_outside_the_guard,
         a_withdrawn_claim_waits_for_a_complete_observation,
         in_an_exclusive_scope_what_nobody_declared_is_held,
+        in_an_exclusive_scope_what_nobody_declared_is_chosen_as_a_part_of_its_manifest,
         in_an_exclusive_scope_a_broken_file_protects_what_it_may_declare,
         in_an_exclusive_scope_an_unreachable_source_protects_what_it_may_declare,
     }
@@ -143,6 +147,7 @@ scenarios! {
         what_is_suspended_is_planned_and_not_done,
         a_suspension_stops_what_it_means_and_nothing_else,
         what_makes_room_stays_while_its_successor_is_suspended,
+        what_is_let_go_waits_while_suspended,
         what_was_changed_by_hand_while_suspended_is_held_afterwards,
         a_suspension_that_left_nothing_in_doubt_is_over,
         a_look_at_a_part_does_not_end_a_suspension,

@@ -22,12 +22,23 @@ pub(crate) struct Spoken {
     pub(crate) words: BTreeMap<ResourceId, &'static str>,
     /// What the remote says that it would not take.
     pub(crate) refused: BTreeSet<ResourceId>,
+    /// What all others are in.
+    pub(crate) holder: Option<ResourceId>,
+    /// What comes and goes with the scope.
+    pub(crate) of_scope: BTreeSet<ResourceId>,
 }
 
 impl Spoken {
     pub(crate) fn new(role: Role, entry: &str) -> Spoken {
         let reference = Reference::new(role, entry, "dns1", Arc::new(World::default()), Arc::new(Calm));
-        Spoken { info: reference.info().clone(), reference, words: BTreeMap::new(), refused: BTreeSet::new() }
+        Spoken {
+            info: reference.info().clone(),
+            reference,
+            words: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            holder: None,
+            of_scope: BTreeSet::new(),
+        }
     }
 }
 
@@ -58,12 +69,24 @@ impl Observer for Spoken {
         self.reference.observe(cx, want).await
     }
     /// A rule is a pattern of ids; what begins with `_acme` is left alone by custom.
-    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
+    fn left_alone(
+        &self,
+        _: &Scope,
+        rules: &[Arc<str>],
+        observed: &Observed,
+        _: &Observation,
+    ) -> Option<LeftAlone> {
+        if self.of_scope.contains(&observed.id) {
+            return Some(LeftAlone::OfScope);
+        }
         let fits = |rule: &Arc<str>| reconciled_provider::address::glob(rule, &observed.id.0);
         if rules.iter().any(fits) {
             return Some(LeftAlone::Ignored);
         }
         observed.id.0.starts_with("_acme").then_some(LeftAlone::Custom)
+    }
+    fn holder(&self, _: &Scope) -> Option<ResourceId> {
+        self.holder.clone()
     }
     fn compare(&self, desired: &Resource, observed: &Observed) -> Option<Delta> {
         let mut delta = self.reference.compare(desired, observed)?;

@@ -59,6 +59,7 @@ scenarios!(
     cloud_create_without_tokens_under_lag,
     cloud_create_without_tokens_that_nothing_asks_for_meanwhile,
     cloud_create_in_part,
+    cloud_held_commit_lets_nothing_go,
     cloud_rename_is_a_move,
     host_rename_leaves_nothing_behind,
     cloud_rename_that_finds_nothing_leaves_nothing_behind,

@@ -119,8 +119,17 @@ impl Observer for Rigged {
         }
         Ok(deltas)
     }
-    fn left_alone(&self, rules: &[Arc<str>], observed: &Observed) -> Option<LeftAlone> {
-        self.inner.left_alone(rules, observed)
+    fn left_alone(
+        &self,
+        scope: &Scope,
+        rules: &[Arc<str>],
+        observed: &Observed,
+        seen: &Observation,
+    ) -> Option<LeftAlone> {
+        self.inner.left_alone(scope, rules, observed, seen)
+    }
+    fn holder(&self, scope: &Scope) -> Option<ResourceId> {
+        self.inner.holder(scope)
     }
     fn tells_health(&self) -> bool {
         self.inner.tells_health()

@@ -304,7 +304,7 @@ fn note(converge: &Converge, hits: &Mutex<BTreeSet<&'static str>>, sim: &Sim) ->
             )
         });
     }
-    let did = |change, outcome| converge.outcomes.0.keys().any(|(_, c, o)| (*c, *o) == (change, outcome));
+    let did = |change, outcome| converge.outcomes.all.keys().any(|(_, c, o)| (*c, *o) == (change, outcome));
     if did("create", "partial") && did("update", "done") {
         hits.insert("made in part, then the rest");
     }

@@ -179,6 +179,7 @@ const NAMES: &[&str] = &[
     "cloud_create_without_tokens_under_lag",
     "cloud_create_without_tokens_that_nothing_asks_for_meanwhile",
     "cloud_create_in_part",
+    "cloud_held_commit_lets_nothing_go",
     "cloud_rename_is_a_move",
     "host_rename_leaves_nothing_behind",
     "cloud_rename_that_finds_nothing_leaves_nothing_behind",
@@ -393,6 +394,25 @@ impl Scenario {
                 script: vec![(AtRest, commit(desired("r1", &["cloud/q|a|a", "cloud/q|b|b"])))],
                 expect: [(scope("cloud/q"), contents(&[("a", "a"), ("b", "b")]))].into(),
                 must_hit: &["crash with an open intent", "stale read", "lost answer"],
+                ..base
+            },
+            // A commit that is held and taken back was never there: what it would have let go is made no second time.
+            "cloud_held_commit_lets_nothing_go" => Scenario {
+                roles: cloud(true),
+                script: vec![
+                    (
+                        AtRest,
+                        commit(desired("r1", &["cloud/q|other|o@g1", "cloud/q|queue|q@g1"]).abandoned()),
+                    ),
+                    (AtRest, commit(desired("r2", &["cloud/q|other|o@g2"]).abandoned())),
+                    (
+                        AtRest,
+                        commit(desired("r3", &["cloud/q|other|o@g1", "cloud/q|queue|q@g1"]).abandoned()),
+                    ),
+                ],
+                expect: [(scope("cloud/q"), contents(&[("other", "o@g1"), ("queue", "q@g1")]))].into(),
+                guard: GuardLimits { max_deletes: 0, max_updates: 0, ..GuardLimits::default() },
+                must_hit: &["crash with an open intent", "held"],
                 ..base
             },
             "cloud_replace_with_tokens" => Scenario {

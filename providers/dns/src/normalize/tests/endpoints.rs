@@ -79,7 +79,7 @@ fn endpoints_with_a_set_identifier_are_sets_of_one_record_at_route53() {
         "       providerSpecific: [{name: aws/weight, value: many}]}\n",
         "    - {dnsName: p.example.com, recordType: A, targets: [192.0.2.5]}\n",
     ));
-    let out = normalize_for(&manifest, &at_scopes(&["pdns/example.com"]), &crate::route53::SERVED);
+    let out = normalize_for(&manifest, &at_scopes(&["pdns/example.com"]), &route53::SERVED);
     assert_eq!(
         told(&out.problems),
         [

@@ -1,0 +1,128 @@
+//! What is held and waits while other commits come: whose it is, and who is told of it.
+
+use crate::{
+    env::{Env, Output, zone},
+    running::{Daemon, wait_for},
+};
+use serde_json::Value;
+use std::fs;
+
+const ZONE: &str = "example.com";
+const TEAM: &str = "team.example.com";
+const LIMITS: &str = "nameservers: [ns1.example.net.], guard: {maxDeletes: 2, maxDeletePercent: 100}";
+
+fn records(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{{name: h{n}, type: A, values: [192.0.2.{n}]}}")).collect()
+}
+
+fn zone_of(name: &str, count: usize) -> String {
+    let records = records(count);
+    zone(name, "zones", &records.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// A desk with a narrow guard.
+fn desk() -> Env {
+    let env = Env::new();
+    fs::create_dir(env.path("zones")).unwrap();
+    let directory = env.path("zones");
+    env.config(&format!("  - {{name: zones, type: zonefile, directory: {}, {LIMITS}}}", directory.display()));
+    env
+}
+
+/// Commits what lies in the working copy as `author` and pushes.
+fn commit(env: &Env, author: &str) -> String {
+    env.git(&["add", "-A"]);
+    let author = format!("{author} <{author}@example.com>");
+    env.git(&["commit", "-q", "--allow-empty", "-m", "change", "--author", &author]);
+    env.git(&["push", "-q", "origin", "HEAD:main"]);
+    env.git(&["rev-parse", "HEAD"])
+}
+
+fn sync(env: &Env) -> Output {
+    env.run(&["sync", "--wait", "--timeout", "60s"])
+}
+
+fn json(env: &Env, args: &[&str]) -> Value {
+    let output = env.run(args);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.all()))
+}
+
+#[test]
+fn a_held_plan_stays_one_of_its_own_commit_whatever_follows() {
+    let env = desk();
+    env.write("work/zone.yaml", &zone_of(ZONE, 8));
+    commit(&env, "ann");
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.write("work/zone.yaml", &zone_of(ZONE, 2));
+    let less = commit(&env, "ann");
+    sync(&env).exits(3);
+    env.write("work/other.yaml", &zone_of("example.net", 1));
+    let other = commit(&env, "bob");
+    sync(&env).exits(3);
+    let empty = commit(&env, "bob");
+    sync(&env).exits(3);
+    let plan = env.run(&["plan"]).exits(3);
+    let plan = plan.says(&[&format!("commit {}", &less[..7])]);
+    plan.hides(&[&format!("commit {}", &other[..7]), &format!("commit {}", &empty[..7])]);
+    let status = json(&env, &["status", "-o", "json"]);
+    assert_eq!(status["holds"][0]["revision"], less[..7], "{status:#}");
+    let digest = status["holds"][0]["digest"].as_str().unwrap();
+    env.run(&["approve", digest, "--reason", "meant"]).exits(0);
+    wait_for("it is done", || env.zone_rrsets(ZONE).len() == 2);
+    let shown = json(&env, &["history", "Zone/example.com#h7/A", "-o", "json"]);
+    let gone = &shown[0];
+    assert_eq!((&gone["kind"], &gone["revision"]), (&"delete".into(), &less[..7].into()), "{shown:#}");
+    assert!(gone["author"].as_str().unwrap().contains("ann@"), "{shown:#}");
+    assert_eq!(gone["approvalReason"], "meant", "{shown:#}");
+    daemon.stop();
+}
+
+#[test]
+fn a_hold_has_the_revision_of_its_own_source_and_is_consented_to_as_that_allows() {
+    let env = desk();
+    env.git_in(".", &["init", "-q", "--bare", "-b", "main", "team.git"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let (first, rest) = config.split_once("providers:").unwrap();
+    let first = first.replace("repo.git}", "repo.git, allow: all, approve: [socket, trailer]}");
+    let team = format!("  - {{name: team, url: {}, allow: all}}\n", env.path("team.git").display());
+    env.write("config.yaml", &format!("{first}{team}providers:{rest}"));
+    env.write("work/zone.yaml", &zone_of(ZONE, 8));
+    commit(&env, "ann");
+    env.git_in(".", &["init", "-q", "-b", "main", "theirs"]);
+    let commit_theirs = |count: usize| {
+        env.write("theirs/zone.yaml", &zone_of(TEAM, count));
+        env.git_in("theirs", &["add", "-A"]);
+        env.git_in("theirs", &["commit", "-q", "-m", "of the team"]);
+        env.git_in("theirs", &["push", "-q", "../team.git", "HEAD:main"]);
+        env.git_in("theirs", &["rev-parse", "HEAD"])
+    };
+    commit_theirs(8);
+    let daemon = Daemon::start(&env);
+    sync(&env).exits(0);
+    env.write("work/zone.yaml", &zone_of(ZONE, 2));
+    let (ours, theirs) = (commit(&env, "ann"), commit_theirs(2));
+    sync(&env).exits(3);
+    let status = json(&env, &["status", "-o", "json"]);
+    let hold = |domain: &str| {
+        let holds = status["holds"].as_array().unwrap();
+        holds.iter().find(|hold| hold["domain"] == *domain).unwrap_or_else(|| panic!("{status:#}")).clone()
+    };
+    let (of_infra, of_team) = (hold("zones/example.com"), hold("zones/team.example.com"));
+    assert_eq!((&of_infra["revision"], &of_team["revision"]), (&ours[..7].into(), &theirs[..7].into()));
+    // Only infra lets a trailer consent.
+    let trailer = |hold: &Value| format!("Reconciled-Approve: {}", hold["digest"].as_str().unwrap());
+    env.run(&["plan"]).exits(3).says(&[&trailer(&of_infra)]).hides(&[&trailer(&of_team)]);
+    env.run(&["approve", of_team["digest"].as_str().unwrap(), "--reason", "meant"]).exits(0);
+    wait_for("it is done", || env.zone_rrsets(TEAM).len() == 2);
+    let events = json(&env, &["events", "-o", "json"]);
+    let told = |kind: &str| {
+        let events = events.as_array().unwrap();
+        let of_team = |event: &&Value| {
+            event["kind"] == kind && event["message"].as_str().unwrap().contains("zones/team.example.com")
+        };
+        events.iter().find(of_team).unwrap_or_else(|| panic!("no {kind} in {events:#?}"))["revision"].clone()
+    };
+    assert_eq!((told("hold"), told("consented")), (theirs[..7].into(), theirs[..7].into()));
+    daemon.stop();
+}
