@@ -14,7 +14,7 @@ use super::{
 use bytes::Bytes;
 use reconciled_provider::{
     Address, Error, Kind, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span, Value,
-    yaml::{Limits, parse},
+    yaml::{Limits, parse_all},
 };
 use std::{
     cell::{OnceCell, RefCell},
@@ -232,13 +232,8 @@ impl<'a> Loading<'a> {
                 return (Arc::new(parsed), None);
             }
         };
-        let nodes = match parse(&file, Limits::default()) {
-            Ok(nodes) => nodes,
-            Err(problem) => {
-                parsed.problems.push(*problem);
-                return (Arc::new(parsed), None);
-            }
-        };
+        let (nodes, mut problems) = parse_all(&file, Limits::default());
+        parsed.problems.append(&mut problems);
         let mut specs = Vec::new();
         for node in envelope::manifests(nodes, &file, &mut parsed.skipped, &mut parsed.problems) {
             if let Some((document, spec)) = envelope::read(node, &file, &self.verbatim, &mut parsed.problems)
@@ -326,7 +321,7 @@ impl<'a> Loading<'a> {
     pub(super) fn whole(&self, side: usize, text: usize, ordinal: usize) -> Option<(Arc<SourceFile>, Node)> {
         let side = &self.sides[side];
         let file = Arc::new(read_text(side.request.files, &side.texts[text].path).ok()?);
-        let nodes = parse(&file, Limits::default()).ok()?;
+        let (nodes, _) = parse_all(&file, Limits::default());
         // What cannot be named is no manifest, as in the first reading.
         let named = envelope::manifests(nodes, &file, &mut 0, &mut Vec::new())
             .into_iter()

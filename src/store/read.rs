@@ -20,12 +20,17 @@ use super::{
 use futures_util::TryStreamExt as _;
 use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
+use std::collections::BTreeSet;
 
 /// Events that say what the journal and the revisions say better.
 const TOLD_ELSEWHERE: [&str; 6] = ["revision", "create", "update", "replace", "delete", "continue"];
 
 /// Who acts where nobody is named.
 const ENGINE: &str = "engine";
+
+/// An action that looks after what was begun, and that it is not done yet.
+const CONTINUE: &str = "continue";
+const PENDING: &str = "pending";
 
 impl Reader {
     /// What is known as a whole, in one consistent snapshot.
@@ -373,7 +378,21 @@ async fn history(conn: &mut SqliteConnection, filter: &HistoryFilter) -> Result<
     list.extend(other_events(conn, filter).await?);
     list.retain(|entry| filter.actor.as_ref().is_none_or(|actor| entry.is_by(actor)));
     list.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+    one_of_each_wait(&mut list);
     Ok(list)
+}
+
+/// Leaves of a resource that was looked after again and again, such as a rollout that takes its time, the last time alone.
+fn one_of_each_wait(newest_first: &mut Vec<HistoryEntry>) {
+    let mut goes_on = BTreeSet::new();
+    newest_first.retain(|entry| {
+        let place = (entry.scope.clone(), entry.address.clone());
+        if entry.kind != CONTINUE {
+            goes_on.remove(&place);
+            return true;
+        }
+        goes_on.insert(place) || entry.outcome.as_deref() != Some(PENDING)
+    });
 }
 
 async fn revisions(conn: &mut SqliteConnection, since: i64) -> Result<Vec<HistoryEntry>> {

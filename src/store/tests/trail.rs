@@ -71,6 +71,44 @@ async fn history_tells_revisions_actions_and_events_newest_first() {
 }
 
 #[tokio::test]
+async fn what_is_waited_for_is_in_history_once_for_each_wait() {
+    let (_dir, db) = new().await;
+    let mut number = 0;
+    let mut acted = async |op: &'static str, id: &str, outcome: &str| {
+        number += 1;
+        let at = NOW + Duration::from_secs(number);
+        let intents = vec![Intent { op: op.into(), ..intent(number, row(id)) }];
+        let start = Write::Start { scope: zone(), intents, fence: vec![], at };
+        db.commit(vec![start, Write::End(vec![ending(number, outcome)])]).await.unwrap();
+    };
+    for (op, id, outcome) in [
+        ("create", "web", "pending"),
+        ("continue", "web", "pending"),
+        ("continue", "api", "pending"),
+        ("continue", "web", "failed"),
+        ("continue", "web", "pending"),
+        ("continue", "web", "done"),
+        ("update", "web", "pending"),
+        ("continue", "web", "pending"),
+        ("continue", "web", "pending"),
+    ] {
+        acted(op, id, outcome).await;
+    }
+    let told: Vec<_> = db
+        .reader()
+        .history(&HistoryFilter::default())
+        .await
+        .unwrap()
+        .iter()
+        .map(|entry| (entry.at.0.as_secs() - NOW.as_secs(), entry.kind.clone()))
+        .collect();
+    let told: Vec<_> = told.iter().map(|(at, kind)| (*at, kind.as_str())).collect();
+    let all =
+        [(9, "continue"), (7, "update"), (6, "continue"), (4, "continue"), (3, "continue"), (1, "create")];
+    assert_eq!(told, all);
+}
+
+#[tokio::test]
 async fn status_counts_what_is_tracked_and_names_what_is_in_force() {
     let (_dir, db) = new().await;
     db.commit(vec![

@@ -28,10 +28,10 @@ impl Default for Limits {
     }
 }
 
-/// Parses every document of `file`.
-///
-/// Empty documents are skipped. Errors: one [`Problem`] that says what is wrong with the file as YAML; a
-/// file is one unit here, since nothing after a syntax error can be trusted.
+/// Problems that one file may have as YAML before the rest of it is left unread: who reads that many has enough to do.
+const PROBLEMS: usize = 20;
+
+/// Parses every document of `file`, as [`parse_all`] does. Errors: the first [`Problem`].
 ///
 /// ```
 /// use reconciled_provider::yaml::{parse, Limits, SourceFile};
@@ -40,14 +40,25 @@ impl Default for Limits {
 /// assert_eq!(documents[1].get("kind").unwrap().as_str(), Some("File"));
 /// ```
 pub fn parse(file: &SourceFile, limits: Limits) -> Result<Vec<Node>, Box<Problem>> {
+    let (documents, problems) = parse_all(file, limits);
+    problems.into_iter().next().map_or(Ok(documents), |problem| Err(Box::new(problem)))
+}
+
+/// Parses every document of `file`, and says all that is wrong with it as YAML.
+///
+/// Empty documents are skipped, and so are those with a problem. Nothing after a syntax error can be trusted: where there is
+/// one, it is the last problem, and the rest of the file is not read.
+pub fn parse_all(file: &SourceFile, limits: Limits) -> (Vec<Node>, Vec<Problem>) {
     let size = file.text.len();
     if size > limits.file_bytes {
         let text = format!("the file has {size} bytes, more than the limit of {}", limits.file_bytes);
-        return Err(Box::new(Problem::error(text).in_file(&file.path).hint("split it into several files")));
+        let problem = Problem::error(text).in_file(&file.path).hint("split it into several files");
+        return (Vec::new(), vec![problem]);
     }
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
     // Where it went wrong, and how, the whole text tells.
-    quickly(file, limits, text).map_or_else(|| Reader::new(file, limits, text).documents(), Ok)
+    let quickly = quickly(file, limits, text).map(|documents| (documents, Vec::new()));
+    quickly.unwrap_or_else(|| Reader::new(file, limits, text).all())
 }
 
 /// The documents of `text` without the parser's word on long lists; none where it has to be asked, or finds a problem.
@@ -56,8 +67,10 @@ pub(super) fn quickly(file: &SourceFile, limits: Limits, text: &str) -> Option<V
     let shorter = std::mem::take(&mut reduced.text);
     let mut reader = Reader::new(file, limits, &shorter);
     reader.reduced = Some(reduced);
-    let documents = reader.documents().ok()?;
-    reader.reduced.is_some_and(|reduced| reduced.is_whole()).then_some(documents)
+    let mut documents = Vec::new();
+    reader.documents(&mut documents).ok()?;
+    let is_whole = reader.reduced.is_some_and(|reduced| reduced.is_whole());
+    (is_whole && reader.problems.is_empty()).then_some(documents)
 }
 
 type Result<T, E = Box<Problem>> = std::result::Result<T, E>;
@@ -68,6 +81,8 @@ struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     /// What was taken out of the text that is read.
     reduced: Option<Reduced>,
+    /// What is wrong and leaves the rest readable.
+    problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
@@ -79,18 +94,45 @@ impl<'a> Reader<'a> {
             flow_nesting_limit: limits.depth + 1,
             block_nesting_limit: limits.depth + 1,
         };
-        Reader { file, limits, events: Parser::new_from_str_with_options(text, options), reduced: None }
+        Reader {
+            file,
+            limits,
+            events: Parser::new_from_str_with_options(text, options),
+            reduced: None,
+            problems: Vec::new(),
+        }
     }
 
-    fn documents(&mut self) -> Result<Vec<Node>> {
+    fn all(mut self) -> (Vec<Node>, Vec<Problem>) {
         let mut documents = Vec::new();
+        let end = self.documents(&mut documents);
+        self.problems.extend(end.err().map(|problem| *problem));
+        (documents, self.problems)
+    }
+
+    fn documents(&mut self, documents: &mut Vec<Node>) -> Result<()> {
         while let Some((event, start)) = self.next()? {
             match event {
                 Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
-                event => documents.extend(Some(self.node(event, start, 0)?).filter(|node| !node.is_null())),
+                event => {
+                    let problems = self.problems.len();
+                    let node = self.node(event, start, 0)?;
+                    if problems == self.problems.len() && !node.is_null() {
+                        documents.push(node);
+                    }
+                }
             }
         }
-        Ok(documents)
+        Ok(())
+    }
+
+    /// Puts down what is wrong and leaves the rest readable; it ends the reading where there is too much of it.
+    fn report(&mut self, problem: Box<Problem>) -> Result<()> {
+        if self.problems.len() + 1 >= PROBLEMS {
+            return Err(problem);
+        }
+        self.problems.push(*problem);
+        Ok(())
     }
 
     /// The next event and where it begins; none at the end.
@@ -115,7 +157,13 @@ impl<'a> Reader<'a> {
     /// The node that begins with `event`, `depth` collections deep.
     fn node(&mut self, event: Event<'a>, start: Span, depth: usize) -> Result<Node> {
         let value = match event {
-            Event::Scalar(text, style, _, tag) => self.scalar(text, style, tag.as_deref(), start)?,
+            Event::Scalar(text, style, _, tag) => match self.scalar(text, style, tag.as_deref(), start) {
+                Ok(value) => value,
+                Err(problem) => {
+                    self.report(problem)?;
+                    NodeValue::Null
+                }
+            },
             Event::SequenceStart(_, _, tag) => {
                 self.collection(tag.as_deref(), "seq", start, depth)?;
                 self.sequence(start, depth + 1)?
@@ -169,16 +217,12 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        match second(&entries) {
-            Some(key) => {
-                let text = key.as_str().unwrap_or_default();
-                Err(self.refuse(key.span, format!("duplicate mapping key `{text}`")))
-            }
-            None => {
-                entries.shrink_to_fit();
-                Ok(NodeValue::Map(entries))
-            }
+        for key in repeated(&entries) {
+            let text = key.as_str().unwrap_or_default();
+            self.report(self.refuse(key.span, format!("duplicate mapping key `{text}`")))?;
         }
+        entries.shrink_to_fit();
+        Ok(NodeValue::Map(entries))
     }
 
     /// A key is text, however it was written; `~` and nothing are none.
@@ -252,18 +296,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The first key that was there before.
-fn second(entries: &[(Node, Node)]) -> Option<&Node> {
+/// The keys that were there before.
+fn repeated(entries: &[(Node, Node)]) -> Vec<&Node> {
     // Most mappings have a few keys, which are compared faster than hashed.
     if entries.len() <= 8 {
-        let is_there = |index: usize| {
-            let (before, key) = (&entries[..index], entries[index].0.as_str());
+        let was_there = |index: &usize| {
+            let (before, key) = (&entries[..*index], entries[*index].0.as_str());
             before.iter().any(|(other, _)| other.as_str() == key)
         };
-        return (1..entries.len()).find(|index| is_there(*index)).map(|index| &entries[index].0);
+        return (1..entries.len()).filter(was_there).map(|index| &entries[index].0).collect();
     }
     let mut seen = HashSet::with_capacity(entries.len());
-    entries.iter().map(|(key, _)| key).find(|key| !seen.insert(key.as_str()))
+    entries.iter().map(|(key, _)| key).filter(|key| !seen.insert(key.as_str())).collect()
 }
 
 /// What a tag says of a scalar.
@@ -382,6 +426,20 @@ mod tests {
         let problem = refusal("a: 1\nb: 2\na: 3\n");
         assert_eq!(problem.place.unwrap().line, 3);
         assert!(problem.message.contains("duplicate"), "{}", problem.message);
+    }
+
+    #[test]
+    fn what_leaves_the_rest_readable_hides_no_other_problem_and_no_other_document() {
+        let text = "a: 1\na: 2\nb: .inf\n---\nc: 1\n---\nd: {e: 1, e: 2}\n---\nf: [\n";
+        let (documents, problems) = parse_all(&SourceFile::new("t.yaml", text), Limits::default());
+        assert_eq!(documents.len(), 1, "{documents:?}");
+        assert_eq!(documents[0].get("c").unwrap().as_str(), Some("1"));
+        let lines: Vec<_> = problems.iter().map(|problem| problem.place.as_ref().unwrap().line).collect();
+        assert_eq!(lines[..3], [3, 2, 7], "{problems:?}");
+        assert_eq!(lines.len(), 4, "what cannot be read ends the reading");
+        let many = "a: .inf\n---\n".repeat(1_000);
+        let (documents, problems) = parse_all(&SourceFile::new("t.yaml", many), Limits::default());
+        assert_eq!((documents.len(), problems.len()), (0, PROBLEMS));
     }
 
     #[test]
