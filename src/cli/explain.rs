@@ -11,7 +11,7 @@ use crate::{
     manifest::explain,
     operation::{self, ExplainAsk, Explanation, ResourceEntry, UNTRACKED, Wanted, said},
     registry,
-    render::plan::Document,
+    render::{plan::Document, status},
     session::{Ask, Failure, HostState, Session, outside},
     store::Reader,
 };
@@ -204,6 +204,7 @@ async fn alone(
 fn text(what: &str, found: &Explanation) -> String {
     let mut text = String::new();
     troubles(found, &mut text);
+    text.push_str(&status::for_others(&found.elsewhere).concat());
     if text.is_empty() {
         text = match (&*found.tracked, &*found.now) {
             (_, now) if now.iter().any(|one| one.change.is_some()) => format!("{what} is not in sync\n"),

@@ -135,7 +135,7 @@ async fn once(
         let more = [render::status::facts(facts), render::status::problems(status, now)];
         more.iter().filter(|part| !part.is_empty()).fold(table, |all, part| format!("{all}\n{part}"))
     })?;
-    if resources.is_empty() && status.conditions.is_empty() {
+    if resources.is_empty() && status.conditions.is_empty() && status.elsewhere.is_empty() {
         out.talk(&format!("nothing is tracked at {}", args.address.as_deref().unwrap_or("*/*")));
     }
     Ok(exit(args, status))

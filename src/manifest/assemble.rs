@@ -11,7 +11,8 @@ use super::{
 use crate::config::{Allow, AllowRule, OnInvalid};
 use reconciled_engine::{Desired, ManifestMeta, Reach, SourceState};
 use reconciled_provider::{
-    Address, Hash, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span, address::glob,
+    Address, Hash, ManifestKey, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span,
+    address::glob,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -504,6 +505,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
             prunes: side.request.prunes && !side.has_errors,
             broken,
             unassigned: keys(source, &Standing::Unassigned),
+            elsewhere: elsewhere(loading, source),
             unselected: keys(source, &Standing::Unselected),
             path_changed: false,
             needs_consent: side.request.rules.needs_consent,
@@ -513,6 +515,27 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
         (side.request.name.clone(), state)
     };
     loading.sides.iter().enumerate().map(state).collect()
+}
+
+/// What the manifests of a source are for and is not configured here, also where they are for an entry of this host besides.
+fn elsewhere(loading: &Loading<'_>, source: usize) -> BTreeSet<(ManifestKey, Arc<str>)> {
+    let is_here = |name: &str| loading.entries.iter().any(|entry| *entry.name == *name);
+    let mut found = BTreeSet::new();
+    for unit in loading.units.iter().filter(|unit| unit.source == source) {
+        let is_offered = matches!(unit.standing, Standing::Offered { .. });
+        // What waits for an entry that cannot be used has said so.
+        if !is_offered
+            && (unit.standing != Standing::Unassigned || standing::waits_for_entry(loading, &unit.document))
+        {
+            continue;
+        }
+        let missing = unit.document.providers.iter().filter(|(name, _)| !is_here(name));
+        found.extend(missing.map(|(name, _)| (unit.key.clone(), name.clone())));
+        if !is_offered && unit.document.providers.is_empty() {
+            found.insert((unit.key.clone(), Arc::default()));
+        }
+    }
+    found
 }
 
 /// Where a source may claim something: `provider`, `scopes` and `deny` of its rules count; the kinds it may declare do

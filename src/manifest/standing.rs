@@ -151,6 +151,11 @@ fn may_be_of_an_ailing<'a>(loading: &'a Loading<'_>, document: &Document) -> Opt
     ailing.find(|ailing| ailing.group.as_deref() == Some(document.group()) || is_of_its_kind(ailing))
 }
 
+/// True for a manifest that waits for an entry which is configured and cannot be used.
+pub(super) fn waits_for_entry(loading: &Loading<'_>, document: &Document) -> bool {
+    may_be_of_an_ailing(loading, document).is_some()
+}
+
 /// True where a kind may be one that only a configured provider tells of: its group is none of this program's, and is
 /// not meant to be one.
 fn may_be_of_a_remote(loading: &Loading<'_>, document: &Document) -> bool {

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     session::{Failure, Session},
     store::{
-        ConditionEntry, DriftEntry, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry, Reader,
-        SuspensionEntry,
+        ConditionEntry, DriftEntry, Elsewhere, HistoryEntry, HistoryFilter, HoldEntry, Parts, PinEntry,
+        Reader, SuspensionEntry,
     },
 };
 use reconciled_engine::{
@@ -57,6 +57,9 @@ pub struct Explanation {
     pub drifts: Vec<DriftEntry>,
     /// What happened last, the newest first.
     pub history: Vec<HistoryEntry>,
+    /// What its manifest is for and is not configured here.
+    #[serde(default)]
+    pub elsewhere: Vec<Elsewhere>,
     /// What could not be looked at, and why.
     pub messages: Vec<String>,
 }
@@ -100,6 +103,7 @@ impl Explanation {
             && self.now.is_empty()
             && self.tracked.is_empty()
             && self.history.is_empty()
+            && self.elsewhere.is_empty()
     }
 }
 
@@ -138,7 +142,10 @@ pub async fn explain(
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
     let pins = reader.pins().await.map_err(Failure::Remote)?;
     let pins = pins.iter().filter(|pin| super::rollback::concerns(&meant, pin));
+    let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| Elsewhere::of(desired));
+    elsewhere.retain(|one| is_meant_here(&meant, &one.address));
     let mut answer = Explanation {
+        elsewhere,
         conditions: status.conditions,
         pins: pins.map(PinEntry::from).collect(),
         holds: status.holds,

@@ -81,6 +81,7 @@ pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) ->
         let in_sync = here.iter().map(|scope| scope.tracked as usize).sum();
         let mut document = Document::standing(in_sync, standing.foreign, &snapshots_of(&snapshots));
         let elsewhere = elsewhere.into_iter().filter(|scope| scope.tracked > 0);
+        document.unassigned_manifests = status.elsewhere.clone();
         document.unassigned = elsewhere
             .map(|scope| Unassigned {
                 scope: scope.scope.as_str().into(),

@@ -83,6 +83,7 @@ pub async fn status(
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();
         status.degraded.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
+        status.elsewhere.retain(|one| is_meant(&pattern, &one.address));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
         let mine =

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
     store::{
-        ConditionEntry, DegradedEntry, DriftEntry, HoldEntry, PinEntry, Status, SuspensionEntry,
+        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Status, SuspensionEntry,
         TrackedEntry, UnassignedEntry,
     },
 };
@@ -79,7 +79,7 @@ fn header(instance: &str, status: &Status, health: &BTreeMap<String, SourceHealt
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
 pub fn problems(status: &Status, now: Duration) -> String {
-    let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, .. } = status;
+    let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, elsewhere, .. } = status;
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
         conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
@@ -104,7 +104,9 @@ pub fn problems(status: &Status, now: Duration) -> String {
     groups.push(("SUSPENDED", suspended));
     groups.push(("DRIFTED", drifted(drifts, now)));
     groups.push(("ROLLED BACK", rolled_back(pins, now)));
-    groups.push(("UNASSIGNED", unassigned.iter().map(left_alone).collect()));
+    let mut alone: Vec<String> = unassigned.iter().map(left_alone).collect();
+    alone.extend(for_others(elsewhere));
+    groups.push(("UNASSIGNED", alone));
     let shown = groups.iter().filter(|(_, entries)| !entries.is_empty());
     shown
         .map(|(name, entries)| format!("{name} ({})\n{}", entries.len(), entries.concat()))
@@ -139,6 +141,18 @@ fn left_alone(one: &UnassignedEntry) -> String {
         "  {kind} {name}  {tracked} tracked\n    it is not configured, and what is tracked for it is left alone\n    \
          hint: to let go of that: reconciled forget {forget}\n"
     )
+}
+
+/// Manifests for entries that are not configured here, by name as far as there are few.
+pub fn for_others(list: &[Elsewhere]) -> Vec<String> {
+    named(list, |one| {
+        let (address, source) = (clean(&one.address), clean(&one.source));
+        let why = match &one.provider {
+            Some(provider) => format!("provider `{}` is not configured on this host", clean(provider)),
+            None => "no provider that is configured on this host knows its kind".into(),
+        };
+        format!("  {address}  of source {source}\n    {why}\n")
+    })
 }
 
 /// What was changed by somebody else, the newest first, by name as far as there are few.

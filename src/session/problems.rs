@@ -1,10 +1,11 @@
-//! What is wrong with the manifests in force, put down so that `status` tells it without reading any.
+//! What is wrong with the manifests in force, and what of them is for other hosts, put down so that `status` tells it without
+//! reading any.
 //!
 //! Guarantees: written only where it changed; it ends with the load that finds all well again, and with its source. It
 //! deliberately keeps one entry for each source: all of it is what `plan` shows.
 
 use super::{Failure, Outlook, Writing};
-use crate::store::ConditionEntry;
+use crate::store::{ConditionEntry, Elsewhere, Notice};
 use reconciled_engine::{
     Store, Write,
     store::{Condition, ConditionKind},
@@ -84,6 +85,16 @@ impl Writing {
             .collect();
         if !writes.is_empty() {
             self.db.commit(writes).await?;
+        }
+        let read = outlook.sources();
+        let stays = |one: &&Elsewhere| {
+            self.config.sources.iter().any(|source| source.name == one.source) && !read.contains(&one.source)
+        };
+        let mut elsewhere: Vec<Elsewhere> = status.elsewhere.iter().filter(stays).cloned().collect();
+        elsewhere.extend(Elsewhere::of(&outlook.desired).into_iter().filter(|one| !is_folder(&one.source)));
+        elsewhere.sort();
+        if elsewhere != status.elsewhere {
+            self.db.note(vec![Notice::Elsewhere(elsewhere)]).await?;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! What the reading verbs are told: plain data, for the table, JSON and YAML renderers alike.
 
 use super::drift::FieldEntry;
-use reconciled_engine::{Pin, StoppedBy, Suspension};
-use reconciled_provider::Pattern;
+use reconciled_engine::{Desired, Pin, SourceState, StoppedBy, Suspension};
+use reconciled_provider::{Address, ManifestKey, Pattern};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The last second of the year 9999, after which RFC 3339 cannot write a time.
 const LAST: i64 = 253_402_300_799;
@@ -78,6 +78,9 @@ pub struct Status {
     /// What is tracked for sources and entries that are not configured, said by who knows the configuration.
     #[serde(default)]
     pub unassigned: Vec<UnassignedEntry>,
+    /// What manifests say that is for entries which are not configured here, as the last load found it.
+    #[serde(default)]
+    pub elsewhere: Vec<Elsewhere>,
     /// Tracked resources that are as desired and not degraded, as far as is known.
     pub well: u64,
     /// Actions that were sent and have no answer yet.
@@ -94,6 +97,42 @@ pub struct UnassignedEntry {
     pub name: String,
     /// How many resources are tracked for it.
     pub tracked: u64,
+}
+
+/// A manifest, as far as it is for an entry that is not configured here: left to other hosts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Elsewhere {
+    /// Address of the manifest.
+    pub address: Arc<str>,
+    /// Its source.
+    pub source: Arc<str>,
+    /// Name of the entry; none where the manifest names none and no entry knows its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Arc<str>>,
+}
+
+impl Elsewhere {
+    /// What of `desired` is for entries that are not configured here.
+    pub fn of(desired: &Desired) -> Vec<Elsewhere> {
+        let of_source = |(source, state): (&Arc<str>, &SourceState)| -> Vec<Elsewhere> {
+            let one = |(key, provider): &(ManifestKey, Arc<str>)| Elsewhere {
+                address: Address::of(key, None).to_string().into(),
+                source: source.clone(),
+                provider: (!provider.is_empty()).then(|| provider.clone()),
+            };
+            state.elsewhere.iter().map(one).collect()
+        };
+        desired.sources.iter().flat_map(of_source).collect()
+    }
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.provider {
+            Some(provider) => write!(f, "{} (`{provider}`)", self.address),
+            None => f.write_str(&self.address),
+        }
+    }
 }
 
 /// A source and its revision in force.

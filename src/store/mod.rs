@@ -37,7 +37,7 @@ mod tests;
 pub use backup::{Restored, restore};
 pub use drift::FieldEntry;
 pub use entry::{
-    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, EventEntry, EventFilter,
+    ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, EventEntry, EventFilter,
     HistoryEntry, HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status,
     SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry,
 };

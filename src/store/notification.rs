@@ -4,9 +4,9 @@
 //! ledger says that its receiver was told. It deliberately knows no receiver: who is told of what is decided elsewhere.
 
 use super::{
-    Db, Reader,
+    Db, Elsewhere, Reader,
     error::{Result, StoreError},
-    rows::{at, ms},
+    rows::{self, at, ms, parse_json},
     writer,
 };
 use reconciled_provider::Error;
@@ -18,6 +18,9 @@ use tokio::sync::oneshot;
 const WAITING: i64 = 500;
 /// Commits of a source whose status is remembered.
 const COMMITS: i64 = 20;
+
+/// Where what manifests are for elsewhere is kept, as one list.
+const ELSEWHERE: &str = "elsewhere";
 
 /// What names a trouble: never its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +101,8 @@ pub enum Notice {
     Receivers(Vec<Arc<str>>),
     /// What a forge is to be told; the same again changes nothing.
     Status(StatusRow),
+    /// What manifests are for that is not configured here, of all sources.
+    Elsewhere(Vec<Elsewhere>),
 }
 
 impl Db {
@@ -198,8 +203,24 @@ pub(super) async fn apply(conn: &mut SqliteConnection, notice: &Notice) -> Resul
             }
         }
         Notice::Status(row) => status(conn, row).await?,
+        Notice::Elsewhere(list) => {
+            sqlx::query("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")
+                .bind(ELSEWHERE)
+                .bind(rows::json(list))
+                .execute(conn)
+                .await?;
+        }
     }
     Ok(())
+}
+
+/// What manifests are for that is not configured here.
+pub(super) async fn elsewhere(conn: &mut SqliteConnection) -> Result<Vec<Elsewhere>> {
+    let list: Option<String> = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?1")
+        .bind(ELSEWHERE)
+        .fetch_optional(conn)
+        .await?;
+    list.map_or_else(|| Ok(Vec::new()), |list| parse_json(&list))
 }
 
 async fn status(conn: &mut SqliteConnection, row: &StatusRow) -> Result<()> {

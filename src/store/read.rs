@@ -12,7 +12,7 @@ use super::{
     error::Result,
     events::{self, Verification},
     journal::{self, StoredAction, StoredOutcome},
-    memory,
+    memory, notification,
     rows::{self, at, hash, ms, parse_json, to_hex},
     suspension,
     write::APPROVAL_LIFE,
@@ -125,6 +125,7 @@ async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
         holds: holds(conn).await?,
         suspensions: suspension::all(conn).await?.iter().map(SuspensionEntry::from).collect(),
         pins: super::pin::all(conn).await?.iter().map(PinEntry::from).collect(),
+        elsewhere: notification::elsewhere(conn).await?,
         ..Status::default()
     })
 }

@@ -167,13 +167,33 @@ fn a_manifest_for_a_provider_of_another_host_is_shown_as_unassigned() {
     let env = Env::zonefile();
     let entry = format!("  - {{name: zones, type: zonefile, directory: {}}}", env.path("zones").display());
     env.config(&format!("{entry}\nhost: {{labels: {{role: dns}}}}"));
-    env.push("zone.yaml", &zone(ZONE, "elsewhere", &[WWW]));
-    env.run(&["plan"])
-        .exits(0)
-        .says(&["UNASSIGNED", "Zone/example.com: for providers that are not configured here"]);
+    let both = zone("example.net", "zones", &[WWW]).replace("provider: zones", "providers: [zones, other]");
+    env.push("zone.yaml", &format!("{}---\n{both}", zone(ZONE, "elsewhere", &[WWW])));
+    let text = "Zone/example.com (`elsewhere`), Zone/example.net (`other`): for providers that are not configured here";
+    env.run(&["plan"]).exits(0).says(&["UNASSIGNED", text]);
+    env.apply();
+    // Also where nothing moved since, so that no manifest is read.
+    env.run(&["plan"]).exits(0).says(&["No changes", "UNASSIGNED", text]);
     let plan = env.run(&["plan", "-o", "json"]).exits(0).stdout;
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
-    assert_eq!(plan["unassigned_manifests"], serde_json::json!(["Zone/example.com"]));
+    let one = |address: &str, provider: &str| serde_json::json!({"address": address, "source": "infra", "provider": provider});
+    let all = [one("Zone/example.com", "elsewhere"), one("Zone/example.net", "other")];
+    assert_eq!(plan["unassigned_manifests"], serde_json::json!(all));
+    let why = "provider `elsewhere` is not configured on this host";
+    env.run(&["status"]).exits(0).says(&[
+        "UNASSIGNED (2)",
+        "Zone/example.com  of source infra",
+        why,
+        "`other`",
+    ]);
+    env.run(&["status", "Zone/example.com"]).exits(0).says(&[why]).hides(&["nothing is tracked", "`other`"]);
+    env.run(&["explain", "Zone/example.com"]).exits(0).says(&[why]).hides(&["nothing is known"]);
+    env.run(&["explain", "Zone/example.net"])
+        .exits(0)
+        .says(&["`other` is not configured", "zones/example.net"]);
+    env.push("zone.yaml", &zone("example.net", "zones", &[WWW]));
+    env.apply();
+    env.run(&["status"]).exits(0).hides(&["UNASSIGNED"]);
 }
 
 #[test]

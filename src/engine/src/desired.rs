@@ -90,6 +90,8 @@ pub struct SourceState {
     pub broken: BTreeSet<Arc<str>>,
     /// Manifests whose provider is not configured here: what they tracked stays.
     pub unassigned: BTreeSet<ManifestKey>,
+    /// Entries that manifests are for and that are not configured here; nameless where a manifest names none.
+    pub elsewhere: BTreeSet<(ManifestKey, Arc<str>)>,
     /// Manifests whose host selector does not match here.
     pub unselected: BTreeSet<ManifestKey>,
     /// The configured `path` is not the one the revision in force was read with.

@@ -1,7 +1,10 @@
 //! From what the engine found to the [`Document`]: a translation, field by field.
 
 use super::{document::*, warnings::possible_moves};
-use crate::render::{problems, time};
+use crate::{
+    render::{problems, time},
+    store::Elsewhere,
+};
 use reconciled_engine::{
     Desired,
     plan::{self, ScopePlan, Step},
@@ -87,9 +90,7 @@ impl Document {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
         document.unassigned = unassigned(survey, options);
-        let elsewhere = desired.sources.values().flat_map(|source| &source.unassigned);
-        document.unassigned_manifests =
-            elsewhere.map(|key| Address::of(key, None).to_string().into()).collect();
+        document.unassigned_manifests = Elsewhere::of(desired);
         document.frozen = frozen(survey, desired, options);
         document.problems = options.problems.iter().map(problem).collect();
         document.state = state(&document);

@@ -4,6 +4,7 @@
 //! and `forget` are added to its actions; a replace is `["delete", "create"]`, as there. Fields are only ever
 //! added within a `formatVersion` of the same major number; readers ignore those they do not know.
 
+use crate::store::Elsewhere;
 use reconciled_engine::BY_PERSON;
 use reconciled_provider::Pattern;
 use schemars::JsonSchema;
@@ -50,9 +51,9 @@ pub struct Document {
     pub foreign: Foreign,
     /// What is remembered of entries and sources that are not configured here: left alone.
     pub unassigned: Vec<Unassigned>,
-    /// Manifests for providers that are not configured here: left to other hosts.
+    /// Manifests for providers that are not configured here: left to other hosts, as far as they are for those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unassigned_manifests: Vec<Arc<str>>,
+    pub unassigned_manifests: Vec<Elsewhere>,
     /// What is tracked and left as it is, because it is not known here what its source declares.
     #[serde(default)]
     pub frozen: Vec<Frozen>,

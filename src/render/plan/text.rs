@@ -1,7 +1,10 @@
 //! A plan for a terminal, or for a pipe.
 
 use super::{document::*, lines};
-use crate::render::{clean, cut};
+use crate::{
+    render::{clean, cut},
+    store::Elsewhere,
+};
 use std::{
     collections::{HashMap, HashSet},
     fmt::Write,
@@ -332,7 +335,7 @@ impl Text {
         if !document.unassigned.is_empty() || !manifests.is_empty() {
             self.line("UNASSIGNED, left alone");
             if !manifests.is_empty() {
-                let shown: Vec<&str> = manifests.iter().take(FROZEN).map(|one| &**one).collect();
+                let shown: Vec<String> = manifests.iter().take(FROZEN).map(Elsewhere::to_string).collect();
                 let more = if manifests.len() > FROZEN { ", …" } else { "" };
                 let text = format!(
                     "  {}{more}: for providers that are not configured here",

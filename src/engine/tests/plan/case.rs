@@ -401,6 +401,7 @@ impl Case {
             prunes: line.get("prunes") != Some("no"),
             broken: line.list("broken").map(Arc::from).collect(),
             unassigned: line.list("unassigned").map(|m| key(name, m)).collect(),
+            elsewhere: Default::default(),
             unselected: line.list("unselected").map(|m| key(name, m)).collect(),
             needs_consent: line.has("needs-consent"),
             path_changed: line.has("path-changed"),
