@@ -395,15 +395,15 @@ async fn an_instance_that_does_not_answer_is_not_available() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
     // A port that nobody has, and one that somebody has.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::sockets::port();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let rest = |port: u16| format!(", progressDeadlineSeconds: 1, health: [{{tcp: \"127.0.0.1:{port}\"}}]");
     let served = taken.local_addr().unwrap().port();
     desk.pass(&[&web(2, "/bin/sleep 1d", &rest(served))]).await;
-    let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free.port()))], 1..=2).await;
+    let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free))], 1..=2).await;
     // Nobody is available to begin with: what does not serve may be replaced, all of it.
     assert!(done.last().unwrap().contains("no progress within 1 s"), "{done:#?} {worst}");
-    let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free.port()))])).await;
+    let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free))])).await;
     assert!(
         health.iter().any(|health| matches!(health, Health::Degraded { why } if why.contains("refused")))
     );
