@@ -11,7 +11,10 @@ use crate::{
     normalize::{known_or_waiting, unknown},
     systemd::{self, OnChange, RunState, Unit},
 };
-use reconciled_provider::{At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use reconciled_provider::{
+    At, Inputs, Manifest, Normalized, Problem, Resource, ResourceId, Scope, Span, problem::did_you_mean,
+};
 use std::sync::Arc;
 
 /// Turns a manifest of a cron job into its units.
@@ -89,10 +92,13 @@ fn units(
         Vec::new()
     });
     let zone = spec.time_zone.as_ref().map(|at| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_+-".contains(c);
-        if at.unknown.is_empty() && (at.value.is_empty() || !at.value.chars().all(is_plain)) {
+        // systemd drops a time whose zone it does not know, and refuses a timer without times.
+        if at.unknown.is_empty() && at.value.parse::<Tz>().is_err() {
             let text = format!("`{}` is no time zone", at.value.escape_debug());
-            refuse(at.span, text, "write a name such as Europe/Berlin, or UTC");
+            let near = did_you_mean(&at.value, TZ_VARIANTS.iter().map(|zone| zone.name()));
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            let general = "write a name of the IANA database, such as Europe/Berlin, or UTC";
+            refuse(at.span, text, hint.as_deref().unwrap_or(general));
         }
         format!(" {}", at.value)
     });

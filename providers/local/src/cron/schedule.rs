@@ -21,9 +21,14 @@ pub(super) fn calendar(schedule: &str) -> Result<Vec<String>, String> {
     let minutes = Field::parse(minute, "minute", 0, 59, &[])?.numbers(2);
     let hours = Field::parse(hour, "hour", 0, 23, &[])?.numbers(2);
     let days = Field::parse(day, "day of the month", 1, 31, &[])?;
-    let months = Field::parse(month, "month", 1, 12, MONTHS)?.numbers(2);
+    let months = Field::parse(month, "month", 1, 12, MONTHS)?;
     let weekdays = Field::parse(weekday, "day of the week", 0, 7, WEEKDAYS)?;
     let names = weekdays.weekdays();
+    let comes = |month: &u32| days.allowed.first().is_some_and(|day| *day <= LONGEST[*month as usize - 1]);
+    if weekdays.is_any && !months.allowed.iter().any(comes) {
+        return Err("none of its months has such a day, so it would never run".into());
+    }
+    let months = months.numbers(2);
     let at = |names: &str, days: &str| {
         let space = if names.is_empty() { "" } else { " " };
         format!("{names}{space}*-{months}-{days} {hours}:{minutes}:00")
@@ -37,6 +42,9 @@ pub(super) fn calendar(schedule: &str) -> Result<Vec<String>, String> {
 
 const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// Days of each month, where it has most of them.
+const LONGEST: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /// What one field allows.
 struct Field {
@@ -125,6 +133,8 @@ mod tests {
         check("50/5 1 * * *", &["*-*-* 01:50,55:00"]);
         check("@weekly", &["Sun *-*-* 00:00:00"]);
         check("* * * * *", &["*-*-* *:*:00"]);
+        check("0 0 29 2 *", &["*-02-29 00:00:00"]);
+        check("0 0 31 2,3 *", &["*-02,03-31 00:00:00"]);
     }
 
     #[test]
@@ -147,5 +157,7 @@ mod tests {
         refuse("*/0 * * * *", "`*/0` is no minute");
         refuse("+5 * * * *", "`+5` is no minute");
         refuse("@reboot", "enabled");
+        refuse("0 0 30 2 *", "never run");
+        refuse("0 0 31 4,6,9,11 *", "never run");
     }
 }

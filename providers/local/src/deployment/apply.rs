@@ -14,7 +14,7 @@ use crate::{
     systemd::apply as units,
 };
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How long those get what is left that no balancer names any longer.
 const GRACE: Duration = Duration::from_secs(1);
@@ -37,14 +37,18 @@ pub(crate) async fn apply(
         templates.into_iter().partition(|action| balancer::is_balancer(&action.op.id().0));
     let (gone, kept): (Vec<&Action>, Vec<&Action>) = templates.into_iter().partition(is_gone);
     let (fewer, instances): (Vec<&Action>, Vec<&Action>) = instances.into_iter().partition(is_gone);
+    let mut unwritten: BTreeMap<&str, Error> = BTreeMap::new();
     for action in kept {
         let outcome = match Turn::of(action) {
             Some(turn) => turn.take(hands, manager, cx, journal).await?,
             None => Outcome::Failed(Error::unexpected(format!("{} is no deployment", action.op.id()))),
         };
+        if let (Outcome::Failed(error), Some((name, _))) = (&outcome, parts(&action.op.id().0)) {
+            unwritten.insert(name, error.clone());
+        }
         journal.finished(vec![(action.id, outcome)]).await?;
     }
-    instance::apply(hands, manager, journal, &instances).await?;
+    instance::apply(hands, manager, journal, &instances, &unwritten).await?;
     let has_balancers = !balancers.is_empty();
     let mut unread = None;
     for action in balancers {
@@ -70,7 +74,7 @@ pub(crate) async fn apply(
     if cx.stop.is_set() {
         return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
     }
-    instance::apply(hands, manager, journal, &fewer).await?;
+    instance::apply(hands, manager, journal, &fewer, &unwritten).await?;
     for action in gone {
         let outcome = match take_away(hands, manager, action).await {
             Ok(()) => Outcome::Gone,

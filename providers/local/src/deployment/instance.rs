@@ -4,6 +4,7 @@ use super::{
     instance,
     kind::{Declared, Instance},
     look::{Group, Looked, group},
+    observe::not_started,
     parts,
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Tracked};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 fn declared(resource: Option<&Resource>) -> Option<Instance> {
     match Declared::decode(resource?.spec.bytes()?)? {
@@ -71,7 +72,8 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, desired: &Resource, gr
 /// How long a unit that is not there yet is waited for.
 pub(super) const SOON: Duration = Duration::from_millis(500);
 
-/// Carries out what is to be done to instances: links of all, one reload of the manager, then the jobs, at once.
+/// Carries out what is to be done to instances: links of all, one reload of the manager, then the jobs, at once. Why templates
+/// could not be written just now is in `unwritten`, by the name of the deployment.
 ///
 /// Errors: those of the journal.
 pub(super) async fn apply(
@@ -79,6 +81,7 @@ pub(super) async fn apply(
     manager: &dyn Manager,
     journal: &dyn Journal,
     actions: &[&Action],
+    unwritten: &BTreeMap<&str, Error>,
 ) -> Result<(), Error> {
     if actions.is_empty() {
         return Ok(());
@@ -87,7 +90,7 @@ pub(super) async fn apply(
     let mut is_changed = false;
     for action in actions {
         let mut work = Work::of(action);
-        match work.look(hands, manager).await {
+        match work.look(hands, manager, unwritten).await {
             Ok(looked) => {
                 if let (true, Some(begun)) = (work.is_new, work.tracked()) {
                     // From here on it is ours, also for whoever finds its link or its run after a death.
@@ -152,13 +155,19 @@ impl<'a> Work<'a> {
     }
 
     /// How it stands; an error where nothing can be done about it now.
-    async fn look(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<Looked, Fault> {
+    async fn look(
+        &mut self,
+        hands: &dyn Hands,
+        manager: &dyn Manager,
+        unwritten: &BTreeMap<&str, Error>,
+    ) -> Result<Looked, Fault> {
         let unexpected = || Error::unexpected(format!("{} is no instance", self.unit()));
         let Some((name, Some(number))) = parts(self.unit()) else { return Err(unexpected().into()) };
         let desired = self.action.op.desired();
         if desired.is_some() && declared(desired).is_none() {
             return Err(Error::invalid(format!("not all is known yet of {}", self.unit())).into());
         }
+        let unwritten = unwritten.get(name);
         let mut group = group(hands, manager, name, &[number].into()).await?;
         if let Some(why) = group.closed(Some(number)) {
             return Err(Error::from(why).into());
@@ -167,6 +176,9 @@ impl<'a> Work<'a> {
         let looked = group.members.remove(&number).ok_or_else(unexpected)?;
         self.is_running = looked.state.is_running();
         if self.action.op.desired().is_some() && !has_template && units::is_absent(&looked.file) {
+            if let Some(error) = unwritten {
+                return Err(not_started(self.unit(), error).into());
+            }
             let text = format!("start {}: its template is not there yet", self.unit());
             return Err(Error::unavailable(text).retry_after(SOON).into());
         }

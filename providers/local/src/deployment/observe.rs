@@ -278,6 +278,8 @@ pub(crate) async fn diff(
         false => compare(desired, observed),
     };
     let mut deltas = diff_by_compare(by_kind, want, seen);
+    // Templates that are refused and that nothing is there of, by the name of the deployment.
+    let mut never: BTreeMap<&str, Error> = BTreeMap::new();
     for desired in want.desired {
         let observed = seen.get(&desired.id);
         if let Some(why) = observed.and_then(|observed| balancer::refused(&observed.bytes)) {
@@ -305,10 +307,29 @@ pub(crate) async fn diff(
         let Some((name, _)) = parts(&desired.id.0).filter(|_| is_new) else { continue };
         // A template cannot be verified, an instance of it can.
         let unit = super::instance(name, declared.first);
-        let said = manager.verify(&[(unit, declared.content)]).await;
-        deltas.extend(said.into_iter().filter_map(|said| Some((desired.id.clone(), Err(said.err()?)))));
+        let Some(Err(error)) = manager.verify(&[(unit, declared.content)]).await.pop() else { continue };
+        if seen.get(&desired.id).is_none() {
+            never.insert(name, error.clone());
+        }
+        deltas.insert(desired.id.clone(), Err(error));
+    }
+    // Nothing could be started without it, however often it is tried.
+    for desired in want.desired {
+        let Some((name, Some(_))) = parts(&desired.id.0) else { continue };
+        let is_to_start = seen.get(&desired.id).is_none() || deltas.contains_key(&desired.id);
+        if let Some(error) = never.get(name).filter(|_| is_to_start) {
+            deltas.insert(desired.id.clone(), Err(not_started(&desired.id.0, error)));
+        }
     }
     Ok(deltas)
+}
+
+/// An instance has nothing to be started from, since its template came to `error`.
+pub(super) fn not_started(unit: &str, error: &Error) -> Error {
+    let text = format!("{unit} is not started, for want of its template: {}", error.chain());
+    let mut not_started = Error::new(error.kind, text);
+    not_started.hint = error.hint.clone();
+    not_started
 }
 
 /// The revision that is declared did not do.

@@ -44,6 +44,8 @@ enum End {
     Settled,
     Wait(Duration),
     Back(String),
+    /// It does not come up, and there is nothing to go back to, or that does not come up either.
+    Stuck(String),
 }
 
 /// One turn of a deployment.
@@ -103,6 +105,20 @@ impl<'a> Turn<'a> {
             Err(fault) => return Ok(fault.into()),
         };
         Ok(match (end, self.memory.refusal(&self.declared)) {
+            (End::Stuck(why), refusal) => {
+                let id = &self.resource.id.0;
+                let error = match refusal {
+                    Some(refused) => {
+                        let text = format!(
+                            "the new revision of {id} was taken back ({refused}), and the one before it does not come up: {why}"
+                        );
+                        Error::invalid(text)
+                    }
+                    None => Error::invalid(format!("the new revision of {id} does not come up: {why}")),
+                };
+                let error = error.hint("mend `content` or `health` in the repository");
+                Outcome::Partial(self.tracked(), error)
+            }
             (End::Wait(recheck_after), _) => {
                 Outcome::Pending { tracked: self.tracked(), recheck_after, claims: Vec::new() }
             }
@@ -481,6 +497,12 @@ impl<'a> Turn<'a> {
         is_hopeless |= rollout.batch.keys().any(has_failed);
         match self.wait(now, STEP, why) {
             End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
+            End::Wait(_) if is_hopeless => {
+                // Whoever takes it up again, since something changed, starts them anew.
+                let rollout = self.memory.rollout.iter_mut().flat_map(|rollout| rollout.batch.values_mut());
+                rollout.for_each(|stage| *stage = Stage::Restart);
+                Ok(End::Stuck(self.why()))
+            }
             end => Ok(end),
         }
     }

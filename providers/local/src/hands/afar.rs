@@ -99,6 +99,21 @@ impl<T: Clone + PartialEq> Wish<T> {
 
 type Connection = (Frames<OwnedReadHalf>, OwnedWriteHalf);
 
+/// A connection on which changes are told. Whoever waits for a wish to be heard waits no more once it is gone, also where
+/// the stream of changes was dropped and nobody opens another one.
+struct Ear<T: 'static> {
+    afar: Afar,
+    wish: fn(&Kept) -> &Wish<T>,
+    answers: Frames<OwnedReadHalf>,
+    to: OwnedWriteHalf,
+}
+
+impl<T> Drop for Ear<T> {
+    fn drop(&mut self) {
+        (self.wish)(&self.afar.0).heard.send_replace(None);
+    }
+}
+
 impl Afar {
     /// The helper at `socket`; nothing is asked before it is needed.
     pub fn new(socket: &Path) -> Afar {
@@ -170,32 +185,28 @@ impl Afar {
         U: Clone + Send + Sync + 'static,
     {
         let asked = wish(&self.0).asked.subscribe();
-        let begin = (self.clone(), asked, None::<Connection>, unknown);
+        let begin = (self.clone(), asked, None::<Ear<T>>, unknown);
         Box::pin(stream::unfold(begin, move |(afar, mut asked, mut open, unknown)| async move {
-            let wish = wish(&afar.0);
             let all = |asked: &mut watch::Receiver<u64>| {
                 asked.mark_unchanged();
-                let (number, all) = wish.all();
+                let (number, all) = wish(&afar.0).all();
                 Question { version: VERSION, ask: ask(number, all) }
             };
             loop {
-                let Some((answers, to)) = &mut open else {
-                    open = afar.connect().await.ok();
-                    let is_sent = match &mut open {
-                        Some((_, to)) => send(to, &all(&mut asked)).await.is_ok(),
-                        None => false,
-                    };
-                    if !is_sent {
-                        open = None;
+                let Some(ear) = &mut open else {
+                    if let Ok((answers, mut to)) = afar.connect().await
+                        && send(&mut to, &all(&mut asked)).await.is_ok()
+                    {
+                        open = Some(Ear { afar: afar.clone(), wish, answers, to });
+                    } else {
                         tokio::time::sleep(AWAY).await;
                     }
                     continue;
                 };
-                let was_new = wish.heard.borrow().is_none();
                 let next = tokio::select! {
-                    answer = answers.words() => answer,
+                    answer = ear.answers.words() => answer,
                     _ = asked.changed() => {
-                        if send(to, &all(&mut asked)).await.is_err() {
+                        if send(&mut ear.to, &all(&mut asked)).await.is_err() {
                             open = None;
                         }
                         continue;
@@ -203,18 +214,17 @@ impl Afar {
                 };
                 match next {
                     Ok(Some(Answer::Listening(number))) => {
-                        wish.heard.send_replace(Some(number));
-                        if was_new {
-                            return Some((unknown.clone(), (afar.clone(), asked, open, unknown)));
+                        let was = wish(&afar.0).heard.send_replace(Some(number));
+                        if was.is_none() {
+                            return Some((unknown.clone(), (afar, asked, open, unknown)));
                         }
                     }
                     Ok(Some(answer)) => {
                         if let Some(told) = told(answer) {
-                            return Some((told, (afar.clone(), asked, open, unknown)));
+                            return Some((told, (afar, asked, open, unknown)));
                         }
                     }
                     Ok(None) | Err(_) => {
-                        wish.heard.send_replace(None);
                         open = None;
                         tokio::time::sleep(AWAY).await;
                     }

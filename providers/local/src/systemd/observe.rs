@@ -11,6 +11,7 @@ use super::{
     unit::{RunState, Unit, Why, compare},
 };
 use crate::{
+    cron::CRON,
     hands::{Hands, Manager, Seen, UnitState, Watched, What},
     path::FilePath,
 };
@@ -472,7 +473,35 @@ pub(crate) async fn diff(
     }
     let said = if new.is_empty() { Vec::new() } else { manager.verify(&new).await };
     deltas.extend(ids.into_iter().zip(said).filter_map(|(id, said)| Some((id, Err(said.err()?)))));
+    if &*want.scope.name == CRON {
+        keep_whole(want, seen, &mut deltas);
+    }
     Ok(deltas)
+}
+
+/// Has no unit of a job written where another one of it is refused: the units of one manifest are of no use apart.
+fn keep_whole(want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
+    let refused: BTreeMap<u32, (&ResourceId, Error)> = want
+        .desired
+        .iter()
+        .filter_map(|desired| {
+            let error = deltas.get(&desired.id)?.as_ref().err()?;
+            Some((desired.origin.manifest, (&desired.id, error.clone())))
+        })
+        .collect();
+    for desired in want.desired {
+        let Some((other, error)) = refused.get(&desired.origin.manifest) else { continue };
+        let is_to_write = match deltas.get(&desired.id) {
+            Some(delta) => delta.is_ok(),
+            None => seen.covered.covers(&desired.id) && seen.get(&desired.id).is_none(),
+        };
+        if is_to_write {
+            let text = format!("{} is not written: {other} of the same job is refused", desired.id);
+            let mut kept = Error::new(error.kind, text);
+            kept.hint = error.hint.clone();
+            deltas.insert(desired.id.clone(), Err(kept));
+        }
+    }
 }
 
 /// How the declared units fare.

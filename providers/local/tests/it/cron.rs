@@ -157,6 +157,27 @@ async fn a_run_that_would_begin_too_late_is_left_out() {
     assert_eq!(begin(), "exit-code");
 }
 
+#[tokio::test]
+async fn no_unit_of_a_job_is_written_where_systemd_refuses_another_one_of_it() {
+    let Some((machine, _helper)) = Machine::helped("cron", "units: ['tidy*', 'other*']\n") else { return };
+    let desk = &machine.desk;
+    let job =
+        |name: &str, rest: &str| format!("CronJob {name} {{schedule: '@daily', command: [/bin/true]{rest}}}");
+    let (wrong, other) = (job("tidy", ", workingDirectory: not-absolute"), job("other", ""));
+    let pass = desk.pass(&[&wrong, &other]).await;
+    let refused: Vec<&String> = pass.done.iter().filter(|line| line.starts_with("invalid: ")).collect();
+    assert!(refused[0].contains("refuses tidy.service: "), "{pass:?}");
+    assert_eq!(*refused[1], "invalid: tidy.timer is not written: tidy.service of the same job is refused");
+    assert_eq!(refused.len(), 2, "{pass:?}");
+    assert!(!machine.file("tidy.timer").exists() && machine.file("other.timer").exists(), "{pass:?}");
+    assert!(!desk.is_tracked("tidy.timer"));
+    // What is there stays together, too.
+    desk.pass(&[&job("tidy", "")]).await;
+    let changed = job("tidy", ", workingDirectory: not-absolute").replace("@daily", "@hourly");
+    let pass = desk.pass(&[&changed]).await;
+    assert!(pass.done.iter().all(|line| line.starts_with("invalid: ")) && pass.done.len() == 2, "{pass:?}");
+}
+
 #[test]
 fn jobs_that_mean_nothing_are_refused_with_what_to_write() {
     let refuse = |spec: &str, part: &str| {
@@ -171,6 +192,9 @@ fn jobs_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("CronJob a {schedule: '@daily', command: [\"a\\nUser=root\"]}", "has a line break");
     refuse("CronJob a {schedule: '@daily', command: [a], user: \"x\\nExecStart=y\"}", "has a line break");
     refuse("CronJob a {schedule: '@daily', command: [a], timeZone: \"UTC\\n[Service]\"}", "no time zone");
+    refuse("CronJob a {schedule: '@daily', command: [a], timeZone: Europe/Nowhere}", "no time zone");
+    refuse("CronJob a {schedule: '@daily', command: [a], timeZone: europe}", "no time zone");
+    refuse("CronJob a {schedule: '0 0 30 2 *', command: [a]}", "it would never run");
     refuse("CronJob a {schedule: '@daily', command: [a], startingDeadlineSeconds: 5}", "some seconds late");
     refuse("CronJob a {schedule: '@daily', command: [a], failedJobsHistoryLimit: 101}", "not remembered");
     let beside = "CronJob a {schedule: '@daily', command: [a], concurrencyPolicy: Allow, successfulJobsHistoryLimit: 3}";

@@ -214,6 +214,70 @@ async fn a_revision_that_systemd_will_not_load_is_taken_back() {
 }
 
 #[tokio::test]
+async fn a_revision_that_does_not_load_and_has_none_to_go_back_to_ends_with_the_reason() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let bad = |value: u32| {
+        web(2, "/bin/sleep 1d", "").replace("ExecStart=/bin/sleep 1d", &format!("Environment=A={value}"))
+    };
+    // How the template fares, once it is not on its way any longer.
+    let end = async |spec: &str| {
+        let start = Instant::now();
+        loop {
+            let done = desk.pass(&[spec]).await.done;
+            let is_of_it = |line: &&String| {
+                line.contains(" web@.service: ")
+                    || line.starts_with("invalid: the new revision of web@.service")
+            };
+            let line = done.iter().find(is_of_it).cloned();
+            match line.filter(|line| !line.ends_with(": pending")) {
+                Some(line) => return (line, done),
+                None => assert!(start.elapsed() < Duration::from_secs(60), "it never ends: {done:#?}"),
+            }
+        }
+    };
+    let (template, done) = end(&bad(1)).await;
+    assert_eq!((template.as_str(), done.len()), ("create web@.service: done", 3));
+    assert!(done[1..].iter().all(|line| line.contains(": failed: invalid: start web@")), "{done:#?}");
+    // The one before is no better.
+    let (template, done) = end(&bad(2)).await;
+    assert!(template.contains(": partial: invalid: ") && template.contains("bad-setting"), "{done:#?}");
+    let (template, done) = end(&bad(2)).await;
+    assert!(template.contains("invalid: ") && template.contains("was taken back"), "{done:#?}");
+    let good = web(2, "/bin/sleep 2d", "");
+    roll(&machine, &[&good], 1..=2).await;
+    assert_eq!(machine.commands(1..=2), vec!["/bin/sleep 2d"; 2]);
+    assert_eq!(machine.files(), ["web@.service"]);
+    assert_eq!(desk.pass(&[&good]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn instances_of_a_template_that_is_refused_are_refused_with_it() {
+    let Some((machine, _helper)) = Machine::helped("deployments", "units: ['web@*']\n") else { return };
+    let desk = &machine.desk;
+    let good = web(2, "/bin/sleep 1d", "");
+    let refused = good.replace("[Service]", "[Service]\\nNoSuchKey=1");
+    let pass = desk.pass(&[&refused]).await;
+    assert_eq!(pass.done.len(), 3, "{pass:?}");
+    assert!(
+        pass.done.iter().all(|line| line.starts_with("invalid: ") && line.contains("NoSuchKey")),
+        "{pass:?}"
+    );
+    assert!(
+        pass.done.iter().any(|line| line.contains("web@1.service is not started, for want of")),
+        "{pass:?}"
+    );
+    assert_eq!(machine.files(), [""; 0]);
+
+    // Those that are there have a template, and are healed from it.
+    roll(&machine, &[&good], 1..=2).await;
+    machine.run(&["systemctl", "stop", "web@2.service"]);
+    let pass = desk.pass(&[&refused]).await;
+    assert_eq!(pass.done.iter().filter(|line| line.starts_with("invalid: ")).count(), 1, "{pass:?}");
+    assert!(machine.is_active(2));
+}
+
+#[tokio::test]
 async fn what_is_half_made_of_a_deployment_is_ours_and_gone_on_with() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
@@ -331,15 +395,15 @@ async fn an_instance_that_does_not_answer_is_not_available() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
     // A port that nobody has, and one that somebody has.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = crate::sockets::port();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let rest = |port: u16| format!(", progressDeadlineSeconds: 1, health: [{{tcp: \"127.0.0.1:{port}\"}}]");
     let served = taken.local_addr().unwrap().port();
     desk.pass(&[&web(2, "/bin/sleep 1d", &rest(served))]).await;
-    let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free.port()))], 1..=2).await;
+    let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free))], 1..=2).await;
     // Nobody is available to begin with: what does not serve may be replaced, all of it.
     assert!(done.last().unwrap().contains("no progress within 1 s"), "{done:#?} {worst}");
-    let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free.port()))])).await;
+    let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free))])).await;
     assert!(
         health.iter().any(|health| matches!(health, Health::Degraded { why } if why.contains("refused")))
     );

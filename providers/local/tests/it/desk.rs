@@ -158,7 +158,8 @@ impl Desk {
     /// Resources and problems of manifests, written as `KIND NAME LABEL=VALUE {spec}`, `KIND {spec}` or `{spec}` of a File.
     pub(crate) fn normalize(&self, specs: &[&str]) -> (Vec<Resource>, Vec<Problem>) {
         let (mut resources, mut problems) = (Vec::new(), Vec::new());
-        let manifests: Vec<Manifest> = specs.iter().map(|spec| manifest(spec)).collect();
+        let manifests: Vec<Manifest> =
+            (0..).zip(specs).map(|(index, spec)| Manifest { index, ..manifest(spec) }).collect();
         for manifest in &manifests {
             let normalized = self.normalize_among(manifest, &manifests);
             resources.extend(normalized.resources);

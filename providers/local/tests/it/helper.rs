@@ -263,6 +263,22 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
     told(&mut changes, Change::At(path("/etc/b"))).await;
 }
 
+#[tokio::test]
+async fn nobody_waits_for_changes_to_be_watched_that_nobody_reads_any_longer() {
+    let desk = Desk::new();
+    let helper = Helper::of(&desk, "paths: [/etc]\n");
+    let afar = Afar::new(&helper.socket);
+    let watch = |name: &str| Watched { paths: [path(name)].into(), directories: [].into() };
+    let mut changes = Hands::changes(&afar);
+    changes.next().await.unwrap();
+    drop(changes);
+    // The limit is 5 s.
+    let watching = Hands::watch(&afar, "files", watch("/etc/a"));
+    tokio::time::timeout(Duration::from_secs(4), watching).await.unwrap().unwrap();
+    // Who listens again is told that anything may have happened.
+    assert_eq!(Hands::changes(&afar).next().await.unwrap(), [Change::Anywhere]);
+}
+
 /// Does what is to be watched again while somebody takes what is told, and takes that too.
 async fn watch_again(
     afar: &Afar,

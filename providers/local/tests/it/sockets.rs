@@ -5,11 +5,20 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A port that nobody has.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port that nobody has, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on (ip(7)). The
+/// 31 after it are not given out, either.
+pub(crate) fn port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + u16::try_from(number % 625).unwrap() * 32;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn connects(port: u16) -> bool {

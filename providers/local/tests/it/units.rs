@@ -2,7 +2,7 @@
 //!
 //! That needs root; where it cannot be had, `RECONCILED_TEST_SYSTEMD=no` leaves these tests out.
 
-use crate::desk::Desk;
+use crate::{desk::Desk, helper::Helper};
 use futures_util::StreamExt;
 use reconciled_provider::{ErrorKind, Focus, Health};
 use std::{
@@ -54,6 +54,19 @@ impl Machine {
             change(config);
         });
         Some(Machine { dir, desk: desk.of(scope) })
+    }
+    /// A machine whose desk is for `scope` and asks a helper with these further `keys`.
+    pub(crate) fn helped(scope: &str, keys: &str) -> Option<(Machine, Helper)> {
+        let mut helper = None;
+        let machine = Machine::of(scope, |config| {
+            let dir = config.originals.as_ref().unwrap().parent().unwrap().to_owned();
+            let keys = format!("{keys}bus: '{}'\n", config.bus.take().unwrap());
+            let started = Helper::start(&dir, &config.root, &keys);
+            (config.root, config.originals) = ("/".into(), None);
+            config.helper = Some(started.socket.clone());
+            helper = Some(started);
+        })?;
+        Some((machine, helper?))
     }
     #[track_caller]
     pub(crate) fn run(&self, command: &[&str]) -> String {

@@ -203,6 +203,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
     prune::foreign(&planner, &mut out);
     suspended::suspend(&planner, &mut out);
     unanswered::stay_open(&planner, &mut out);
+    order::wait_for_room(input, &mut out.steps, &mut out.conditions);
     order::wait_for_successors(input, &mut out.steps, &mut out.conditions);
     prune::keep_what_holds_others(&planner, &mut out);
     order::sort(input, &mut out.steps);

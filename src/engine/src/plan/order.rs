@@ -38,6 +38,30 @@ pub(super) fn sort(input: &ScopeInput<'_>, steps: &mut [Step]) {
     steps.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)));
 }
 
+/// What has no room waits for it: remotes refuse it beside what stays there, or say nothing and leave it out (RFC 2136
+/// §3.4.2.2).
+pub(super) fn wait_for_room(input: &ScopeInput<'_>, steps: &mut [Step], conditions: &mut Vec<Condition>) {
+    let wants_room = |step: &Step| step.change == Change::Create && step.blocked.is_none();
+    if !steps.iter().any(wants_room) {
+        return;
+    }
+    let goes = |step: &&Step| step.change == Change::Delete && step.blocked.is_none();
+    let going: BTreeSet<&ResourceId> = steps.iter().filter(goes).map(|step| &step.id).collect();
+    let stays = input.seen.resources.iter().filter(|seen| !going.contains(&seen.id));
+    let taken: BTreeMap<Slot, ResourceId> =
+        stays.filter_map(|seen| Some((input.provider.slot(&seen.id)?, seen.id.clone()))).collect();
+    for step in steps.iter_mut().filter(|step| wants_room(step)) {
+        let slot = input.provider.slot(&step.id);
+        let Some(by) = slot.and_then(|slot| slot.clashing().find_map(|other| taken.get(&other))) else {
+            continue;
+        };
+        let is_tracked = input.memory.rows.binary_search_by(|row| row.tracked.id.cmp(by)).is_ok();
+        let blocked = Blocked::Occupied { by: by.clone(), is_tracked };
+        conditions.push(blocked.condition(step));
+        step.blocked = Some(blocked);
+    }
+}
+
 /// What makes room for something that waits stays until that can come: else the slot would be empty meanwhile.
 pub(super) fn wait_for_successors(
     input: &ScopeInput<'_>,
@@ -53,6 +77,7 @@ pub(super) fn wait_for_successors(
                     | Blocked::Dependency(_)
                     | Blocked::Suspended(_)
                     | Blocked::Ambiguous(_)
+                    | Blocked::Occupied { .. }
             )
         )
     };
@@ -63,7 +88,13 @@ pub(super) fn wait_for_successors(
         .iter()
         .filter(|s| s.change == Change::Create)
         .filter(waits)
-        .filter_map(|s| Some((input.provider.slot(&s.id)?, s.blocked.clone()?)))
+        .filter_map(|s| {
+            let blocked = match s.blocked.clone()? {
+                Blocked::Occupied { .. } => Blocked::Successor(s.address.clone()),
+                other => other,
+            };
+            Some((input.provider.slot(&s.id)?, blocked))
+        })
         .collect();
     waiting.extend(unplanned(input, steps, conditions));
     if waiting.is_empty() {

@@ -65,6 +65,13 @@ pub enum Blocked {
     Dependant(ManifestKey),
     /// What shall take its place cannot be made.
     Successor(Address),
+    /// This is in its place and stays.
+    Occupied {
+        /// What is there.
+        by: ResourceId,
+        /// The inventory knows it.
+        is_tracked: bool,
+    },
     /// This one may be about to take it over, and could not be looked up.
     Heir(Address),
     /// Others are in it that would go with it.
@@ -113,6 +120,18 @@ impl Blocked {
                 "WaitingForSuccessor",
                 format!("stays until {address} can take its place, which cannot be made"),
                 None,
+            ),
+            Blocked::Occupied { by, is_tracked: true } => (
+                ConditionKind::Waiting,
+                "WaitingForRoom",
+                format!("cannot be made beside {by}, which stays for now"),
+                Some("`status` says what keeps it: a suspension, a source that is in error, a rule of its manifest".into()),
+            ),
+            Blocked::Occupied { by, is_tracked: false } => (
+                ConditionKind::Stalled,
+                "Occupied",
+                format!("cannot be made beside {by}, which is somebody else's"),
+                Some("delete it at the remote, or take this declaration back".into()),
             ),
             Blocked::Heir(address) => {
                 let message = format!(

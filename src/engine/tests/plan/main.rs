@@ -160,6 +160,8 @@ scenarios! {
         creates_follow_edges_and_deletes_go_in_reverse_and_last,
         what_another_scope_still_needs_is_not_deleted,
         a_cname_that_takes_the_place_of_an_address_is_created_after_its_deletion,
+        an_address_waits_while_the_alias_in_its_place_stays,
+        an_alias_waits_for_what_is_foreign_at_its_name_and_what_it_replaces_stays,
         an_address_that_takes_the_place_of_a_cname_is_created_after_its_deletion,
         what_makes_room_for_something_that_waits_stays_until_then,
         what_makes_room_for_something_that_is_refused_stays,
