@@ -52,8 +52,12 @@ pub(super) async fn run(
     let writing = session.writer().await?;
     let mut outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
     tell_problems(&outlook, out);
-    let options =
-        SurveyOptions { selection: ask.selection.clone(), refresh: ask.refresh, health: true, only: None };
+    let options = SurveyOptions {
+        selection: ask.selection.clone(),
+        refresh: ask.refresh,
+        health: true,
+        ..SurveyOptions::default()
+    };
     let mut survey = out
         .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
         .await?;

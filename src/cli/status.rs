@@ -132,7 +132,11 @@ async fn once(
     let part = Part { resources, manifests, conditions: &status.conditions, facts, drifts: &status.drifts };
     list::show(out, args.output, &part, || {
         let table = render::status::tracked(resources, &status.conditions, args.output == ListFormat::Wide);
-        let more = [render::status::facts(facts), render::status::problems(status, now)];
+        let more = [
+            render::status::rests(resources, now),
+            render::status::facts(facts),
+            render::status::problems(status, now),
+        ];
         more.iter().filter(|part| !part.is_empty()).fold(table, |all, part| format!("{all}\n{part}"))
     })?;
     if resources.is_empty() && status.conditions.is_empty() && status.elsewhere.is_empty() {

@@ -139,6 +139,12 @@ macro_rules! forward_observer {
             fn holder(&self, scope: &reconciled_provider::Scope) -> Option<reconciled_provider::ResourceId> {
                 self.inner.holder(scope)
             }
+            fn heeds_interval(&self) -> bool {
+                self.inner.heeds_interval()
+            }
+            fn identity(&self, tracked: &reconciled_provider::Tracked) -> Option<std::sync::Arc<str>> {
+                self.inner.identity(tracked)
+            }
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }

@@ -1,17 +1,18 @@
 //! Annotations `reconciled/…`: how a manifest's resources may be treated and what comes before them.
 
+use crate::config::Period;
 use reconciled_engine::Selector;
 use reconciled_provider::{
     Address, Adopt, Deletion, Drift, EntryPolicy, Node, Policy, Problem, SourceFile, Span,
     problem::did_you_mean, yaml::NodeValue,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Prefix of the annotations that are ours.
 const PREFIX: &str = "reconciled/";
 
 /// Every annotation there is, without the prefix.
-pub(super) const KNOWN: [&str; 14] = [
+pub(super) const KNOWN: [&str; 15] = [
     "provider",
     "deletion",
     "drift",
@@ -26,7 +27,11 @@ pub(super) const KNOWN: [&str; 14] = [
     "moved-from",
     "merge",
     "policy",
+    "interval",
 ];
+
+/// Longest `interval`: whoever means longer means never.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3_650 * 86_400);
 
 /// What the annotations of a manifest say.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +158,22 @@ impl Settings {
                 self.wave = text
                     .parse()
                     .map_err(|_| (format!("`{text}` is not a wave"), "write a whole number".into()))?;
+            }
+            "interval" => {
+                let hint = "write a duration such as 1h; 0: never again while nothing changes";
+                let period = match text {
+                    "0" => Ok(Period(Duration::ZERO)),
+                    _ => text.parse::<Period>(),
+                };
+                let Period(interval) = period.map_err(|error| (error.to_string(), hint.into()))?;
+                if interval > LONGEST_INTERVAL {
+                    return Err((format!("`{text}` is more than ten years"), hint.into()));
+                }
+                // Shorter than a second would be no interval, and 0 means the opposite.
+                if !interval.is_zero() && interval < Duration::from_secs(1) {
+                    return Err((format!("`{text}` is less than a second"), hint.into()));
+                }
+                self.policy.interval = Some(interval);
             }
             "hosts" => {
                 let wrong = "write terms as in role=web,env!=staging,!gpu,name in (a,b)";

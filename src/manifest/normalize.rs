@@ -184,11 +184,25 @@ fn attempt(
     };
     let mut problems: Vec<Problem> =
         normalized.problems.into_iter().filter(|problem| !follows(problem)).collect();
+    problems.extend(vain_interval(loading, unit, entry, manifest));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
     let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
     (uses, Product { resources, places, exclusive, ignored, remotes, problems })
+}
+
+/// An interval where nobody heeds it: told once, by the first entry that the manifest is offered to.
+fn vain_interval(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
+    manifest.policy.interval?;
+    let Standing::Offered { entries, .. } = &unit.standing else { return None };
+    let is_heeded = entries.iter().any(|entry| loading.entries[*entry].observer.heeds_interval());
+    if is_heeded || entries.first() != Some(&entry) {
+        return None;
+    }
+    let text = format!("reconciled/interval means nothing for a {}", manifest.kind);
+    let hint = "leave it out: it is for resources of Terraform providers; `resync` of the entry says how often it looks";
+    Some(manifest.error(manifest.span, text).hint(hint))
 }
 
 /// Gives resources whose references are all known the template hash they had while they were not.

@@ -157,6 +157,7 @@ impl Known {
             file: String::new(),
             state: UNTRACKED.into(),
             recheck_at: None,
+            rests_until: None,
             written_at: None,
             revision: String::new(),
             deletion: String::new(),

@@ -123,7 +123,9 @@ pub(super) async fn survey_from(
 ) -> Result<(Outlook, Survey), Failure> {
     let outlook = session.load(snapshots, reader).await?;
     let only = changed(in_force, &outlook.desired).map(|changed| &changed | held);
-    let options = SurveyOptions { only, ..SurveyOptions::default() };
+    // As the daemon will look, once they are in force.
+    let asked = Some(BTreeSet::new());
+    let options = SurveyOptions { only, asked, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(reader, &outlook.desired, &options).await?;
     Ok((outlook, survey))
 }

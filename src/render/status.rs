@@ -8,8 +8,8 @@ use super::{
 use crate::{
     operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
     store::{
-        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Status, SuspensionEntry,
-        TrackedEntry, UnassignedEntry,
+        ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
+        SuspensionEntry, TrackedEntry, UnassignedEntry,
     },
 };
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
@@ -333,6 +333,22 @@ pub fn tracked(rows: &[ResourceEntry], conditions: &[ConditionEntry], wide: bool
         table.row(cells);
     }
     table.render(None)
+}
+
+/// When those are looked at again whose manifests say so, one a line.
+pub fn rests(rows: &[ResourceEntry], now: Duration) -> String {
+    let line = |resource: &ResourceEntry| {
+        let until = resource.tracked.rests_until?;
+        let address = clean(&resource.tracked.address);
+        Some(match until {
+            _ if until.is_last() => {
+                format!("{address}: next look once it changes, or with: reconciled sync {address}\n")
+            }
+            Stamp(until) if until <= now => format!("{address}: next look is due\n"),
+            Stamp(until) => format!("{address}: next look from {} ({})\n", rfc3339(until), age(now, until)),
+        })
+    };
+    rows.iter().filter_map(line).collect()
 }
 
 /// What remotes say of scopes besides their resources, one a row.

@@ -176,7 +176,8 @@ impl Writing {
             plans.iter().any(|(domain, digest)| *digest == given && counts(domain, by))
         };
         if !only.is_empty() && given.iter().any(|(by, approval)| !is_meant(&plans, by, approval.digest)) {
-            let options = SurveyOptions { only: Some(only), ..SurveyOptions::default() };
+            let options =
+                SurveyOptions { only: Some(only), asked: Some(BTreeSet::new()), ..SurveyOptions::default() };
             let cx = &self.engine.surveyor.cx;
             let survey = pin!(self.engine.surveyor.survey(&*self.db, desired, &options));
             // Who calls has more to do than to wait for one remote that hangs.

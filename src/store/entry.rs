@@ -14,6 +14,13 @@ const LAST: i64 = 253_402_300_799;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub Duration);
 
+impl Stamp {
+    /// True for the last time there is, which stands for never.
+    pub fn is_last(self) -> bool {
+        self.0.as_secs() >= LAST as u64
+    }
+}
+
 impl std::fmt::Display for Stamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -396,6 +403,10 @@ pub struct TrackedEntry {
     pub state: String,
     /// When the next step is due, while pending.
     pub recheck_at: Option<Stamp>,
+    /// It is not looked at again by itself before this time, where its manifest says so (`reconciled/interval`); in the year 9999: not
+    /// before something changes.
+    #[serde(default)]
+    pub rests_until: Option<Stamp>,
     /// When this instance last wrote it, if ever.
     pub written_at: Option<Stamp>,
     /// Revision that last changed it.

@@ -18,7 +18,7 @@ use super::{
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
-use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope};
+use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::collections::BTreeSet;
 
@@ -71,6 +71,7 @@ impl Reader {
                 file: String::new(),
                 state: UNANSWERED.into(),
                 recheck_at: None,
+                rests_until: None,
                 written_at: Some(Stamp(one.started_at)),
                 revision: one.revision,
                 deletion: "abandon".into(),
@@ -293,8 +294,9 @@ pub(super) fn is_meant(pattern: Option<&Pattern>, address: Option<&str>, group: 
 
 async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
     let mut found = sqlx::query(
-        "SELECT address, manifest, scope, id, remote, file, state, recheck_at, written_at, revision, deletion, drift, merged,
-                applied, depends_on FROM inventory ORDER BY scope, id",
+        "SELECT address, manifest, scope, id, remote, file, inventory.state, recheck_at, written_at, revision, deletion, drift, merged,
+                applied, depends_on, scope_version.token
+         FROM inventory LEFT JOIN scope_version USING (scope) ORDER BY scope, id",
     )
     .fetch(conn);
     let mut list = Vec::new();
@@ -313,6 +315,10 @@ async fn tracked(conn: &mut SqliteConnection, pattern: Option<&Pattern>) -> Resu
             file: row.try_get(5)?,
             state: row.try_get(6)?,
             recheck_at: stamp(&row, 7)?,
+            rests_until: row
+                .try_get::<Option<Vec<u8>>, _>(15)?
+                .and_then(|token| Version::At(token.into()).stands_until())
+                .map(Stamp),
             written_at: stamp(&row, 8)?.filter(|at| !at.0.is_zero()),
             revision: row.try_get(9)?,
             deletion: row.try_get(10)?,

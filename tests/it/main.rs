@@ -58,6 +58,7 @@ mod terraform_aws;
 mod terraform_crash;
 mod terraform_data;
 mod terraform_import;
+mod terraform_interval;
 mod terraform_lifecycle;
 mod tidy;
 mod trust;

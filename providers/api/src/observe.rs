@@ -14,11 +14,43 @@ use std::{sync::Arc, time::Duration};
 pub enum Version {
     /// The scope does not exist at the remote.
     Absent,
-    /// The token: a serial, an ETag, a generation.
+    /// The token: a serial, an ETag, a generation. It begins with [`UNTIL`] only where [`Version::until`] made it.
     At(Bytes),
     /// The remote has no token; nothing may be concluded.
     #[default]
     Unknown,
+}
+
+/// How the token of a version begins that stands by itself.
+pub const UNTIL: &[u8] = b"until ";
+
+impl Version {
+    /// The version of a scope that need not be looked at before `time`, since the epoch: until then it stands without a
+    /// question to the remote, unless somebody asks about the scope. [`Duration::MAX`]: for as long as nobody does.
+    ///
+    /// ```
+    /// use reconciled_provider::Version;
+    /// use std::time::Duration;
+    /// let noon = Duration::from_secs(43_200);
+    /// assert_eq!(Version::until(noon).stands_until(), Some(noon));
+    /// assert_eq!(Version::until(Duration::MAX).stands_until(), Some(Duration::MAX));
+    /// assert_eq!(Version::At("2026112401".into()).stands_until(), None);
+    /// ```
+    pub fn until(time: Duration) -> Version {
+        let mut token = UNTIL.to_vec();
+        if time != Duration::MAX {
+            token.extend(time.as_secs().to_string().bytes());
+        }
+        Version::At(token.into())
+    }
+    /// Until when it stands by itself, since the epoch; none where the remote is to be asked.
+    pub fn stands_until(&self) -> Option<Duration> {
+        let Version::At(token) = self else { return None };
+        match std::str::from_utf8(token.strip_prefix(UNTIL)?).ok()? {
+            "" => Some(Duration::MAX),
+            seconds => seconds.parse().ok().map(Duration::from_secs),
+        }
+    }
 }
 
 /// How much of a scope is meant.

@@ -1,7 +1,7 @@
 //! What a person said about how a resource may be treated.
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What happens to the remote resource when its declaration goes.
 #[derive(
@@ -117,6 +117,8 @@ pub struct Policy {
     pub ignore: Arc<[Arc<str>]>,
     /// Rules of [`crate::Observer::lint`] that are not told.
     pub lint_ignore: Arc<[Arc<str>]>,
+    /// How long it is not looked at again while it is unchanged; zero: for as long as it is.
+    pub interval: Option<Duration>,
 }
 
 /// Index into [`Policies`]: few distinct policies, many resources.

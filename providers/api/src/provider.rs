@@ -222,6 +222,18 @@ pub trait Observer: Send + Sync + fmt::Debug {
         None
     }
 
+    /// True when it heeds [`Policy::interval`](crate::Policy::interval), by versions that stand by themselves
+    /// ([`Version::until`]); elsewhere an interval is an error. No I/O.
+    fn heeds_interval(&self) -> bool {
+        false
+    }
+
+    /// What [`Observed::identity`] was when a resource was last seen, as far as that is remembered: for what need not be looked
+    /// at. Pure.
+    fn identity(&self, _tracked: &Tracked) -> Option<Arc<str>> {
+        None
+    }
+
     /// True when [`Observer::health`] ever says anything; else it is never called. No I/O.
     fn tells_health(&self) -> bool {
         false

@@ -34,6 +34,9 @@ pub(crate) struct Declared {
     /// How it is replaced.
     #[serde(default, skip_serializing_if = "Lifecycle::is_default")]
     pub(crate) lifecycle: Lifecycle,
+    /// Seconds for which it is not looked at again while it is unchanged; none: for as long as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<u64>,
 }
 
 impl Declared {
@@ -102,6 +105,7 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
         ignore: manifest.policy.ignore.to_vec(),
         import: manifest.annotations.get(IMPORT).cloned(),
         lifecycle,
+        interval: manifest.policy.interval.map(|interval| interval.as_secs()),
     };
     let written = Declared { config: canonical::without_marks(&declared.config), ..declared.clone() };
     let template = Hash::of(&written.bytes());

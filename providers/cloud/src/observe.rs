@@ -16,8 +16,8 @@ use crate::{
     },
     takeover::BY_STATE,
 };
-use reconciled_provider::{Cx, Error, Observation, Observed, ResourceId, Sealed, Version, Want};
-use std::{collections::BTreeSet, sync::Arc};
+use reconciled_provider::{Cx, Error, Focus, Hash, Observation, Observed, ResourceId, Sealed, Version, Want};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use time::{Date, Month, PrimitiveDateTime, Time};
 
 /// Reads what is known of one scope: what is tracked, and what a manifest gives the id of.
@@ -31,7 +31,42 @@ pub(crate) async fn observe(host: &Host, cx: &Cx, want: &Want<'_>) -> Result<Obs
             None => look(host, cx, want, id).await?,
         });
     }
-    Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
+    let mut of_scope = want.desired.iter().map(|d| &d.id).chain(want.tracked.iter().map(|t| &t.id));
+    let covered = match of_scope.all(|id| want.focus.covers(id)) {
+        true => Focus::All,
+        false => want.focus.clone(),
+    };
+    Ok(Observation { covered, complete: true, version: rests(cx, want, &resources), resources })
+}
+
+/// A version that stands for as long as the manifest says, ±20 % so that not all are looked at together; unknown where it says
+/// nothing, or where something is still to be seen.
+fn rests(cx: &Cx, want: &Want<'_>, resources: &[Observed]) -> Version {
+    let ([desired], [seen], [tracked]) = (want.desired, resources, want.tracked) else {
+        return Version::Unknown;
+    };
+    let interval = desired.spec.bytes().and_then(Declared::read).and_then(|declared| declared.interval);
+    let Some(interval) = interval.filter(|_| desired.id == seen.id && desired.id == tracked.id) else {
+        return Version::Unknown;
+    };
+    let kept = |sealed: &Sealed| Kept::open(sealed).ok().flatten();
+    if let Some(now) = kept(&seen.private) {
+        // By its identity it is told from others meanwhile.
+        let is_remembered = kept(&tracked.private).is_some_and(|was| was.identity == now.identity);
+        let is_whole = now.former.is_empty() && !now.is_tainted && !now.is_making;
+        if !(is_remembered && is_whole) {
+            return Version::Unknown;
+        }
+    }
+    let now = cx.clock.now();
+    let until = match interval {
+        0 => Duration::MAX,
+        _ => {
+            let chance = Hash::of(format!("{} {}", want.scope, now.as_secs()).as_bytes()).0[0];
+            now + Duration::from_secs(interval).mul_f64(0.8 + 0.4 * f64::from(chance) / 255.0)
+        }
+    };
+    Version::until(until)
 }
 
 /// What a data source tells. It is as declared by definition: what it tells is put out.
@@ -286,22 +321,23 @@ pub(crate) fn observed(
         }
         None => {
             let config = canonical::declarable(state, block, clear);
-            Declared { config, ignore: Vec::new(), import: None, lifecycle: Lifecycle::default() }
+            let lifecycle = Lifecycle::default();
+            Declared { config, ignore: Vec::new(), import: None, lifecycle, interval: None }
         }
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(state);
-    observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), of, identity));
+    observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), &of.name, identity));
     observed.outputs = outputs(clear, of, state);
     observed.private = kept.seal();
     observed
 }
 
 /// By what a resource is told from all others, for people.
-fn identified(hidden: &Hidden, of: &ResourceType, identity: &Identity) -> Arc<str> {
+pub(crate) fn identified(hidden: &Hidden, type_name: &str, identity: &Identity) -> Arc<str> {
     match hidden.hides(&identity.value) {
-        false => format!("{} {}", of.name, identity.value).into(),
-        true => format!("{} {}", of.name, blake3::hash(identity.value.as_bytes()).to_hex()).into(),
+        false => format!("{type_name} {}", identity.value).into(),
+        true => format!("{type_name} {}", blake3::hash(identity.value.as_bytes()).to_hex()).into(),
     }
 }
 

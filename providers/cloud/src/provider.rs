@@ -4,6 +4,7 @@ use crate::{
     Config, apply,
     find::{From, Program},
     host::Host,
+    kept::Kept,
     kind,
     lifecycle::Lifecycle,
     normalize,
@@ -162,6 +163,16 @@ impl Observer for Terraform {
         plan::diff(self.host()?, cx, want, seen).await
     }
 
+    fn heeds_interval(&self) -> bool {
+        true
+    }
+
+    fn identity(&self, tracked: &Tracked) -> Option<Arc<str>> {
+        let kept = Kept::open(&tracked.private).ok().flatten()?;
+        let identity = kept.identity.as_ref()?;
+        Some(observe::identified(&kept.hidden(), kind::type_in(&tracked.id), identity))
+    }
+
     async fn health(&self, _: &Cx, _: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         Ok(Vec::new())
     }
@@ -174,6 +185,7 @@ impl Observer for Terraform {
             ignore: one.ignore,
             import: Some(one.id),
             lifecycle: Lifecycle::default(),
+            interval: None,
         };
         Ok(vec![Found { scope, resources: vec![Observed::new(id, declared.bytes())] }])
     }

@@ -3,7 +3,7 @@
 //! Guarantees: while nothing moved, a tick is one `versions` call and one read of the store, however many scopes
 //! there are, and writes nothing. Every scope is read in full at every [`FULL`]th tick, each at its own, so that
 //! a version that lies is found out. Scopes without a version are read at every tick, and those of an entry that tells
-//! health are looked at.
+//! health are looked at. What need not be looked at yet is in no tick.
 //! It deliberately concludes nothing from a probe but where to look.
 
 use super::Scheduler;
@@ -31,6 +31,12 @@ impl Scheduler {
         let (tick, mut scopes) =
             self.state.look(|state| (state.entries[entry].ticks, state.scopes_of(entry)));
         scopes.extend(known.keys().cloned());
+        let time = self.now();
+        let rests = |scope: &Scope| {
+            let until = known.get(scope).and_then(Version::stands_until);
+            until.is_some_and(|until| time < until)
+        };
+        scopes.retain(|scope| !rests(scope));
         // What is read in full anyway need not be asked for.
         let (full, others): (BTreeSet<Scope>, BTreeSet<Scope>) =
             scopes.into_iter().partition(|scope| is_full(scope, tick));

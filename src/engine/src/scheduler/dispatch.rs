@@ -101,8 +101,10 @@ impl Scheduler {
         let priority = keys[0].1.priority;
         let stop = self.engine.surveyor.cx.stop.child();
         let serial = state.serial;
-        let run = Run { keys, priority, stop, reads: true, is_trial, began: now, serial };
+        let asked = BTreeSet::new();
+        let mut run = Run { keys, priority, stop, reads: true, is_trial, began: now, asked, serial };
         let scopes = run.scopes(state);
+        run.asked = state.asked.extract_if(.., |scope| scopes.contains(scope)).collect();
         if !scopes.is_empty() {
             state.was_busy = true;
             state.readers.tell(&Progress::PassStarted { scopes, priority });

@@ -32,6 +32,9 @@ impl Scheduler {
             let Some(run) = state.runs.remove(&number) else { return };
             let was_stopped = run.stop.is_set() || matches!(passed, Passed::Stopped);
             run.keys.iter().for_each(|(key, _)| state.queue.finish(key));
+            if was_stopped {
+                state.asked.extend(run.asked.iter().cloned());
+            }
             match passed {
                 Passed::Stopped => {}
                 Passed::Round(report) => self.round_ended(state, &run, report.scopes, now),
@@ -69,6 +72,10 @@ impl Scheduler {
         let priority = run.priority.clamp(Priority::Revision, Priority::Hint);
         let mut wakes = BTreeSet::new();
         for (scope, report) in &reports {
+            // What could not be read was not looked at.
+            if report.error.is_some() && run.asked.contains(scope) {
+                state.asked.insert(scope.clone());
+            }
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
             let standing = state.standing.entry(scope.clone()).or_default();

@@ -169,6 +169,9 @@ impl Scheduler {
     pub fn wake(&self, scopes: impl IntoIterator<Item = Scope>, priority: Priority, focus: Focus) {
         self.change(|state| {
             for scope in scopes {
+                if priority <= Priority::Hint {
+                    state.asked.insert(scope.clone());
+                }
                 state.add(&scope, priority, focus.clone(), false);
             }
         });
@@ -183,6 +186,7 @@ impl Scheduler {
             let mut keys = BTreeSet::new();
             for scope in scopes {
                 state.override_waits(scope);
+                state.asked.insert(scope.clone());
                 keys.extend(state.add(scope, Priority::Operator, Focus::All, true));
             }
             Ticket { keys, serial: state.serial }

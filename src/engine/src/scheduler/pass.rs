@@ -68,11 +68,11 @@ impl Scheduler {
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {
-        let (desired, key, full, only) = self.state.look(|state| {
+        let (desired, key, full, only, asked) = self.state.look(|state| {
             let run = &state.runs[&number];
             let (key, wish) = &run.keys[0];
             let desired = state.desired.clone().expect("nothing is started before something is desired");
-            (desired, key.clone(), wish.full, run.scopes(state))
+            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone())
         });
         let read = async {
             match key {
@@ -90,8 +90,13 @@ impl Scheduler {
         }
         // A wish of its own: a pass that is late has ended, one that made way has not.
         let engine = self.engine.under(stop.child());
-        let options =
-            SurveyOptions { only: Some(only), refresh: full, health: true, ..SurveyOptions::default() };
+        let options = SurveyOptions {
+            only: Some(only),
+            refresh: full,
+            health: true,
+            asked: Some(asked),
+            ..SurveyOptions::default()
+        };
         self.round(number, &engine, &desired, options).boxed().await
     }
 

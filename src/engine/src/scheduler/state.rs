@@ -72,6 +72,8 @@ pub(super) struct Run {
     /// It is the one that a half-open breaker lets through.
     pub(super) is_trial: bool,
     pub(super) began: Duration,
+    /// Scopes of it that somebody asks about.
+    pub(super) asked: BTreeSet<Scope>,
     /// Of requests before and after it.
     pub(super) serial: u64,
 }
@@ -86,6 +88,8 @@ pub(super) struct State {
     pub(super) runs: BTreeMap<u64, Run>,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
     pub(super) standing: BTreeMap<Scope, Standing>,
+    /// Scopes that a person or the remote spoke of, and that no pass has looked at since.
+    pub(super) asked: BTreeSet<Scope>,
     pub(super) readers: Readers,
     /// Numbers requests and runs in the order they came.
     pub(super) serial: u64,
@@ -119,6 +123,7 @@ impl State {
             runs: BTreeMap::new(),
             entries: entries.collect(),
             standing: BTreeMap::new(),
+            asked: BTreeSet::new(),
             readers: Readers::default(),
             serial: 0,
             ended: BTreeMap::new(),

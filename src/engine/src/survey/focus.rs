@@ -3,12 +3,11 @@
 //! Guarantees: anything but "the version stands and only these ids are asked for differently" reads all of it.
 //! It deliberately trusts a version only where the scope was seen whole and in sync at it.
 
-use super::SurveyOptions;
 use crate::{
     desired::Desired,
     store::{Row, RowState, ScopeMemory},
 };
-use reconciled_provider::{Focus, Observation, Observed, Resource, ResourceId, Scope, Version};
+use reconciled_provider::{Focus, Observation, Observed, Observer, Resource, ResourceId, Scope, Version};
 use std::collections::BTreeSet;
 
 /// How much of a scope must be read.
@@ -22,7 +21,6 @@ pub(super) fn focus(
     effective: &[Resource],
     memory: &ScopeMemory,
     version: Option<&Version>,
-    options: &SurveyOptions,
 ) -> Focus {
     let stands = match (&memory.version, version) {
         (Some(known), Some(now)) => known.version == *now && matches!(now, Version::At(_)),
@@ -30,7 +28,8 @@ pub(super) fn focus(
     };
     let plain =
         memory.open.is_empty() && memory.consents.is_empty() && !desired.exclusive.contains_key(scope);
-    if options.refresh || !stands || !plain {
+    // Where everything is to be listed, no version stands but those that do so by themselves.
+    if !stands || !plain {
         return Focus::All;
     }
     let mut ids: Vec<ResourceId> = Vec::new();
@@ -64,11 +63,18 @@ pub(super) fn focus(
 }
 
 /// Completes a focused observation with what the inventory knows to stand unchanged.
-pub(super) fn stand_in(seen: &mut Observation, asked: &[ResourceId], rows: &[Row], version: Version) {
+pub(super) fn stand_in(
+    seen: &mut Observation,
+    asked: &[ResourceId],
+    rows: &[Row],
+    version: Version,
+    observer: &dyn Observer,
+) {
     let asked: BTreeSet<&ResourceId> = asked.iter().collect();
     let known = rows.iter().filter(|row| !asked.contains(&row.tracked.id)).map(|row| Observed {
         hash: row.tracked.applied,
         remote: row.tracked.remote.clone(),
+        identity: observer.identity(&row.tracked),
         ..Observed::new(row.tracked.id.clone(), bytes::Bytes::new())
     });
     seen.resources.extend(known.collect::<Vec<_>>());

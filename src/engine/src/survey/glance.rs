@@ -63,18 +63,28 @@ impl Surveyor {
         Glance { memories, versions, seen: BTreeMap::new() }
     }
 
-    /// Asks each entry once for the versions of the scopes that have one remembered.
+    /// Asks each entry once for the versions of the scopes that have one remembered, but for those that stand by themselves.
     async fn versions(
         &self,
         known: &BTreeMap<Scope, KnownVersion>,
         options: &SurveyOptions,
     ) -> BTreeMap<Scope, Version> {
-        let mut all = BTreeMap::new();
+        let now = self.cx.clock.now();
+        let is_asked = |scope: &Scope| options.asked.as_ref().is_none_or(|asked| asked.contains(scope));
+        let stands = |scope: &Scope, version: &Version| {
+            version.stands_until().is_some_and(|until| now < until) && !is_asked(scope)
+        };
+        let resting = known.iter().filter(|(scope, known)| stands(scope, &known.version));
+        let mut all: BTreeMap<Scope, Version> =
+            resting.map(|(scope, known)| (scope.clone(), known.version.clone())).collect();
         if options.refresh {
             return all;
         }
         for (name, entry) in &self.entries {
-            let asked: Vec<Scope> = known.keys().filter(|scope| scope.provider == *name).cloned().collect();
+            let asked = known
+                .iter()
+                .filter(|(scope, known)| scope.provider == *name && known.version.stands_until().is_none());
+            let asked: Vec<Scope> = asked.map(|(scope, _)| scope.clone()).collect();
             if asked.is_empty() {
                 continue;
             }

@@ -71,7 +71,7 @@ impl Surveyor {
         // What may exist because of an unanswered intent must be looked for where nothing can be listed.
         tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
 
-        let focus = focus::focus(desired, scope, &effective.resources, &memory, version, options);
+        let focus = focus::focus(desired, scope, &effective.resources, &memory, version);
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.
         let is_ours = !needs_merge && all_tracked(&effective.resources, &memory);
@@ -108,7 +108,7 @@ impl Surveyor {
         if let (Focus::Only(ids), Some(version)) = (&focus, version)
             && (skipped || seen.covered != Focus::All)
         {
-            focus::stand_in(Arc::make_mut(&mut seen), ids, &memory.rows, version.clone());
+            focus::stand_in(Arc::make_mut(&mut seen), ids, &memory.rows, version.clone(), observer);
         }
         let is_wanted =
             |id: &ResourceId| effective.resources.binary_search_by(|wanted| wanted.id.cmp(id)).is_ok();

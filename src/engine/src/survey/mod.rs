@@ -76,6 +76,9 @@ pub struct SurveyOptions {
     pub only: Option<BTreeSet<Scope>>,
     /// Asks remotes how things fare, which takes calls of its own: for a pass, not for a plan.
     pub health: bool,
+    /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
+    /// ([`Version::until`](reconciled_provider::Version::until)).
+    pub asked: Option<BTreeSet<Scope>>,
 }
 
 /// What was found in one scope, and the plan for it.
