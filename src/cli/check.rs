@@ -13,14 +13,14 @@ use crate::{
     },
     manifest,
     render::counted,
-    session::{self, Failure, Session, SourceAsk, TreeFiles, renames},
+    session::{self, Failure, Session, Snapshot, SourceAsk, TreeFiles, renames},
     sops::Identities,
     store::{Holder, KEY_FILE, Reader, StoreError, holder},
     trust::Keys,
 };
 use clap::Args as ClapArgs;
 use reconciled_engine::Store;
-use reconciled_provider::{Clock, Node, Problem, SecretRef, Secrets};
+use reconciled_provider::{Clock, Node, Problem, Scope, SecretRef, Secrets};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -137,8 +137,9 @@ pub(super) async fn run(
     state(&config, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
         Ok(session) => {
-            providers(&session, check.timeout.0, &mut report).await;
-            sources(&session, check.timeout.0, &mut report).await;
+            let snapshots = sources(&session, check.timeout.0, &mut report).await;
+            let scopes = declared(&session, snapshots).await;
+            providers(&session, &scopes, check.timeout.0, &mut report).await;
         }
         Err(Failure::Problems(problems)) => problems.iter().for_each(|problem| report.problem(problem)),
         // Said in the check of the state already.
@@ -419,14 +420,21 @@ async fn state(config: &Config, clock: std::sync::Arc<dyn Clock>, report: &mut R
     }
 }
 
-async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) {
+/// The scopes that the sources declare; none where they cannot be read, which is said elsewhere.
+async fn declared(session: &Session, snapshots: Vec<Snapshot>) -> Vec<Scope> {
+    let Ok(reader) = session.reader_as_it_is().await else { return Vec::new() };
+    let outlook = session.load_newest(snapshots, &reader).await;
+    outlook.map(|outlook| outlook.desired.scopes.into_keys().collect()).unwrap_or_default()
+}
+
+async fn providers(session: &Session, scopes: &[Scope], limit: Duration, report: &mut Report<'_>) {
     session.ailing().iter().for_each(|problem| report.problem(problem));
     let ailing = session.ailing_names();
     for entry in session.config.providers.iter().filter(|entry| !ailing.contains(&entry.name)) {
         let Some(watched) = session.surveyor.entries.get(&entry.name) else { continue };
         let what = format!("provider {}", entry.name);
         let begun = Instant::now();
-        match tokio::time::timeout(limit, probe::ask(session, entry, &*watched.observer)).await {
+        match tokio::time::timeout(limit, probe::ask(session, entry, &*watched.observer, scopes)).await {
             Ok(Ok(Answer::Answered)) => {
                 report.ok(&what, &format!("answers in {} ms", begun.elapsed().as_millis()));
             }
@@ -437,9 +445,11 @@ async fn providers(session: &Session, limit: Duration, report: &mut Report<'_>) 
     }
 }
 
-async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) {
+/// Asks each source; what those have that answered.
+async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) -> Vec<Snapshot> {
+    let mut snapshots = Vec::new();
     // A source that was renamed can be reached all the same.
-    let Ok(reader) = session.reader_as_it_is().await else { return };
+    let Ok(reader) = session.reader_as_it_is().await else { return snapshots };
     for source in &session.config.sources {
         let what = format!("source {}", source.name);
         let asked = async {
@@ -470,7 +480,9 @@ async fn sources(session: &Session, limit: Duration, report: &mut Report<'_>) {
         for problem in misplaced {
             report.say(Verdict::Fail, &what, &problem.message, problem.hint.as_deref());
         }
+        snapshots.push(snapshot);
     }
+    snapshots
 }
 
 fn late(what: &str, limit: Duration, report: &mut Report<'_>) {

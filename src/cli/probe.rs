@@ -3,7 +3,7 @@
 //! Guarantees: nothing is said to answer that was not asked; nothing is written.
 
 use crate::{config::ProviderEntry, session::Session};
-use reconciled_provider::{Error, ErrorKind, Observer};
+use reconciled_provider::{Error, ErrorKind, Observer, Scope};
 use std::fs;
 
 /// Fits no zone, so that a list of zones is all that is asked for (RFC 6761 6.4 keeps the name free).
@@ -18,18 +18,30 @@ pub(super) enum Answer {
     NotAsked(&'static str),
 }
 
-/// Asks what is behind an entry.
+/// Asks what is behind an entry, with the help of the `scopes` that are declared.
 ///
 /// Errors: it cannot be reached, or does not take the credentials.
 pub(super) async fn ask(
     session: &Session,
     entry: &ProviderEntry,
     observer: &dyn Observer,
+    scopes: &[Scope],
 ) -> Result<Answer, Error> {
     let cx = &session.surveyor.cx;
     match &*entry.type_name {
-        // Versions of nothing: one list of zones, or a signed question to the server.
-        "powerdns" | "rfc2136" => observer.versions(cx, &[]).await.map(drop)?,
+        // Versions of nothing: one list of zones.
+        "powerdns" => observer.versions(cx, &[]).await.map(drop)?,
+        "rfc2136" => {
+            observer.versions(cx, &[]).await?;
+            // Knot looks at no key before it looks for the zone, so only one that it serves proves anything.
+            let own: Vec<Scope> =
+                scopes.iter().filter(|scope| *scope.provider == *entry.name).cloned().collect();
+            if own.is_empty() || observer.versions(cx, &own).await?.is_empty() {
+                return Ok(Answer::NotAsked(
+                    "it answers; whether it takes the key shows at a zone that it serves, and none such is declared",
+                ));
+            }
+        }
         "cloudflare" | "route53" | "zonefile" => observer.discover(cx, NO_ZONE).await.map(drop)?,
         // The protocol knows no zones: that none fits is said by what answered.
         "webhook" => match observer.discover(cx, NO_ZONE).await {

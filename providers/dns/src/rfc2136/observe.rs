@@ -5,7 +5,7 @@
 //! Deliberately not done: incremental transfers (RFC 1995). A zone is read only when its SOA moved.
 
 use super::{
-    Backend,
+    Backend, Keys,
     client::{Connection, Sink, is_key_refused, key_refused, not_served, soa_of},
     exchange::Udp,
     request, response,
@@ -47,9 +47,13 @@ pub(crate) async fn versions(
     let doing = "ask for serials";
     let mut versions = BTreeMap::new();
     if scopes.is_empty() {
-        // Nobody asks for a zone: the question is whether the server answers us, and takes our key.
-        let mut connection = Connection::open(&backend.config, &backend.keys, cx, doing).await?;
-        connection.soa(&Name::root(), ".", doing).await?;
+        // Nobody asks for a zone: the question is whether the server answers us, and takes our keys where it looks at
+        // them before it looks for the zone, as BIND and PowerDNS do.
+        for key in [&backend.keys.transfer, &backend.keys.update] {
+            let keys = Keys { transfer: key.clone(), update: key.clone() };
+            let mut connection = Connection::open(&backend.config, &keys, cx, doing).await?;
+            connection.soa(&Name::root(), ".", doing).await?;
+        }
         return Ok(versions);
     }
     let mut late: Vec<&Scope> = Vec::new();

@@ -236,6 +236,14 @@ async fn a_key_the_server_does_not_know_and_a_wrong_secret_are_told_apart() {
         let error = observe(&*server.provider(), &wrong, ZONE).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::PermissionDenied, "{kind:?}: {error}");
         assert!(error.message.contains(why("BADSIG")), "{kind:?}: {error}");
+        // What `check` asks, of which Knot needs a zone.
+        let asked = [scope(ZONE)];
+        let error = server.provider().versions(&wrong, &asked).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::PermissionDenied, "{kind:?}: {error}");
+        assert_eq!(server.provider().versions(&wrong, &[]).await.is_err(), kind != Kind::Knot, "{kind:?}");
+        let writer = provider_with(&server.address(), |_, keys| keys.update.name = "stranger".into());
+        assert_eq!(writer.versions(&server.cx(), &[]).await.is_err(), kind != Kind::Knot, "{kind:?}");
+        assert_eq!(writer.versions(&server.cx(), &asked).await.unwrap().len(), 1, "{kind:?}");
         let error = observe(&*server.provider(), &world::cx_now("no base64!", 0), ZONE).await.unwrap_err();
         assert!(error.message.contains("is not base64") && !error.message.contains("no base64!"), "{error}");
     }
