@@ -344,7 +344,7 @@ fn troubles(found: &Explanation, text: &mut String) {
     }
     for hold in &found.holds {
         let _ = writeln!(text, "{} is held since {}: {}", hold.domain, hold.since, hold.reasons.join("; "));
-        let short = crate::render::status::short(&hold.digest);
+        let short = status::short(&hold.digest);
         let _ = writeln!(text, "  hint: to consent: reconciled approve {short} --reason \"…\"");
     }
     // What a condition said of it need not be said again.

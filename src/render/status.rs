@@ -458,6 +458,7 @@ mod tests {
             pins: ["www", "mail"].map(pin).into(),
             drifts: Vec::new(),
             unassigned: Vec::new(),
+            elsewhere: Vec::new(),
             degraded: vec![DegradedEntry {
                 address: "Zone/example.com#mail/A".into(),
                 scope: "pdns/example.com".into(),

@@ -21,12 +21,12 @@ impl Stamp {
     }
 }
 
-impl std::fmt::Display for Stamp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use time::{OffsetDateTime, format_description::well_known::Rfc3339};
         let seconds = i64::try_from(self.0.as_secs()).unwrap_or(LAST).min(LAST);
-        let time = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| std::fmt::Error)?;
-        f.write_str(&time.format(&Rfc3339).map_err(|_| std::fmt::Error)?)
+        let time = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| fmt::Error)?;
+        f.write_str(&time.format(&Rfc3339).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -194,7 +194,7 @@ pub(super) async fn apply(conn: &mut SqliteConnection, notice: &Notice) -> Resul
                 .await?;
         }
         Notice::Receivers(names) => {
-            let names = super::rows::json(&names.iter().map(|name| &**name).collect::<Vec<&str>>());
+            let names = rows::json(&names.iter().map(|name| &**name).collect::<Vec<&str>>());
             for sql in [
                 "DELETE FROM announcement WHERE receiver NOT IN (SELECT value FROM json_each(?1))",
                 "DELETE FROM outbox WHERE receiver NOT IN (SELECT value FROM json_each(?1))",

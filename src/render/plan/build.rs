@@ -12,7 +12,7 @@ use reconciled_engine::{
     survey::{self, Survey, View},
 };
 use reconciled_provider::{
-    Address, Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
+    Error, FieldChange, Hash, Identity, Observer, ResourceId, Scope, Severity, Shown, Spec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
