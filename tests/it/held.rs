@@ -126,3 +126,38 @@ fn a_hold_has_the_revision_of_its_own_source_and_is_consented_to_as_that_allows(
     assert_eq!((told("hold"), told("consented")), (theirs[..7].into(), theirs[..7].into()));
     daemon.stop();
 }
+
+#[test]
+fn a_change_that_is_too_large_goes_on_in_no_slices() {
+    let env = desk();
+    env.write("work/zone.yaml", &zone_of(ZONE, 8));
+    commit(&env, "ann");
+    env.apply();
+    let records = env.zone_rrsets(ZONE).len();
+    env.write(
+        "work/zone.yaml",
+        &format!("{}    - {{name: new, type: A, values: [192.0.2.99]}}\n", zone_of(ZONE, 5)),
+    );
+    commit(&env, "ann");
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 deletes, limit 2 (guard.maxDeletes)"]);
+    env.run(&["suspend", "Zone/example.com#h7/A", "--reason", "careful"]).exits(0);
+    let more = "3 deletes with 1 that are suspended or not asked for, limit 2";
+    env.run(&["apply", "--yes"]).exits(3).says(&[more, "h7/A"]);
+    env.run(&["resume", "Zone/example.com#h7/A"]).exits(0);
+    for name in ["h6", "h7"] {
+        let target = format!("Zone/example.com#{name}/A");
+        let refused = env.run(&["apply", "--yes", "--target", &target]).exits(3);
+        refused.says(&["3 deletes with 2 that are suspended or not asked for"]);
+    }
+    assert_eq!(env.zone_rrsets(ZONE).len(), records, "nothing was deleted");
+    // What is no part of it goes on, also by itself.
+    env.run(&["apply", "--yes", "--target", "Zone/example.com#new/A"]).exits(0);
+    assert_eq!(env.zone_rrsets(ZONE).len(), records + 1);
+    // A part can be consented to.
+    let target = ["--target", "Zone/example.com#h7/A"];
+    let plan = json(&env, &[&["plan", "-o", "json"], &target[..]].concat());
+    let digest = plan["domains"][0]["digest"].as_str().unwrap();
+    env.run(&["approve", digest, "--reason", "this one"]).exits(0);
+    env.run(&[&["apply", "--yes"], &target[..]].concat()).exits(0);
+    assert_eq!(env.zone_rrsets(ZONE).len(), records);
+}

@@ -143,6 +143,7 @@ fn view(scope: &Scope, steps: Vec<Step>) -> View {
             resources: Vec::new(),
         }),
         plan: ScopePlan {
+            unselected: Vec::new(),
             frozen: Default::default(),
             scope: scope.clone(),
             base: Version::Unknown,

@@ -88,28 +88,41 @@ pub fn judge(
         .filter(|(_, s)| s.change == Change::Create && s.blocked.is_none())
         .filter_map(|(scope, s)| Some((*scope, slot(s)?)))
         .collect();
+    let weight = |scope: &Scope, step: &Step| match step.change {
+        Change::Update | Change::Continue => Some(Weight::Update),
+        // One transaction that puts something else in its place is a change, not a loss.
+        Change::Replace => Some(if atomic { Weight::Update } else { Weight::Delete }),
+        Change::Delete => {
+            let is_taken = |other| created.contains(&(scope, other));
+            let swapped = atomic && slot(step).is_some_and(|s| s.clashing().any(is_taken));
+            Some(if swapped { Weight::Update } else { Weight::Delete })
+        }
+        _ => None,
+    };
     let mut counts: Counts = [0; 4];
-    let (mut updates, mut deletes) = (0, 0);
+    let (mut updates, mut deletes) = (Count::default(), Count::default());
     for (scope, step) in &guarded {
         match step.change {
             Change::Create => counts[0] += 1,
-            Change::Update | Change::Continue => {
-                counts[1] += 1;
-                updates += 1;
-            }
-            // One transaction that puts something else in its place is a change, not a loss.
-            Change::Replace => {
-                counts[2] += 1;
-                *(if atomic { &mut updates } else { &mut deletes }) += 1;
-            }
-            Change::Delete => {
-                counts[3] += 1;
-                let swapped = atomic
-                    && slot(step)
-                        .is_some_and(|s| s.clashing().any(|other| created.contains(&(*scope, other))));
-                *(if swapped { &mut updates } else { &mut deletes }) += 1;
-            }
+            Change::Update | Change::Continue => counts[1] += 1,
+            Change::Replace => counts[2] += 1,
+            Change::Delete => counts[3] += 1,
             _ => {}
+        }
+        match weight(scope, step) {
+            Some(Weight::Update) => updates.now += 1,
+            Some(Weight::Delete) => deletes.now += 1,
+            None => {}
+        }
+    }
+    for plan in plans {
+        let put_off = plan.steps.iter().filter(|step| step.is_put_off());
+        for step in put_off.chain(&plan.unselected) {
+            match weight(&plan.scope, step) {
+                Some(Weight::Update) => updates.besides += 1,
+                Some(Weight::Delete) => deletes.besides += 1,
+                None => {}
+            }
         }
     }
     let mut reasons = over(
@@ -146,7 +159,7 @@ pub fn judge(
     if remade > 0 {
         reasons.push(format!("{remade} × drift would be healed by deleting and making anew").into());
     }
-    if deletes > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
+    if deletes.now > 0 && plans.iter().all(|p| desired.in_scope(&p.scope).is_empty()) {
         reasons.push("the desired state became empty".into());
     }
     if guarded.iter().any(|(_, s)| s.reason == Reason::Upgrade) {
@@ -188,8 +201,21 @@ fn words(step: &Step) -> impl Iterator<Item = &'static str> {
         .filter(move |word| if word.ends_with("-delete") { goes } else { changes })
 }
 
+/// What a step weighs.
+enum Weight {
+    Update,
+    Delete,
+}
+
+/// How much would be done, and how much of the same change was put off: suspended by a person, or not asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    now: u32,
+    besides: u32,
+}
+
 fn over(
-    count: u32,
+    Count { now, besides }: Count,
     tracked: u32,
     most: u32,
     percent: u32,
@@ -198,9 +224,17 @@ fn over(
     percent_key: &str,
 ) -> Vec<Arc<str>> {
     let mut reasons = Vec::new();
+    if now == 0 {
+        return reasons;
+    }
+    let count = now + besides;
+    let with = match besides {
+        0 => String::new(),
+        besides => format!(" with {besides} that are suspended or not asked for"),
+    };
     if count > most {
         let what = if count == 1 { what.trim_end_matches('s') } else { what };
-        reasons.push(format!("{count} {what}, limit {most} (guard.{key})").into());
+        reasons.push(format!("{count} {what}{with}, limit {most} (guard.{key})").into());
     }
     // u64: 100 × a large count must not wrap into "allowed".
     let share = u64::from(count) * 100;
@@ -208,7 +242,7 @@ fn over(
         let shown = share / u64::from(tracked.max(1));
         reasons.push(
             format!(
-                "{count} {what} are {shown} % of {tracked} tracked, limit {percent} % (guard.{percent_key})"
+                "{count} {what}{with} are {shown} % of {tracked} tracked, limit {percent} % (guard.{percent_key})"
             )
             .into(),
         );

@@ -108,6 +108,9 @@ pub struct ScopePlan {
     pub base: Version,
     /// Steps in the order they must happen.
     pub steps: Vec<Step>,
+    /// What would be done besides and was not asked for: the guard counts it, since slices of a change that is too large are not
+    /// small changes.
+    pub unselected: Vec<Step>,
     /// Rows whose bookkeeping moved (file, manifest, edges) while the remote is as it should be.
     pub refreshed: Vec<Row>,
     /// Rows seen to be as written, and nothing else about them moved.
@@ -167,6 +170,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         scope: input.scope.clone(),
         base: input.seen.version.clone(),
         steps: Vec::new(),
+        unselected: Vec::new(),
         refreshed: Vec::new(),
         settled: Vec::new(),
         lapsed: Vec::new(),

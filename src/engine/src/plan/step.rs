@@ -278,10 +278,20 @@ impl Step {
     /// Drift repair goes on while a commit is held, but not where it deletes, nor where somebody changed by hand what
     /// was suspended. What cannot happen, because the entry or the manifest forbids it, is not counted; what waits is.
     pub fn is_guarded(&self) -> bool {
+        self.can_happen() && self.is_of_a_commit()
+    }
+
+    /// True when the guard would count it, had a person not stopped it: who stops a part of a change that is too large does not
+    /// make the rest of it a small one.
+    pub(super) fn is_put_off(&self) -> bool {
+        matches!(self.blocked, Some(Blocked::Suspended(Some(_)))) && self.is_of_a_commit()
+    }
+
+    fn is_of_a_commit(&self) -> bool {
         let loses = self.change == Change::Replace && self.guard_words.contains(&PROTECTED);
         let needs =
             self.reason.is_guarded() || self.is_remade || loses || self.guard_words.contains(&BY_HAND);
-        self.change.writes() && self.can_happen() && needs
+        self.change.writes() && needs
     }
 
     /// True when it waits while its domain is held: what the guard counts, and letting go, which no count holds but which

@@ -7,7 +7,7 @@ use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus
 use crate::{
     desired::Desired,
     health::{self, Asked},
-    plan::{self, ScopeInput, ScopePlan},
+    plan::{self, ScopeInput, ScopePlan, Selection, Step},
     ready,
     store::ScopeMemory,
     suspension::Suspension,
@@ -135,7 +135,7 @@ impl Surveyor {
             .filter(|((s, _), _)| s == scope)
             .map(|((_, id), from)| (id.clone(), from.clone()))
             .collect();
-        let mut plan = plan::plan(&ScopeInput {
+        let input = ScopeInput {
             scope,
             provider: observer,
             policy: entry.policy,
@@ -152,7 +152,14 @@ impl Surveyor {
             selection: &options.selection,
             suspensions,
             now: self.cx.clock.now(),
-        });
+        };
+        let mut plan = plan::plan(&input);
+        if !options.selection.is_all() {
+            let chosen: BTreeSet<&ResourceId> = plan.steps.iter().map(|step| &step.id).collect();
+            let whole = plan::plan(&ScopeInput { selection: &Selection::default(), ..input });
+            let is_besides = |step: &Step| step.is_guarded() && !chosen.contains(&step.id);
+            plan.unselected = whole.steps.into_iter().filter(is_besides).collect();
+        }
         if let (Focus::Only(_), Some(known)) = (&focus, &memory.version) {
             plan.foreign_count = known.foreign;
         }
