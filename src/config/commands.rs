@@ -6,8 +6,11 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Argument lists by name; `{file}` in an argument is filled in.
 pub type Commands = BTreeMap<Arc<str>, Vec<String>>;
 
-/// What an argument may leave open.
-const BLANKS: &[&str] = &["file"];
+/// What an argument may leave open: the new file of a `validate`, or whose health is asked for.
+const BLANKS: &[&str] = &["file", "unit", "instance"];
+/// What may be written instead of something else.
+const HINT: &str =
+    "write {file}; in a command that asks for the health of a deployment, {unit} or {instance}";
 
 /// Reads the table, which may be left out.
 pub(super) fn read(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) -> Commands {
@@ -41,7 +44,7 @@ pub(super) fn read(root: &Node, file: &SourceFile, problems: &mut Vec<Problem>) 
             }
             let blank = argument.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
             if let Some((blank, _)) = blank.filter(|(blank, _)| !BLANKS.contains(blank)) {
-                error(format!("command `{name}` has `{{{blank}}}`, which nothing fills in"), "write {file}");
+                error(format!("command `{name}` has `{{{blank}}}`, which nothing fills in"), HINT);
             }
         }
     }

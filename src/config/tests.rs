@@ -277,7 +277,7 @@ fn a_report_names_one_forge_and_one_project() {
 
 #[test]
 fn a_command_is_an_argv_and_no_line_for_a_shell() {
-    let text = "commands:\n  nginx: [nginx, -t, -c, \"{file}\"]\n  none: []\n  line: [\"nginx -t\"]\n  blank: [check, \"{zone}\"]\n";
+    let text = "commands:\n  nginx: [nginx, -t, -c, \"{file}\"]\n  none: []\n  line: [\"nginx -t\"]\n  blank: [check, \"{zone}\"]\n  up: [probe, \"{unit}\", \"--number={instance}\"]\n";
     assert_snapshot!(problems(text), @r#"
     error: command `none` names no program
       --> config.yaml:3:9
@@ -293,7 +293,7 @@ fn a_command_is_an_argv_and_no_line_for_a_shell() {
       --> config.yaml:5:10
     5 |   blank: [check, "{zone}"]
       |          ^
-    hint: write {file}
+    hint: write {file}; in a command that asks for the health of a deployment, {unit} or {instance}
     "#);
 }
 

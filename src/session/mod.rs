@@ -151,8 +151,7 @@ impl Session {
         patience: Option<Duration>,
     ) -> Result<Session, Failure> {
         let seal = Seal::load(&config.state_dir)?;
-        // Without a state there is nothing marks could be compared with.
-        let key = seal.as_ref().map_or([0; 32], Seal::mark_key);
+        let key = seal.as_ref().map_or_else(Seal::any_mark_key, |seal| Ok(seal.mark_key()))?;
         let secrets = Arc::new(
             HostSecrets::new(key, environment.clone(), config.secrets.clone()).with_sops(&config.sops),
         );

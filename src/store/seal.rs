@@ -129,6 +129,16 @@ impl Seal {
         SecretMark(Hash(cut))
     }
 
+    /// A key of marks where there is no state that they could be compared with: by chance, so that no secret can be found by
+    /// its mark.
+    ///
+    /// Errors: the system gives no random numbers.
+    pub fn any_mark_key() -> Result<[u8; 32]> {
+        let mut key = [0; 32];
+        SystemRandom::new().fill(&mut key).map_err(|_| StoreError::NoRandom)?;
+        Ok(key)
+    }
+
     /// The key of the marks, for secrets that configuration and manifests name.
     pub fn mark_key(&self) -> [u8; 32] {
         *self.marks

@@ -4,6 +4,7 @@
 
 use super::{
     node::{Node, NodeValue, ScalarKind, SourceFile, Span},
+    parse::{Resolved, resolve},
     typed::{AT, TEXT_OR, TEXT_OR_LIST},
 };
 use crate::{
@@ -127,6 +128,16 @@ impl<'a> Decoder<'a> {
 
     fn wrong(self, expected: &str) -> DecodeError {
         let message = match &self.node.value {
+            // In quotes it reads like what is expected, and is not.
+            NodeValue::Scalar(text, ScalarKind::Str)
+                if text.len() <= 60
+                    && matches!(
+                        resolve(text),
+                        Resolved::Kind(ScalarKind::Bool | ScalarKind::Int | ScalarKind::Float)
+                    ) =>
+            {
+                format!("expected {expected}, found the text `{text}`")
+            }
             NodeValue::Scalar(text, kind) if !matches!(kind, ScalarKind::Unknown(_)) && text.len() <= 60 => {
                 format!("expected {expected}, found `{text}`")
             }

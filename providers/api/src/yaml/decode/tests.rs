@@ -50,7 +50,11 @@ fn good_elements_stand_beside_bad_ones_and_all_problems_are_found() {
 #[test]
 fn booleans_are_strict_and_numbers_are_not_text() {
     assert_eq!(check("zone: a\nexclusive: yes\n").1, "z.yaml:2:12: expected `true` or `false`, found `yes`");
-    assert_eq!(check("zone: a\nttl: '60'\n").1, "z.yaml:2:6: expected a number, found `60`");
+    assert_eq!(check("zone: a\nttl: '60'\n").1, "z.yaml:2:6: expected a number, found the text `60`");
+    assert_eq!(
+        check("zone: a\nexclusive: 'true'\n").1,
+        "z.yaml:2:12: expected `true` or `false`, found the text `true`"
+    );
     assert_eq!(check("zone: a\nttl: -1\n").1, "z.yaml:2:6: expected a number in range, found `-1`");
 }
 
