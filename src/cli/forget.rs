@@ -6,7 +6,7 @@ use crate::{
     operation::{self, ForgetAsk, Forgotten},
     render,
     session::Failure,
-    store::{StoreError, TrackedEntry, UNANSWERED},
+    store::{SHARES, StoreError, TrackedEntry, UNANSWERED},
 };
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub(super) async fn run(
         }
     };
     let questions = rows.iter().filter(|row| row.state == UNANSWERED).count();
-    let tracked = rows.len() - questions;
+    let tracked = rows.iter().filter(|row| row.state != UNANSWERED && row.state != SHARES).count();
     forget.answer.tell(&LetGo { count: forgotten.count, resources: rows }, out, |_, _| {})?;
     out.talk(&format!("{} forgotten", forgotten.count));
     if questions > 0 {

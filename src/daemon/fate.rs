@@ -62,6 +62,8 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
     let metrics = &instance.session.metrics;
     let mut progress = instance.scheduler.watch();
     let mut changed = Changed::default();
+    // Without it what nobody declares any more is anybody's.
+    let mut owners = Owners(instance.writing.db.reader().tracking().await.unwrap_or_default());
     let (mut last, mut is_stale) = (Duration::ZERO, true);
     loop {
         tokio::select! {
@@ -69,7 +71,7 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
             event = progress.next() => match event {
                 Some(Progress::PassEnded { scope, stance, outcomes, took, .. }) => {
                     metrics.passed(&scope.provider, stance, took);
-                    changed.count(&instance.follower, &scope, &outcomes);
+                    changed.count(&instance.follower, &mut owners, &scope, &outcomes);
                     is_stale = true;
                 }
                 Some(_) => is_stale = true,
@@ -83,7 +85,7 @@ pub(super) async fn watch(instance: Arc<Instance>, fates: watch::Sender<Fates>) 
             continue;
         }
         (last, is_stale) = (now, false);
-        let found = look(&instance.follower, &instance.scheduler, &mut changed);
+        let found = look(&instance.follower, &instance.scheduler, &mut owners, &mut changed);
         fates.send_if_modified(|fates| {
             for (name, (fate, told)) in &found {
                 let before = fates.get(name).filter(|before| before.commit == fate.commit);
@@ -125,6 +127,7 @@ impl Changed {
     fn count(
         &mut self,
         follower: &Follower,
+        owners: &mut Owners,
         scope: &Scope,
         outcomes: &BTreeMap<(&'static str, &'static str), usize>,
     ) {
@@ -135,7 +138,7 @@ impl Changed {
             return;
         }
         let (sources, desired) = (follower.sources(), follower.desired());
-        for name in sources_of(&desired, scope) {
+        for name in owners.of(&desired, scope) {
             if let Some(told) = sources.get(&name).and_then(|following| following.told.as_ref()) {
                 self.of(&name, &told.commit).actions += done;
             }
@@ -148,18 +151,37 @@ impl Changed {
     }
 }
 
-/// Sources that declare something in `scope`.
-fn sources_of(desired: &Desired, scope: &Scope) -> BTreeSet<Arc<str>> {
-    let declared = desired.in_scope(scope).iter();
-    let names: BTreeSet<&str> = declared.map(|r| desired.manifest(r.origin).key.source()).collect();
-    let known = desired.sources.keys();
-    // What nobody declares any more may have been anybody's.
-    known.filter(|name| names.is_empty() || names.contains(&***name)).cloned().collect()
+/// The sources whose each scope is: those that declare something in it, or were the last to.
+#[derive(Default)]
+struct Owners(BTreeMap<Scope, BTreeSet<Arc<str>>>);
+
+impl Owners {
+    fn of(&mut self, desired: &Desired, scope: &Scope) -> BTreeSet<Arc<str>> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut before = None;
+        for resource in desired.in_scope(scope) {
+            // Most of what stands side by side is of one manifest.
+            if before.replace(resource.origin.manifest) != Some(resource.origin.manifest) {
+                names.insert(desired.manifest(resource.origin).key.source());
+            }
+        }
+        let known = desired.sources.keys();
+        if names.is_empty() {
+            let last = self.0.get(scope);
+            return known.filter(|name| last.is_none_or(|last| last.contains(*name))).cloned().collect();
+        }
+        let owners: BTreeSet<Arc<str>> = known.filter(|name| names.contains(&***name)).cloned().collect();
+        if self.0.get(scope) != Some(&owners) {
+            self.0.insert(scope.clone(), owners.clone());
+        }
+        owners
+    }
 }
 
 fn look(
     follower: &Follower,
     scheduler: &Scheduler,
+    owners: &mut Owners,
     changed: &mut Changed,
 ) -> BTreeMap<Arc<str>, (Fate, Told)> {
     // In this order: what stands must not be older than the commit it is taken for.
@@ -168,7 +190,7 @@ fn look(
     let standing = scheduler.standing();
     let mut scopes: BTreeMap<Arc<str>, Vec<&Standing>> = BTreeMap::new();
     for (scope, standing) in &standing {
-        for name in sources_of(&desired, scope) {
+        for name in owners.of(&desired, scope) {
             scopes.entry(name).or_default().push(standing);
         }
     }
@@ -231,6 +253,19 @@ fn verdict(scopes: &[&Standing], told: &Told, is_broken: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_declares_any_more_is_of_those_who_did() {
+        let scope = Scope::new("pdns", "example.com");
+        let mut desired = Desired::default();
+        for name in ["a", "b"] {
+            desired.sources.insert(name.into(), Default::default());
+        }
+        let known = BTreeMap::from([(scope.clone(), BTreeSet::from(["b".into(), "retired".into()]))]);
+        assert_eq!(Owners(known).of(&desired, &scope), ["b".into()].into());
+        // Nobody knows whose it was.
+        assert_eq!(Owners::default().of(&desired, &scope), ["a".into(), "b".into()].into());
+    }
 
     #[test]
     fn a_commit_has_converged_once_nothing_is_under_way_and_everything_is_in_sync() {

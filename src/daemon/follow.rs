@@ -14,7 +14,11 @@ use crate::{
     operation::{Pushed, changed},
     session::{Failure, KnownOutputs, Outlook, Pins, Session, Snapshot, SourceAsk, Writing, chain},
 };
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    future::{BoxFuture, join},
+    stream::FuturesUnordered,
+};
 use reconciled_engine::{
     Desired, Store,
     scheduler::{self, Progress, Scheduler, Stance},
@@ -33,7 +37,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// At least so much lies between the beginnings of polls that hints lead to.
 const HINTS: Duration = Duration::from_secs(1);
 
-type Polled = (Arc<str>, Result<Snapshot, Failure>);
+/// What a poll of a source came to, and whether a secret that its manifests name was rotated.
+type Polled = (Arc<str>, Result<Snapshot, Failure>, bool);
 
 /// Who waits for an answer.
 struct Asker {
@@ -83,6 +88,10 @@ pub(super) struct Loop {
     hints: Arc<Hints>,
     sources: BTreeMap<Arc<str>, Source>,
     polls: FuturesUnordered<BoxFuture<'static, Polled>>,
+    /// Whether any secret was rotated, while that is looked at: what a secret comes from may hang.
+    rotated: Option<BoxFuture<'static, bool>>,
+    /// Asked for while it was looked at: that may have begun too early.
+    looks_again: bool,
     askers: Vec<Asker>,
     outlook: Standing,
     /// When something is no longer kept at an earlier revision, since the epoch.
@@ -147,6 +156,8 @@ pub(super) fn follow(
         hints,
         sources,
         polls,
+        rotated: None,
+        looks_again: false,
         askers,
         outlook,
         pins_due: None,
@@ -167,7 +178,7 @@ impl Loop {
             self.sources.values_mut().for_each(|source| source.due = source.due.min(now + longest(source)));
             for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
                 source.began = now;
-                let poll = poll(&self.session, &self.writing, source);
+                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets);
                 self.polls.push(poll);
             }
             if self.pins_due.is_some_and(|due| due <= now) {
@@ -184,6 +195,15 @@ impl Loop {
                     About::Sources => self.hear(question),
                 },
                 () = self.hints.heard.notified() => self.take_hints(cx.clock.now()),
+                has_rotated = ready(&mut self.rotated), if self.rotated.is_some() => {
+                    self.rotated = None;
+                    if has_rotated {
+                        self.load_what_is_had().await;
+                    }
+                    if std::mem::take(&mut self.looks_again) {
+                        self.look_at_secrets();
+                    }
+                }
                 Some(polled) = self.polls.next(), if !self.polls.is_empty() => self.take(polled).await,
                 Some(event) = progress.next() => match event {
                     Progress::PassEnded { scope, .. } if self.is_referred_to(&scope) => self.renew().await,
@@ -252,7 +272,7 @@ impl Loop {
     }
 
     /// A poll came back: loads when anything moved, and answers.
-    async fn take(&mut self, (name, polled): Polled) {
+    async fn take(&mut self, (name, polled, has_rotated): Polled) {
         let now = self.session.surveyor.cx.clock.now();
         let Some(source) = self.sources.get_mut(&name) else { return };
         source.is_polling = false;
@@ -296,8 +316,7 @@ impl Loop {
                 false
             }
         };
-        // A secret has no commit: it is looked at whenever its source is.
-        let result = match moved || self.has_rotated().await {
+        let result = match moved || has_rotated {
             true => self.load().await,
             false => Ok(BTreeSet::new()),
         };
@@ -466,19 +485,16 @@ impl Loop {
                 false
             }
         };
-        if has_news || self.has_rotated().await {
+        if has_news {
             self.load_what_is_had().await;
         }
+        self.look_at_secrets();
     }
 
-    /// True when a secret is not what it was when the desired state was loaded.
-    async fn has_rotated(&mut self) -> bool {
-        match self.session.has_rotated(&self.outlook.secrets).await {
-            Ok(has_rotated) => has_rotated,
-            Err(failure) => {
-                tracing::warn!(error = %failure, "secrets cannot be read");
-                false
-            }
+    fn look_at_secrets(&mut self) {
+        self.looks_again = self.rotated.is_some();
+        if !self.looks_again {
+            self.rotated = Some(Box::pin(has_rotated(self.session.clone(), self.outlook.secrets.clone())));
         }
     }
 
@@ -563,11 +579,36 @@ pub(super) fn held(scheduler: &Scheduler) -> Vec<Scope> {
     standing.filter(|(_, standing)| waits(standing.stance)).map(|(scope, _)| scope).collect()
 }
 
-fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> BoxFuture<'static, Polled> {
+/// What `future` comes to, once there is one.
+async fn ready<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// True when a secret is not what it was when the desired state was loaded.
+async fn has_rotated(session: Arc<Session>, known: KnownSecrets) -> bool {
+    match session.has_rotated(known).await {
+        Ok(has_rotated) => has_rotated,
+        Err(failure) => {
+            tracing::warn!(error = %failure, "secrets cannot be read");
+            false
+        }
+    }
+}
+
+fn poll(
+    session: &Arc<Session>,
+    writing: &Arc<Writing>,
+    source: &mut Source,
+    secrets: &KnownSecrets,
+) -> BoxFuture<'static, Polled> {
     source.is_polling = true;
     source.polls += 1;
     tracing::debug!(source = &*source.config.name, "poll");
     let (session, writing, config) = (session.clone(), writing.clone(), source.config.clone());
+    let secrets = secrets.of(&config.name);
     source.rewinding = source.accept_rewind.take();
     let accept_rewind = source.rewinding.as_ref().map(|(commit, _)| commit.clone());
     Box::pin(async move {
@@ -576,7 +617,9 @@ fn poll(session: &Arc<Session>, writing: &Arc<Writing>, source: &mut Source) -> 
             let in_force = in_force.map(|r| r.commit).filter(|commit| commit.len() == 40);
             session.poll(&config, SourceAsk { in_force, accept_rewind, ..SourceAsk::default() }).await
         };
-        (config.name.clone(), polled.await)
+        // A secret has no commit: it is looked at whenever its source is.
+        let (polled, has_rotated) = join(polled, has_rotated(session.clone(), secrets)).await;
+        (config.name.clone(), polled, has_rotated)
     })
 }
 

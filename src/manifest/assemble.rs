@@ -11,7 +11,7 @@ use super::{
 use crate::config::{Allow, AllowRule, OnInvalid};
 use reconciled_engine::{Desired, ManifestMeta, Reach, SourceState};
 use reconciled_provider::{
-    Address, Hash, ManifestKey, Origin, Place, Policies, Problem, Resource, ResourceId, Scope, Span,
+    Address, Hash, ManifestKey, Origin, Place, Policies, Policy, Problem, Resource, ResourceId, Scope, Span,
     address::glob,
 };
 use std::{
@@ -35,6 +35,7 @@ pub(super) fn assemble(
     let mut scopes = by_scope(&loading, &taken);
     let unit_of = unit_by_index(&loading);
     let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of, &taken);
+    share_policies(&loading, &mut scopes, &mut cache.policies, &unit_of);
     check_remotes(&mut loading, &taken);
     lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
@@ -45,11 +46,14 @@ pub(super) fn assemble(
         })
         .map(|side| side.request.name.clone())
         .collect();
-    let stands = |unit: &Unit| {
+    let stands = |number: usize| {
+        let unit = &loading.units[number];
         let side = &loading.sides[unit.source];
-        !withheld.contains(&side.request.name) && !is_broken(&loading, unit)
+        !withheld.contains(&side.request.name)
+            && !is_broken(&loading, unit)
+            && !side.lacking.contains(&number)
     };
-    let standing: Vec<bool> = unit_of.iter().map(|unit| stands(&loading.units[*unit])).collect();
+    let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
     for (scope, resources) in &mut scopes {
         resources.retain(|resource| {
             let index = resource.origin.manifest;
@@ -59,7 +63,7 @@ pub(super) fn assemble(
     }
     scopes.retain(|_, resources| !resources.is_empty());
     let mut exclusive: BTreeMap<Scope, Vec<u32>> = BTreeMap::new();
-    for taken in taken.iter().filter(|taken| stands(&loading.units[taken.unit])) {
+    for taken in taken.iter().filter(|taken| stands(taken.unit)) {
         let index = loading.units[taken.unit].index.expect("only numbered manifests are offered");
         for scope in &taken.product.exclusive {
             exclusive.entry(scope.clone()).or_default().push(index);
@@ -67,7 +71,7 @@ pub(super) fn assemble(
     }
     let contents = contents(&loading, &taken);
     let mut ignored: BTreeMap<Scope, Vec<Arc<str>>> = BTreeMap::new();
-    for taken in taken.iter().filter(|taken| stands(&loading.units[taken.unit])) {
+    for taken in taken.iter().filter(|taken| stands(taken.unit)) {
         for (scope, rule) in &taken.product.ignored {
             ignored.entry(scope.clone()).or_default().push(rule.clone());
         }
@@ -121,8 +125,15 @@ fn is_broken(loading: &Loading<'_>, unit: &Unit) -> bool {
 fn report_products(loading: &mut Loading<'_>, taken: &[Taken]) {
     for taken in taken {
         let source = loading.units[taken.unit].source;
+        let lacks_secret = taken.product.lacks_secret;
         for problem in &taken.product.problems {
-            loading.sides[source].report(problem.clone());
+            match lacks_secret {
+                true => loading.sides[source].report_lack(taken.unit, problem.clone()),
+                false => loading.sides[source].report(problem.clone()),
+            }
+        }
+        if lacks_secret {
+            continue;
         }
         // An error in an included file breaks the manifest, not only that file.
         let file = |problem: &Problem| Some(problem.place.as_ref()?.file.clone());
@@ -201,6 +212,26 @@ fn by_scope(loading: &Loading<'_>, taken: &[Taken]) -> Scopes {
         list.sort_by(|a, b| a.id.cmp(&b.id));
     }
     scopes
+}
+
+/// Gives what several declare together one policy: whoever is most careful decides.
+fn share_policies(loading: &Loading<'_>, scopes: &mut Scopes, policies: &mut Policies, unit_of: &[usize]) {
+    for resources in scopes.values_mut() {
+        for run in resources.chunk_by_mut(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
+            let mut each = run.iter().map(|resource| {
+                let unit = &loading.units[unit_of[resource.origin.manifest as usize]];
+                let drift = loading.sides[unit.source].request.rules.drift;
+                let policy = policies.get(resource.policy);
+                Policy { drift: policy.drift.or(drift), ..policy.clone() }
+            });
+            let first = each.next().expect("no run is empty");
+            let shared = each.fold(first, |shared, policy| shared.with(&policy));
+            if shared.merge {
+                let shared = policies.intern(shared);
+                run.iter_mut().for_each(|resource| resource.policy = shared);
+            }
+        }
+    }
 }
 
 /// How many resources that two manifests both declare are shown one by one.
@@ -496,6 +527,7 @@ fn source_states(loading: &Loading<'_>, withheld: &BTreeSet<Arc<str>>) -> BTreeM
     };
     let state = |(source, side): (usize, &super::read::Side<'_>)| {
         let mut broken = side.broken.clone();
+        broken.extend(side.lacking.iter().map(|unit| path(loading, &loading.units[*unit]).clone()));
         if withheld.contains(&side.request.name) {
             broken.extend(side.texts.iter().map(|text| text.path.clone()));
         }

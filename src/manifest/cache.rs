@@ -72,6 +72,8 @@ pub(super) struct Product {
     /// What the remote calls them, where a manifest says so.
     pub(super) remotes: Vec<(Arc<Scope>, ResourceId, Arc<str>)>,
     pub(super) problems: Vec<Problem>,
+    /// A secret could not be had: what is wrong may be that alone.
+    pub(super) lacks_secret: bool,
 }
 
 impl Product {

@@ -35,6 +35,10 @@ impl Uses {
     pub(super) fn blobs(&self) -> impl Iterator<Item = (&Arc<str>, Option<[u8; 20]>)> {
         self.blobs.iter().map(|(path, oid)| (path, *oid))
     }
+    /// True when a secret could not be had.
+    pub(super) fn lack_secret(&self) -> bool {
+        self.secrets.values().any(Option::is_none)
+    }
     /// True when everything but the scopes would be seen the same now.
     pub(super) fn still_hold(&self, loading: &Loading<'_>, unit: &Unit) -> bool {
         let side = &loading.sides[unit.source];

@@ -121,6 +121,11 @@ impl KnownSecrets {
             self.0.entry(of).or_insert(mark);
         }
     }
+    /// Those that manifests of one source name.
+    pub fn of(&self, source: &str) -> KnownSecrets {
+        let named = self.0.iter().filter(|((by, _, _), _)| **by == *source);
+        KnownSecrets(named.map(|(of, mark)| (of.clone(), *mark)).collect())
+    }
     /// True when any of them has another mark now, is gone, or has come. Blocks: secrets are read.
     pub fn have_changed(&self, secrets: &dyn SecretMarks) -> bool {
         self.0

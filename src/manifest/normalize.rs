@@ -189,7 +189,8 @@ fn attempt(
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
     let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
-    (uses, Product { resources, places, exclusive, ignored, remotes, problems })
+    let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
+    (uses, Product { resources, places, exclusive, ignored, remotes, problems, lacks_secret })
 }
 
 /// An interval where nobody heeds it: told once, by the first entry that the manifest is offered to.

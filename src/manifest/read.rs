@@ -49,6 +49,8 @@ pub(super) struct Side<'a> {
     pub(super) oids: HashMap<Arc<str>, [u8; 20]>,
     pub(super) problems: Vec<Problem>,
     pub(super) broken: BTreeSet<Arc<str>>,
+    /// Manifests that lack a secret, and nothing else of their file does.
+    pub(super) lacking: BTreeSet<usize>,
     pub(super) has_errors: bool,
     /// An encrypted file is not as it was written: nothing that came with it deserves trust.
     pub(super) is_tampered: bool,
@@ -100,6 +102,12 @@ impl Side<'_> {
                 self.broken.insert(place.file.clone());
             }
         }
+        self.problems.push(problem);
+    }
+    /// Notes what keeps one manifest from being used and says nothing against its file.
+    pub(super) fn report_lack(&mut self, unit: usize, problem: Problem) {
+        self.has_errors |= problem.is_error();
+        self.lacking.insert(unit);
         self.problems.push(problem);
     }
     /// True when a file could not be read at all: what others miss may be in it.
@@ -174,6 +182,7 @@ impl<'a> Loading<'a> {
             oids: source.files.entries().into_iter().collect(),
             problems: Vec::new(),
             broken: BTreeSet::new(),
+            lacking: BTreeSet::new(),
             has_errors: false,
             is_tampered: false,
             put_in: 0,

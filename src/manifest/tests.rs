@@ -134,6 +134,17 @@ fn a_bad_record_is_one_problem_and_its_file_contributes_nothing() {
 }
 
 #[test]
+fn what_lacks_a_secret_keeps_what_stands_beside_it_from_nothing() {
+    let file = [thing("a", "{secret: gone, records: [{name: x}]}"), thing("b", "{records: [{name: y}]}")]
+        .join("---\n");
+    let loaded = Setup::new(&[("one.yaml", &file)]).once();
+    assert_eq!(resources(&loaded), "one/b y = 3600 ");
+    let state = &loaded.desired.sources["infra"];
+    assert_eq!((state.prunes, state.broken.len()), (false, 1));
+    assert!(loaded.has_errors());
+}
+
+#[test]
 fn with_hold_one_error_withholds_the_whole_source() {
     let mut setup =
         Setup::new(&[("bad.yaml", "kind: ["), ("good.yaml", &thing("good", "{records: [{name: x}]}"))]);

@@ -5,7 +5,7 @@
 use super::pattern;
 use crate::{
     session::Failure,
-    store::{Db, Reader, TrackedEntry, UNANSWERED},
+    store::{Db, Reader, SHARES, TrackedEntry, UNANSWERED},
 };
 use reconciled_engine::{
     DriftEnd, Store, Write,
@@ -42,7 +42,12 @@ pub async fn forgettable(reader: &Reader, ask: &ForgetAsk) -> Result<Vec<Tracked
     let address = ask.address.as_deref().map(pattern).transpose()?;
     let mut rows = reader.rows(address.as_ref()).await?;
     if let Some(source) = &ask.source {
-        rows.retain(|row| source_of(row) == *source);
+        // Nobody remembers which values of what is shared are whose: all of it is left as it is.
+        let sharing = reader.sharing(source).await?;
+        let shared: BTreeSet<&str> = sharing.iter().map(|entry| &*entry.scope).collect();
+        let is_shared = |row: &TrackedEntry| row.merge && shared.contains(&*row.scope);
+        rows.retain(|row| source_of(row) == *source || is_shared(row));
+        rows.extend(sharing);
     }
     if let Some(address) = &address {
         rows.extend(reader.unanswered(Some(address)).await?.into_iter().map(|(_, entry)| entry));
@@ -67,9 +72,10 @@ pub async fn forget(
     let now: BTreeSet<(String, String)> =
         db.reader().rows(None).await?.into_iter().map(|row| (row.scope, row.id)).collect();
     let (questions, shown): (Vec<_>, Vec<_>) = shown.into_iter().partition(|row| row.state == UNANSWERED);
+    let (sharing, shown): (Vec<_>, Vec<_>) = shown.into_iter().partition(|row| row.state == SHARES);
     let rows: Vec<TrackedEntry> =
         shown.into_iter().filter(|row| now.contains(&(row.scope.clone(), row.id.clone()))).collect();
-    let mut writes = writes(&rows, actor, at)?;
+    let mut writes = writes(&rows, &sharing, actor, at)?;
     // What may have been made and was looked for in vain: the question is over, and the next pass makes it.
     let open = db.reader().unanswered(None).await?;
     let is_meant =
@@ -84,7 +90,7 @@ pub async fn forget(
         error: None,
     };
     let endings: Vec<Ending> = open.iter().map(ending).collect();
-    let count = rows.len() + endings.len();
+    let count = rows.len() + sharing.len() + endings.len();
     if !endings.is_empty() {
         writes.push(Write::End(endings));
     }
@@ -97,11 +103,10 @@ fn source_of(row: &TrackedEntry) -> String {
 }
 
 fn event(row: &TrackedEntry, message: &str, actor: &str, at: Duration) -> Result<Event, Failure> {
-    let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
     Ok(Event {
         at,
         kind: "forget".into(),
-        scope: Some(scope),
+        scope: Some(scope_of(row)?),
         address: row.address.parse().ok(),
         revision: row.revision.as_str().into(),
         actor: actor.into(),
@@ -110,16 +115,33 @@ fn event(row: &TrackedEntry, message: &str, actor: &str, at: Duration) -> Result
     })
 }
 
-fn writes(rows: &[TrackedEntry], actor: &str, at: Duration) -> Result<Vec<Write>, Failure> {
+fn scope_of(row: &TrackedEntry) -> Result<Scope, Failure> {
+    row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))
+}
+
+fn writes(
+    rows: &[TrackedEntry],
+    sharing: &[TrackedEntry],
+    actor: &str,
+    at: Duration,
+) -> Result<Vec<Write>, Failure> {
     let mut gone: BTreeMap<Scope, Vec<ResourceId>> = BTreeMap::new();
     let mut sources = BTreeSet::new();
     let mut writes = Vec::new();
+    for share in sharing {
+        let manifest = ManifestKey(share.manifest.as_str().into());
+        writes.push(Write::Documents(scope_of(share)?, vec![(manifest, None)]));
+    }
+    let sharers: BTreeSet<String> = sharing.iter().map(source_of).collect();
     for row in rows {
-        let scope: Scope = row.scope.parse().map_err(|error: &str| Failure::plain(error.to_string()))?;
+        let scope = scope_of(row)?;
         let id = ResourceId::from(row.id.as_str());
         // What it claimed elsewhere goes with it.
         writes.push(Write::Claims(scope.clone(), id.clone(), Vec::new()));
-        writes.push(Write::Consent(scope.clone(), id.clone(), Consent::Barred));
+        // What others shared with the source that is forgotten goes on being declared by them.
+        if sharers.is_empty() || sharers.contains(&source_of(row)) {
+            writes.push(Write::Consent(scope.clone(), id.clone(), Consent::Barred));
+        }
         writes.push(Write::Event(event(row, "no longer tracked, left as it is", actor, at)?));
         gone.entry(scope).or_default().push(id);
         sources.insert(source_of(row));

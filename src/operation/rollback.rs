@@ -74,7 +74,7 @@ pub async fn rollback(
             "reconciled status shows them",
         ));
     }
-    let then = session.desired_at(&source, &commit, &newest.outputs).await?.desired;
+    let then = session.desired_at(&source, &commit, &newest.outputs, db).await?.desired;
     // What is meant for another host, or for a provider of another name, is not gone in that revision.
     let elsewhere = then.sources.get(&source).map(|state| (&state.unassigned, &state.unselected));
     let is_elsewhere = |manifest: &ManifestKey| {
@@ -101,7 +101,11 @@ pub async fn rollback(
                 "choose a later revision, or leave it out with --target",
             ));
         }
-        if old.map(Found::essence) == new.map(Found::essence) {
+        let is_same = match (old, new) {
+            (Some(old), Some(new)) => old.is_as(new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if is_same {
             let pin = known.get(&(place.0.clone(), place.1.clone()));
             released.extend(pin.filter(|pin| pin.manifest.source() == &*source));
             continue;
@@ -200,12 +204,14 @@ struct Found<'a> {
     /// Of all that declare it: with `merge: true` these may be several.
     template: Hash,
     content: Hash,
-    policy: &'a Policy,
+    /// None where other sources have a say in it.
+    policy: Option<&'a Policy>,
 }
 
 impl Found<'_> {
-    fn essence(&self) -> (Hash, &Policy) {
-        (self.template, self.policy)
+    fn is_as(&self, other: &Found<'_>) -> bool {
+        let (mine, theirs) = (self.policy, other.policy);
+        self.template == other.template && (mine.is_none() || theirs.is_none() || mine == theirs)
     }
 }
 
@@ -219,7 +225,8 @@ fn declared<'a>(desired: &'a Desired, source: &str) -> BTreeMap<Place<'a>, Found
                 continue;
             };
             let meta = desired.manifest(first.origin);
-            let policy = desired.policies.get(first.policy);
+            let is_alone = run.iter().all(|resource| of_source(&resource));
+            let policy = is_alone.then(|| desired.policies.get(first.policy));
             let found = Found { manifest: &meta.key, address: &meta.address, template, content, policy };
             all.insert((scope, &first.id), found);
         }

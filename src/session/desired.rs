@@ -413,8 +413,8 @@ impl Session {
     }
 
     /// True when a secret is not what it was, as far as manifests were read with it.
-    pub async fn has_rotated(&self, known: &KnownSecrets) -> Result<bool, Failure> {
-        let (known, secrets) = (known.clone(), self.secrets.clone());
+    pub async fn has_rotated(&self, known: KnownSecrets) -> Result<bool, Failure> {
+        let secrets = self.secrets.clone();
         blocking(move || Ok(known.have_changed(&*secrets))).await
     }
 

@@ -88,7 +88,7 @@ impl Session {
         let mut reported = Vec::new();
         for ((source, commit), group) in groups {
             let Pin { address, label, .. } = group[0];
-            let problem = match self.desired_at(source, commit, outputs).await {
+            let problem = match self.desired_at(source, commit, outputs, store).await {
                 Ok(then) => {
                     secrets.extend(then.secrets);
                     put_back(desired, &then.desired, &group).err().map(|address| {
@@ -111,7 +111,8 @@ impl Session {
         Ok((pins, reported))
     }
 
-    /// What a source desired at one of its commits; from its mirror.
+    /// What a source desired at one of its commits; from its mirror. Where that needs what other sources declare, as a
+    /// record needs its zone, these are as they are in force now.
     ///
     /// Errors: it cannot be read, or not all of it.
     pub async fn desired_at(
@@ -119,8 +120,44 @@ impl Session {
         source: &str,
         commit: &str,
         outputs: &KnownOutputs,
+        store: &dyn Store,
     ) -> Result<Loaded, Failure> {
-        let snapshot = self.snapshot_at(source, commit, None).await?;
+        let has_errors = |loaded: &Loaded| {
+            loaded.problems.iter().any(|one| &*one.source == source && one.problem.is_error())
+        };
+        let mut loaded = self.read_at(source, commit, outputs, Vec::new()).await?;
+        if has_errors(&loaded) && self.config.sources.len() > 1 {
+            let mut others = self.in_force(store).await?;
+            others.retain(|snapshot| &*snapshot.name != source);
+            loaded = self.read_at(source, commit, outputs, others).await?;
+        }
+        // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
+        let label = commit.get(..7).unwrap_or(commit);
+        let mut errors = loaded.problems.iter().filter(|one| &*one.source == source);
+        if let Some(error) = errors.find(|one| one.problem.is_error()) {
+            return Err(Failure::hinted(
+                format!("revision {label} of source {source} has errors now: {}", error.problem.message),
+                format!("to see them: reconciled plan --source {source} --rev {label}"),
+            ));
+        }
+        if loaded.desired.sources.get(source).is_none_or(|state| !state.is_whole()) {
+            return Err(Failure::plain(format!(
+                "not all of revision {label} of source {source} can be read"
+            )));
+        }
+        Ok(loaded)
+    }
+
+    /// Reads a source at one of its commits, beside `others`.
+    async fn read_at(
+        &self,
+        source: &str,
+        commit: &str,
+        outputs: &KnownOutputs,
+        others: Vec<Snapshot>,
+    ) -> Result<Loaded, Failure> {
+        let mut snapshots = vec![self.snapshot_at(source, commit, None).await?];
+        snapshots.extend(others);
         // Each revision has a cache of its own: the one of the newest shall not be emptied by it.
         let cache = {
             let mut caches = self.earlier.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -130,22 +167,8 @@ impl Session {
             }
             caches.entry(key).or_default().clone()
         };
-        let (_, loaded) =
-            self.parse(vec![snapshot], &self.entries(), (Owners::new(), outputs.clone()), cache).await?;
-        // What is broken declares nothing, and that would be deleted. A file may be broken by what is told elsewhere.
-        if let Some(error) = loaded.problems.iter().find(|reported| reported.problem.is_error()) {
-            let label = commit.get(..7).unwrap_or(commit);
-            return Err(Failure::hinted(
-                format!("revision {label} of source {source} has errors now: {}", error.problem.message),
-                format!("to see them: reconciled plan --source {source} --rev {label}"),
-            ));
-        }
-        if loaded.desired.sources.get(source).is_none_or(|state| !state.is_whole()) {
-            let label = commit.get(..7).unwrap_or(commit);
-            return Err(Failure::plain(format!(
-                "not all of revision {label} of source {source} can be read"
-            )));
-        }
+        let given = (Owners::new(), outputs.clone());
+        let (_, loaded) = self.parse(snapshots, &self.entries(), given, cache).await?;
         Ok(loaded)
     }
 

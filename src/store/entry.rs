@@ -383,6 +383,9 @@ pub struct Approvals {
 /// State of what may have been made, and is not tracked.
 pub const UNANSWERED: &str = "unanswered";
 
+/// State of a manifest that may have values in what others share in its scope.
+pub const SHARES: &str = "shares";
+
 /// One tracked resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -399,7 +402,8 @@ pub struct TrackedEntry {
     pub manifest: String,
     /// File it was last applied from.
     pub file: String,
-    /// `settled`, `applied` or `pending`; `unanswered` for what may have been made, which `forget` alone speaks of.
+    /// `settled`, `applied` or `pending`. `forget` alone speaks of `unanswered`, what may have been made, and of `shares`, a
+    /// manifest that may have values in what others declare too.
     pub state: String,
     /// When the next step is due, while pending.
     pub recheck_at: Option<Stamp>,

@@ -38,7 +38,7 @@ pub use backup::{Restored, restore};
 pub use drift::FieldEntry;
 pub use entry::{
     ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, EventEntry, EventFilter,
-    HistoryEntry, HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status,
+    HistoryEntry, HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
     SuspensionEntry, TrackedEntry, UNANSWERED, UnassignedEntry,
 };
 pub use error::{StoreError, Trouble};

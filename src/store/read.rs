@@ -6,8 +6,8 @@ use super::{
     drift,
     entry::{
         ApprovalEntry, Approvals, ConditionEntry, DegradedEntry, EventEntry, EventFilter, HistoryEntry,
-        HistoryFilter, HoldEntry, PinEntry, ScopeStatus, SourceStatus, Stamp, Status, SuspensionEntry,
-        TrackedEntry, UNANSWERED,
+        HistoryFilter, HoldEntry, PinEntry, SHARES, ScopeStatus, SourceStatus, Stamp, Status,
+        SuspensionEntry, TrackedEntry, UNANSWERED,
     },
     error::Result,
     events::{self, Verification},
@@ -20,7 +20,10 @@ use super::{
 use futures_util::TryStreamExt as _;
 use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Events that say what the journal and the revisions say better.
 const TOLD_ELSEWHERE: [&str; 6] = ["revision", "create", "update", "replace", "delete", "continue"];
@@ -64,25 +67,45 @@ impl Reader {
         let entry = |one: journal::Unanswered| {
             let entry = TrackedEntry {
                 address: one.address,
-                scope: one.scope,
-                id: one.id,
                 remote: None,
-                manifest: one.manifest,
-                file: String::new(),
-                state: UNANSWERED.into(),
-                recheck_at: None,
-                rests_until: None,
                 written_at: Some(Stamp(one.started_at)),
                 revision: one.revision,
-                deletion: "abandon".into(),
-                drift: "heal".into(),
-                merge: false,
-                applied: String::new(),
-                depends_on: Vec::new(),
+                ..untracked(UNANSWERED, one.scope, one.id, one.manifest)
             };
             (one.action, entry)
         };
         Ok(all.into_iter().filter(is_meant).map(entry).collect())
+    }
+    /// Manifests of a source that may have values in what is shared, by scope.
+    pub async fn sharing(&self, source: &str) -> Result<Vec<TrackedEntry>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_as(
+            "SELECT scope, manifest FROM document WHERE manifest >= ?1 || '/' AND manifest < ?1 || '0'
+             AND EXISTS (SELECT 1 FROM inventory WHERE inventory.scope = document.scope AND merged = 1)",
+        );
+        let found = found.bind(source).fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
+        let entry = |(scope, manifest): (String, String)| {
+            let key = ManifestKey(manifest.as_str().into());
+            TrackedEntry {
+                address: format!("{}/{}", key.kind(), key.name()),
+                ..untracked(SHARES, scope, String::new(), manifest)
+            }
+        };
+        Ok(found.into_iter().map(entry).collect())
+    }
+    /// The sources for which something is tracked, by scope.
+    pub async fn tracking(&self) -> Result<BTreeMap<Scope, BTreeSet<Arc<str>>>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_as(
+            "SELECT DISTINCT scope, substr(manifest, 1, instr(manifest, '/') - 1) FROM inventory",
+        );
+        let found: Vec<(String, String)> =
+            found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
+        let mut tracking: BTreeMap<Scope, BTreeSet<Arc<str>>> = BTreeMap::new();
+        for (scope, source) in found {
+            tracking.entry(rows::scope(&scope)?).or_default().insert(source.into());
+        }
+        Ok(tracking)
     }
     /// What happened, the newest first.
     pub async fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>> {
@@ -117,6 +140,28 @@ impl Reader {
     pub async fn approvals(&self) -> Result<Approvals> {
         let mut tx = self.snapshot().await?;
         approvals(&mut tx).await.map_err(|error| error.of(&self.file))
+    }
+}
+
+/// What is no row of the inventory, and is shown among them.
+fn untracked(state: &str, scope: String, id: String, manifest: String) -> TrackedEntry {
+    TrackedEntry {
+        address: String::new(),
+        scope,
+        id,
+        remote: None,
+        manifest,
+        file: String::new(),
+        state: state.into(),
+        recheck_at: None,
+        rests_until: None,
+        written_at: None,
+        revision: String::new(),
+        deletion: "abandon".into(),
+        drift: "heal".into(),
+        merge: false,
+        applied: String::new(),
+        depends_on: Vec::new(),
     }
 }
 

@@ -47,6 +47,7 @@ mod report;
 mod rollback;
 mod running;
 mod secrets;
+mod shared;
 mod signed;
 mod sink;
 mod sops;

@@ -1,7 +1,11 @@
 //! What a person said about how a resource may be treated.
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What happens to the remote resource when its declaration goes.
 #[derive(
@@ -119,6 +123,28 @@ pub struct Policy {
     pub lint_ignore: Arc<[Arc<str>]>,
     /// How long it is not looked at again while it is unchanged; zero: for as long as it is.
     pub interval: Option<Duration>,
+}
+
+impl Policy {
+    /// What counts for a resource that both have: the more careful of each.
+    pub fn with(&self, other: &Policy) -> Policy {
+        let union = |a: &Arc<[Arc<str>]>, b: &Arc<[Arc<str>]>| -> Arc<[Arc<str>]> {
+            let all: BTreeSet<Arc<str>> = a.iter().chain(b.iter()).cloned().collect();
+            all.into_iter().collect()
+        };
+        let is_never = self.adopt == Adopt::Never || other.adopt == Adopt::Never;
+        Policy {
+            deletion: self.deletion.max(other.deletion),
+            drift: self.drift.max(other.drift),
+            adopt: if is_never { Adopt::Never } else { self.adopt.clone() },
+            writes: self.writes.min(other.writes),
+            suspend: self.suspend || other.suspend,
+            merge: self.merge && other.merge,
+            ignore: union(&self.ignore, &other.ignore),
+            lint_ignore: union(&self.lint_ignore, &other.lint_ignore),
+            interval: self.interval.or(other.interval),
+        }
+    }
 }
 
 /// Index into [`Policies`]: few distinct policies, many resources.

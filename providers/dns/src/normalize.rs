@@ -282,7 +282,9 @@ fn undeclared(manifest: &Manifest, inputs: &dyn Inputs, scope: &Scope, span: Spa
         Some(near) => format!("did you mean `{near}`?"),
         None => "declare it with a manifest of kind `Zone`".into(),
     };
-    let message = format!("zone `{}` is declared nowhere at provider `{}`", scope.name, scope.provider);
+    // Without a name it may be declared at any.
+    let by = manifest.providers.as_ref().map(|_| format!(" at provider `{}`", scope.provider));
+    let message = format!("zone `{}` is declared nowhere{}", scope.name, by.unwrap_or_default());
     manifest.error(span, message).hint(hint)
 }
 

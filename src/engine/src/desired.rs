@@ -75,6 +75,19 @@ impl Desired {
     pub fn in_scope(&self, scope: &Scope) -> &[Resource] {
         self.scopes.get(scope).map_or(&[], Vec::as_slice)
     }
+    /// All that declares one resource: several where they share it.
+    pub fn declaring(&self, scope: &Scope, id: &ResourceId) -> &[Resource] {
+        let all = self.in_scope(scope);
+        let from = all.partition_point(|resource| resource.id < *id);
+        let to = from + all[from..].partition_point(|resource| resource.id == *id);
+        &all[from..to]
+    }
+    /// True when all that a manifest declares at an entry is known, so that what it does not declare is known too.
+    pub fn knows(&self, manifest: &ManifestKey, entry: &str) -> bool {
+        // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
+        let of_source = |source: &SourceState| source.is_whole() && !source.unassigned.contains(manifest);
+        self.sources.get(manifest.source()).is_some_and(of_source) && !self.ailing.contains(entry)
+    }
 }
 
 /// One source at the revision that was read.
@@ -134,6 +147,14 @@ impl SourceState {
     pub fn is_whole(&self) -> bool {
         self.prunes && self.broken.is_empty()
     }
+}
+
+/// What tells whether the declarations of a shared resource are as they were: all of them, and nothing of what others put
+/// there.
+pub fn shared_template(declaring: &[Resource]) -> Hash {
+    let hash = |resource: &Resource| resource.spec.hash().unwrap_or_default().0;
+    let each = declaring.iter().flat_map(|resource| [resource.spec.template().0, hash(resource)]);
+    Hash::of(&each.collect::<Vec<_>>().concat())
 }
 
 /// What stays of a manifest once it is normalized.

@@ -50,7 +50,7 @@ impl Pin {
         let (template, content) = (is.map(|(template, _)| template), is.map(|(_, content)| content));
         // The same document that comes to something else is another version of this program, no commit.
         let is_changed = is_known && template != self.template && content != self.content;
-        let mut others = run(newest, &self.scope, &self.id).iter();
+        let mut others = newest.declaring(&self.scope, &self.id).iter();
         let is_handed_over = others.any(|resource| {
             newest.manifest(resource.origin).key.source() != self.manifest.source()
                 && !newest.policies.get(resource.policy).merge
@@ -59,19 +59,11 @@ impl Pin {
     }
 }
 
-/// All that declares a resource.
-fn run<'a>(desired: &'a Desired, scope: &Scope, id: &ResourceId) -> &'a [Resource] {
-    let all = desired.in_scope(scope);
-    let from = all.partition_point(|resource| resource.id < *id);
-    let to = from + all[from..].partition_point(|resource| resource.id == *id);
-    &all[from..to]
-}
-
 /// What a source declares of a resource, in two hashes: what it comes to, references unresolved, and its manifests as
 /// written; none where it declares nothing.
 pub fn declared(desired: &Desired, scope: &Scope, id: &ResourceId, source: &str) -> Option<(Hash, Hash)> {
     let of_source = |r: &&Resource| desired.manifest(r.origin).key.source() == source;
-    let all: Vec<&Resource> = run(desired, scope, id).iter().filter(of_source).collect();
+    let all: Vec<&Resource> = desired.declaring(scope, id).iter().filter(of_source).collect();
     let content = |resource: &Resource| desired.manifest(resource.origin).content;
     match all[..] {
         [] => None,
@@ -97,7 +89,7 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
     let known = desired.manifests.len();
     for pin in pins {
         let source = pin.manifest.source();
-        let before = run(then, &pin.scope, &pin.id).iter();
+        let before = then.declaring(&pin.scope, &pin.id).iter();
         let before: Vec<&Resource> =
             before.filter(|r| then.manifest(r.origin).key.source() == source).collect();
         if before.is_empty() == pin.declared {
@@ -115,9 +107,15 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
             let policy = desired.policies.intern(then.policies.get(resource.policy).clone());
             put.push(Resource { origin, policy, ..resource.clone() });
         }
-        let others = run(desired, &pin.scope, &pin.id).iter();
+        let others = desired.declaring(&pin.scope, &pin.id).iter();
         let others = others.filter(|r| desired.manifest(r.origin).key.source() != source);
         put.extend(others.cloned().collect::<Vec<_>>());
+        // What is shared has one policy, as when it was loaded.
+        let shared = put.iter().map(|resource| desired.policies.get(resource.policy).clone());
+        if let Some(shared) = shared.reduce(|shared, policy| shared.with(&policy)) {
+            let shared = desired.policies.intern(shared);
+            put.iter_mut().for_each(|resource| resource.policy = shared);
+        }
         let list = desired.scopes.entry(pin.scope.clone()).or_default();
         let from = list.partition_point(|resource| resource.id < pin.id);
         let to = from + list[from..].partition_point(|resource| resource.id == pin.id);

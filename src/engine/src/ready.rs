@@ -1,9 +1,9 @@
 //! Which manifests are ready, and which are still needed: what edges between manifests wait for.
 
 use crate::{
-    desired::Desired,
+    desired::{Desired, shared_template},
     health,
-    store::{RowState, ScopeMemory},
+    store::{Row, RowState, ScopeMemory},
 };
 use reconciled_provider::{ManifestKey, Scope};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +52,16 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
         let unready = memories.get(scope).map(health::unready).unwrap_or_default();
         for resource in resources {
             let row = rows.binary_search_by(|r| r.tracked.id.cmp(&resource.id)).ok().map(|i| &rows[i]);
+            // What others put into what is shared says nothing of who declares it.
+            let is_as_declared = |row: &Row| match row.merge {
+                true => row.template == shared_template(desired.declaring(scope, &resource.id)),
+                false => {
+                    row.template == resource.spec.template()
+                        && resource.spec.hash() == Some(row.tracked.applied)
+                }
+            };
             let settled = row.is_some_and(|row| {
-                row.state == RowState::Settled
-                    && row.template == resource.spec.template()
-                    && resource.spec.hash() == Some(row.tracked.applied)
-                    && !unready.contains(&resource.id)
+                row.state == RowState::Settled && is_as_declared(row) && !unready.contains(&resource.id)
             });
             *missing.entry(resource.origin.manifest).or_default() += usize::from(!settled);
         }
@@ -73,11 +78,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        desired::ManifestMeta,
-        health::HealthState,
-        store::{Ailment, Row},
-    };
+    use crate::{desired::ManifestMeta, health::HealthState, store::Ailment};
     use reconciled_provider::{Deletion, Drift, Hash, Origin, PolicyId, Resource, ResourceId, Spec, Tracked};
     use std::{sync::Arc, time::Duration};
 

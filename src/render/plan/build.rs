@@ -144,6 +144,8 @@ fn frozen(survey: &Survey, desired: &Desired, options: &Options<'_>) -> Vec<Froz
             Some(state) if state.revision.is_empty() => {
                 "a folder deletes nothing unless it stands for a source (--source)".to_string()
             }
+            // Only what it put into what others share is kept then.
+            Some(state) if state.is_whole() => "a person suspended it (reconciled status)".to_string(),
             Some(_) => "its source has errors".to_string(),
         };
         let group = groups.entry((key.source().into(), reason)).or_default();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What changed of the documents since they were last remembered.
 ///
 /// What was not planned whole is left out; a manifest that declares nothing here any more is kept as long as a row
-/// names it, because it may only be unreadable.
+/// names it, or its word is missing, because it may only be unreadable.
 pub(super) fn changed(planner: &Planner<'_>, lapsed: &[Row]) -> Vec<(ManifestKey, Option<Hash>)> {
     let input = planner.input;
     let known = &input.memory.documents;
@@ -33,7 +33,8 @@ pub(super) fn changed(planner: &Planner<'_>, lapsed: &[Row]) -> Vec<(ManifestKey
         let gone: BTreeSet<&ResourceId> = lapsed.iter().map(|row| &row.tracked.id).collect();
         let kept = input.memory.rows.iter().filter(|row| !gone.contains(&row.tracked.id));
         let named: BTreeSet<&ManifestKey> = kept.map(|row| &row.manifest).collect();
-        changed.extend(silent.into_iter().filter(|key| !named.contains(key)).map(|key| (key.clone(), None)));
+        let is_over = |key: &&ManifestKey| !named.contains(key) && !input.shared.silent.contains(*key);
+        changed.extend(silent.into_iter().filter(is_over).map(|key| (key.clone(), None)));
     }
     changed
 }

@@ -1,6 +1,6 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
-use super::{Change, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
+use super::{Change, FOREIGN_DELETE, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
 use crate::desired::Desired;
 use reconciled_provider::{GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
@@ -191,14 +191,16 @@ pub fn recovering(counts: &Counts, info: &ProviderInfo) -> Option<Arc<str>> {
         .then(|| "the state was recovered: what would be created may be there already".into())
 }
 
-/// The guard words that count for this change: `…-delete` only when something goes.
+/// The guard words that count for this change: `…-delete` only when something goes, whole or, where it is not declared, in
+/// part.
 fn words(step: &Step) -> impl Iterator<Item = &'static str> {
     let goes = matches!(step.change, Change::Delete | Change::Replace);
     let changes = goes || matches!(step.change, Change::Update | Change::Continue);
-    step.guard_words
-        .iter()
-        .copied()
-        .filter(move |word| if word.ends_with("-delete") { goes } else { changes })
+    step.guard_words.iter().copied().filter(move |word| match *word {
+        FOREIGN_DELETE => changes,
+        word if word.ends_with("-delete") => goes,
+        _ => changes,
+    })
 }
 
 /// What a step weighs.

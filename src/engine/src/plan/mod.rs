@@ -14,6 +14,7 @@ mod order;
 mod prune;
 mod reason;
 mod resource;
+pub(crate) mod shared;
 mod step;
 mod step_for;
 mod suspended;
@@ -21,6 +22,7 @@ pub(crate) mod unanswered;
 
 pub use reason::Reason;
 pub use reconciled_provider::EntryPolicy;
+pub use shared::Shared;
 pub use step::{Blocked, Change, Step, Work};
 
 use crate::{
@@ -31,7 +33,7 @@ use crate::{
 };
 use reconciled_provider::{
     ActionId, Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Resource,
-    ResourceId, Scope, Sealed, Sorted, Version,
+    ResourceId, Scope, Sorted, Version,
 };
 use std::{
     cell::OnceCell,
@@ -52,10 +54,8 @@ pub struct ScopeInput<'a> {
     pub desired: &'a Desired,
     /// Desired resources of this scope, merged and claimed, one per id, sorted by id.
     pub effective: &'a [Resource],
-    /// Ids in `effective` that exist only because of claims.
-    pub claimed: &'a BTreeSet<ResourceId>,
-    /// Which values of shared resources are ours.
-    pub ours: &'a BTreeMap<ResourceId, Sealed>,
+    /// What is shared with others.
+    pub shared: &'a Shared,
     /// What is remembered, with rows recovered from open intents and moves applied.
     pub memory: &'a ScopeMemory,
     /// Addresses that rows were moved from, by new id.
@@ -203,6 +203,7 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         planner.desired(desired, &mut out);
     }
     prune::tracked_and_no_longer_desired(&planner, &mut out);
+    shared::tell_what_is_kept(&planner, &mut out);
     prune::bars_that_end(&planner, &mut out);
     prune::foreign(&planner, &mut out);
     suspended::suspend(&planner, &mut out);
@@ -266,7 +267,7 @@ impl<'a> Planner<'a> {
     }
 
     fn manifest(&self, desired: &Resource) -> Option<&'a ManifestMeta> {
-        if self.input.claimed.contains(&desired.id) {
+        if self.input.shared.claimed.contains(&desired.id) {
             return None;
         }
         self.input.desired.manifests.get(desired.origin.manifest as usize)
@@ -325,6 +326,9 @@ const INCOMPLETE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Guard word of what was protected when it was last applied.
 const PROTECTED: &str = "protected";
+
+/// Guard word of what nobody declared and that goes all the same.
+const FOREIGN_DELETE: &str = "foreign-delete";
 
 /// Source part of the key of a resource that exists only because of claims.
 pub const CLAIMS: &str = "$claims";

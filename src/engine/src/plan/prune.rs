@@ -4,8 +4,8 @@
 //! a row of that very source. Everything else leaves the resource as it is.
 
 use super::{
-    Blocked, CLAIMS, Change, EntryPolicy, PROTECTED, Planner, Reason, ScopePlan, Step, Work, reason,
-    unanswered,
+    Blocked, CLAIMS, Change, EntryPolicy, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step, Work,
+    reason, unanswered,
 };
 use crate::store::{Condition, ConditionKind, Consent, OpenIntent, Row};
 use reconciled_provider::{
@@ -58,15 +58,12 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
     }
 }
 
-/// True when the row's own source was read whole, as far as its entry is concerned, and no longer declares it.
+/// True when it is known that nobody declares the row's resource any more.
 fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
-    let desired = planner.input.desired;
-    let Some(source) = desired.sources.get(row.manifest.source()) else { return false };
-    if desired.ailing.contains(&planner.input.scope.provider) {
-        return false;
-    }
-    // A declaration may have moved into a file that is broken: one broken file keeps all of the source.
-    source.is_whole() && !source.unassigned.contains(&row.manifest)
+    let input = planner.input;
+    let is_known = input.desired.knows(&row.manifest, &input.scope.provider);
+    // Others may have declared values of it, too.
+    is_known && !(row.merge && !input.shared.silent.is_empty())
 }
 
 /// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
@@ -140,6 +137,11 @@ fn delete(planner: &Planner<'_>, row: &Row, observed: &Observed, out: &mut Scope
         out.conditions.push(blocked.condition(&found));
     }
     out.steps.push(found);
+}
+
+/// True when it holds what others put there. Where the provider cannot tell, it may.
+pub(super) fn holds_others(planner: &Planner<'_>, row: &Row, observed: &Observed) -> bool {
+    !matches!(shared_with_others(planner, row, observed), Ok(None))
 }
 
 /// What is left of it without our values; none when nothing is.
@@ -318,7 +320,7 @@ pub(super) fn keep_what_holds_others(planner: &Planner<'_>, out: &mut ScopePlan)
 
 fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
     let input = planner.input;
-    let mut words = vec!["foreign-delete"];
+    let mut words = vec![FOREIGN_DELETE];
     words.extend(input.provider.guard_word(input.scope, &observed.id));
     Step {
         change: Change::Delete,

@@ -1,7 +1,10 @@
 //! Why a resource differs: told apart by what moved since it was last applied.
 
 use super::{CLAIMS, ScopeInput};
-use crate::{desired::ManifestMeta, store::Row};
+use crate::{
+    desired::ManifestMeta,
+    store::{ClaimRow, Row},
+};
 use reconciled_provider::{Observed, Resource, ResourceId};
 use std::{fmt, sync::Arc};
 
@@ -87,6 +90,16 @@ pub(super) fn of(
     let Some(manifest) = manifest else { return Reason::Claim };
     let commit = || rollback(input, &desired.id).unwrap_or_else(|| commit(input, Some(manifest)));
     let Some(row) = row.filter(|r| r.manifest.source() != CLAIMS) else { return commit() };
+    if row.merge && row.template == desired.spec.template() {
+        let asks = |claim: &ClaimRow| claim.id == desired.id && !claim.synced;
+        return match observed {
+            None => Reason::Restore,
+            // Nobody took anything away: what is there of ours has no declaration any more.
+            Some(_) if input.shared.only_goes.contains(&desired.id) => commit(),
+            Some(_) if input.memory.claims_here.iter().any(asks) => Reason::Claim,
+            Some(_) => Reason::Drift,
+        };
+    }
     if row.template == desired.spec.template() {
         return match desired.spec.hash() {
             Some(hash) if hash != row.tracked.applied => Reason::Input,

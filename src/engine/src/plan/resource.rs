@@ -5,15 +5,16 @@
 
 use super::difference::Difference;
 use super::{
-    Blocked, CLAIMS, Change, Planner, Reason, ScopePlan, Step,
+    Blocked, CLAIMS, Change, FOREIGN_DELETE, PROTECTED, Planner, Reason, ScopePlan, Step,
     condition::{
         condition, differences, failed_to_plan, forgotten, management_conflict, not_ours, not_yet_visible,
         owned_elsewhere,
     },
+    prune,
 };
 use crate::store::{ConditionKind, Consent, Row, RowState};
 use reconciled_provider::{
-    Address, Adopt, Delta, FieldChange, OWNER_FIELD, Observed, Owner, Resource, ResourceId, Spec,
+    Address, Adopt, Deletion, Delta, FieldChange, OWNER_FIELD, Observed, Owner, Resource, ResourceId, Spec,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +22,7 @@ impl Planner<'_> {
     /// Plans one desired resource: the table of INTERFACE §3.
     pub(super) fn desired(&self, desired: &Resource, out: &mut ScopePlan) {
         let address = self.address(desired);
-        if !self.covers(&desired.id) || !self.selects(&address, self.manifest(desired)) {
+        if !self.covers(&desired.id) || !self.is_selected(desired, &address) {
             // Nobody compared it: the scope is not known to be in sync.
             out.unlike += 1;
             return;
@@ -48,6 +49,12 @@ impl Planner<'_> {
             (None, None) if self.is_lost(&desired.id) => out.conditions.push(forgotten(desired, address)),
             (None, None) => self.create(desired, None, address, out),
         }
+    }
+
+    /// What several declare is chosen by each of them.
+    fn is_selected(&self, desired: &Resource, address: &Address) -> bool {
+        self.selects(address, self.manifest(desired))
+            || self.declarers(desired).iter().any(|(address, manifest)| self.selects(address, Some(manifest)))
     }
 
     /// True for what was let go of and nothing can find again: it may well be there, and making it would make two.
@@ -108,6 +115,14 @@ impl Planner<'_> {
             Difference::Failed(error) => out.conditions.push(failed_to_plan(desired, address, error)),
             Difference::Fields(delta) => {
                 let mut step = self.change(desired, Some(row), observed, delta, address);
+                if row.merge && !self.is_shared(desired) && prune::holds_others(self, row, observed) {
+                    // It was shared, and what others put there goes.
+                    step.guard_words.push(FOREIGN_DELETE);
+                }
+                let shared = self.input.shared;
+                if row.deletion == Deletion::Protect && shared.has_left && shared.goes.contains(&desired.id) {
+                    step.guard_words.push(PROTECTED);
+                }
                 if taken {
                     step.reason = Reason::Adopt;
                     self.change_owner(&mut step, observed);
@@ -356,8 +371,8 @@ impl Planner<'_> {
     fn is_shared(&self, desired: &Resource) -> bool {
         let input = self.input;
         input.desired.policies.get(desired.policy).merge
-            || input.ours.contains_key(&desired.id)
-            || input.claimed.contains(&desired.id)
+            || input.shared.ours.contains_key(&desired.id)
+            || input.shared.claimed.contains(&desired.id)
     }
 
     /// True when a person agreed to take over exactly what was seen.

@@ -134,7 +134,7 @@ impl Planner<'_> {
             Some(row) => row.tracked.clone(),
             None => Tracked::new(desired.id.clone(), Hash::default()),
         };
-        let ours = input.ours.get(&desired.id);
+        let ours = input.shared.ours.get(&desired.id);
         if let Some(ours) = ours {
             tracked.private = ours.clone();
         }

@@ -55,7 +55,13 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     let row = step.work.row.as_ref().or(step.work.was.as_ref());
     let manifest = row.map(|row| &row.manifest).filter(|key| key.source() != CLAIMS);
     let labels = || manifest.and_then(|key| planner.declared(key)).map(|manifest| &manifest.labels);
-    suspension.means(planner.input.scope, &step.address, manifest, labels)
+    let scope = planner.input.scope;
+    // What several declare together is written for none of them while one of them is stopped.
+    let declarers = step.work.desired.as_ref().map(|desired| planner.declarers(desired)).unwrap_or_default();
+    suspension.means(scope, &step.address, manifest, labels)
+        || declarers.iter().any(|(address, manifest)| {
+            suspension.means(scope, address, Some(&manifest.key), || Some(&manifest.labels))
+        })
 }
 
 /// True for what is made again as it was, and for what a person takes back, where a closed window lets that through.

@@ -64,7 +64,7 @@ pub(super) fn stay_open(planner: &Planner<'_>, out: &mut ScopePlan) {
         let is_in_row = match (desired, row) {
             (Some(desired), row) => {
                 let is_same = desired.spec.hash() == Some(seen.hash);
-                let ours = input.ours.get(id);
+                let ours = input.shared.ours.get(id);
                 is_same && ours.is_none_or(|ours| row.is_some_and(|row| row.tracked.private == *ours))
             }
             (None, Some(row)) => row.tracked.private == *private,

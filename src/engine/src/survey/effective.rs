@@ -4,17 +4,18 @@
 //! claimed exactly as declared.
 
 use crate::{
-    desired::Desired,
-    plan::unanswered::{self, Written},
+    desired::{Desired, shared_template},
+    plan::{
+        Shared,
+        unanswered::{self, Written},
+    },
     store::{ClaimRow, OpenIntent, Row},
 };
 use reconciled_provider::{
-    Claim, Error, Merged, Observation, Observer, Origin, PolicyId, Resource, ResourceId, Scope, Sealed, Spec,
+    Claim, Error, Hash, Merged, Observation, Observer, Origin, PolicyId, Resource, ResourceId, Scope, Sealed,
+    Spec,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Unites declarations with `merge: true`, claims, and what others put there.
 pub(super) struct Merger<'a> {
@@ -25,6 +26,8 @@ pub(super) struct Merger<'a> {
     pub(super) claims: &'a [ClaimRow],
     /// Intents without an outcome: what they may have written is ours.
     pub(super) open: &'a [OpenIntent],
+    /// What is known of the scope before anything is united.
+    pub(super) shared: &'a Shared,
 }
 
 impl Merger<'_> {
@@ -45,39 +48,45 @@ impl Merger<'_> {
         let written = unanswered::written(self.open);
         let mut out = Effective {
             resources: Vec::with_capacity(self.declared.len() + claims.len()),
-            ..Effective::default()
+            shared: self.shared.clone(),
         };
         for group in self.declared.chunk_by(|a, b| a.id == b.id) {
             let first = &group[0];
             let made = claims.remove(&first.id).unwrap_or_default();
             let shared = group.len() > 1 || !made.is_empty() || self.shares(first);
             let waiting = group.iter().any(|r| matches!(r.spec, Spec::Waiting { .. }));
-            let merged = if shared && !waiting {
-                self.unite(group, &first.id, rows, seen, &written, &made)?
-            } else {
-                None
-            };
-            out.add(merged, first);
+            if !shared || waiting {
+                out.resources.push(first.clone());
+                continue;
+            }
+            match self.unite(group, &first.id, rows, seen, &written, &made, &mut out.shared)? {
+                Some(Merged { resource, ours }) => {
+                    out.add(declared_as(resource.spec, shared_template(group)), ours, first)
+                }
+                None => out.resources.push(first.clone()),
+            }
         }
         for (id, made) in claims {
-            let Some(merged) = self.unite(&[], id, rows, seen, &written, &made)? else { continue };
+            let united = self.unite(&[], id, rows, seen, &written, &made, &mut out.shared)?;
+            let Some(Merged { resource: Resource { spec, .. }, ours }) = united else { continue };
             let origin = Origin { manifest: u32::MAX, line: 0 };
             let place = Resource {
                 id: id.clone(),
                 scope: self.scope.clone(),
-                spec: merged.resource.spec.clone(),
+                spec: spec.clone(),
                 origin,
                 policy: PolicyId(0),
             };
-            out.claimed.insert(id.clone());
-            out.add(Some(merged), &place);
+            out.shared.claimed.insert(id.clone());
+            out.add(spec, ours, &place);
         }
-        if !out.claimed.is_empty() {
+        if !out.shared.claimed.is_empty() {
             out.resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
         Ok(out)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one private call that threads the parts of a resource")]
     fn unite(
         &self,
         group: &[Resource],
@@ -86,14 +95,35 @@ impl Merger<'_> {
         seen: Option<&Observation>,
         written: &Written<'_>,
         claims: &[Claim],
+        shared: &mut Shared,
     ) -> Result<Option<Merged>, Error> {
         let declared: Vec<&Resource> = group.iter().collect();
         let tracked = rows.binary_search_by(|r| r.tracked.id.cmp(id)).ok().map(|i| &rows[i].tracked);
-        let seen = match seen.and_then(|seen| seen.get(id)) {
-            Some(seen) => unanswered::without(self.observer, written, seen)?,
-            None => None,
+        let Some(seen) = seen.and_then(|seen| seen.get(id)) else {
+            return self.observer.merge(&declared, None, tracked, claims);
         };
-        self.observer.merge(&declared, seen.as_deref(), tracked, claims)
+        let before = unanswered::without(self.observer, written, seen)?;
+        let united = self.observer.merge(&declared, before.as_deref(), tracked, claims)?;
+        if declared.is_empty() {
+            return Ok(united);
+        }
+        // With everything that is there: nothing of ours has gone.
+        let Some(all) = self.observer.merge(&declared, Some(seen), None, claims)? else { return Ok(united) };
+        let hash = |merged: &Merged| merged.resource.spec.hash();
+        if united.as_ref().is_some_and(|united| hash(united) == hash(&all)) {
+            return Ok(united);
+        }
+        if self.shared.silent.is_empty() {
+            shared.goes.insert(id.clone());
+            if hash(&all) == Some(seen.hash) {
+                shared.only_goes.insert(id.clone());
+            }
+            return Ok(united);
+        }
+        shared.kept.insert(id.clone());
+        // As if all of it were declared: what was ours stays ours, and what was not does not become so.
+        let ours = self.observer.merge(&[&all.resource], before.as_deref(), tracked, &[])?;
+        Ok(ours.map(|ours| Merged { resource: all.resource, ours: ours.ours }))
     }
 }
 
@@ -101,19 +131,21 @@ impl Merger<'_> {
 #[derive(Default)]
 pub(super) struct Effective {
     pub(super) resources: Vec<Resource>,
-    /// Ids that exist only because of claims.
-    pub(super) claimed: BTreeSet<ResourceId>,
-    /// Which values of shared resources are ours.
-    pub(super) ours: BTreeMap<ResourceId, Sealed>,
+    pub(super) shared: Shared,
 }
 
 impl Effective {
-    fn add(&mut self, merged: Option<Merged>, place: &Resource) {
-        let Some(merged) = merged else {
-            self.resources.push(place.clone());
-            return;
-        };
-        self.ours.insert(place.id.clone(), merged.ours);
-        self.resources.push(Resource { spec: merged.resource.spec, ..place.clone() });
+    fn add(&mut self, spec: Spec, ours: Sealed, place: &Resource) {
+        self.shared.ours.insert(place.id.clone(), ours);
+        self.resources.push(Resource { spec, ..place.clone() });
+    }
+}
+
+/// What was united, with the hash of what was declared of it for its template: what others put there says nothing of who
+/// declares it.
+fn declared_as(spec: Spec, template: Hash) -> Spec {
+    match spec {
+        Spec::Known { bytes, hash, .. } => Spec::Known { bytes, hash, template },
+        Spec::Waiting { on, .. } => Spec::Waiting { template, on },
     }
 }

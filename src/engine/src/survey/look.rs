@@ -7,7 +7,7 @@ use super::{SurveyOptions, Surveyor, View, claim_state, effective::Merger, focus
 use crate::{
     desired::Desired,
     health::{self, Asked},
-    plan::{self, ScopeInput, ScopePlan, Selection, Step},
+    plan::{self, ScopeInput, ScopePlan, Selection, Step, shared},
     ready,
     store::ScopeMemory,
     suspension::Suspension,
@@ -56,6 +56,7 @@ impl Surveyor {
         let observer = &*entry.observer;
         let declared = desired.in_scope(scope);
         let arc = Arc::new(scope.clone());
+        let shared = shared::of_scope(desired, scope, &memory, suspensions, self.cx.clock.now());
         let merger = Merger {
             observer,
             desired,
@@ -63,6 +64,7 @@ impl Surveyor {
             scope: &arc,
             claims: &memory.claims_here,
             open: &memory.open,
+            shared: &shared,
         };
         let mut effective = merger.merge(&memory.rows, None)?;
         let needs_merge = merger.is_needed();
@@ -123,6 +125,7 @@ impl Surveyor {
                 scope: &arc,
                 claims: &memory.claims_here,
                 open: &memory.open,
+                shared: &shared,
             };
             effective = merger.merge(&memory.rows, Some(&seen))?;
         }
@@ -141,8 +144,7 @@ impl Surveyor {
             policy: entry.policy,
             desired,
             effective: &effective.resources,
-            claimed: &effective.claimed,
-            ours: &effective.ours,
+            shared: &effective.shared,
             memory: &memory,
             moved: &moved,
             seen: &seen,

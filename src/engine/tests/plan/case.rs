@@ -29,7 +29,7 @@ use futures_executor::block_on;
 use reconciled_engine::{
     Desired, ManifestMeta, Reach, Row, RowState, SourceState,
     plan::{
-        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection,
+        CLAIMS, EntryPolicy, ScopeInput, ScopePlan, Selection, Shared,
         guard::{self, GuardLimits, Verdict},
         plan,
     },
@@ -513,8 +513,7 @@ impl Case {
                 policy: self.policy,
                 desired: &self.desired,
                 effective: &place.desired,
-                claimed: &place.claimed,
-                ours: &BTreeMap::new(),
+                shared: &Shared { claimed: place.claimed.clone(), ..Shared::default() },
                 memory: &place.memory,
                 moved: &place.moved,
                 seen: &place.seen,

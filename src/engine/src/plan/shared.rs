@@ -1,0 +1,101 @@
+//! What several declare together, and what holds values of others beside ours.
+//!
+//! Guarantees: a value of ours goes only when it is known of every manifest that may have declared it that it no longer does,
+//! and that nobody suspended it. Which manifests may have is remembered by scope, not by value: one that cannot be read keeps all
+//! that was ours in what is shared there.
+
+use super::{Planner, ScopePlan};
+use crate::{
+    desired::{Desired, ManifestMeta},
+    store::ScopeMemory,
+    suspension::{Extent, Suspension},
+};
+use reconciled_provider::{Address, ManifestKey, Resource, ResourceId, Scope, Sealed};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What uniting declarations, claims and the values of others came to, in one scope.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// Ids that exist only because of claims.
+    pub claimed: BTreeSet<ResourceId>,
+    /// Which values are ours.
+    pub ours: BTreeMap<ResourceId, Sealed>,
+    /// Manifests whose word is missing.
+    pub silent: BTreeSet<ManifestKey>,
+    /// Where values stay because of that.
+    pub kept: BTreeSet<ResourceId>,
+    /// Where values of ours go.
+    pub goes: BTreeSet<ResourceId>,
+    /// Those of them where all else is as it shall be.
+    pub only_goes: BTreeSet<ResourceId>,
+    /// A manifest from which the scope was planned before is known to declare nothing here any more.
+    pub has_left: bool,
+}
+
+/// Finds the manifests that may have declared values in `scope` and of which it is not known that they no longer do, or whose
+/// changes a person stopped.
+pub(crate) fn of_scope(
+    desired: &Desired,
+    scope: &Scope,
+    memory: &ScopeMemory,
+    suspensions: &[Arc<Suspension>],
+    now: Duration,
+) -> Shared {
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        memory.documents.keys().partition(|key| desired.knows(key, &scope.provider));
+    let mut silent: BTreeSet<ManifestKey> = unknown.into_iter().cloned().collect();
+    let declaring: BTreeSet<u32> = desired.in_scope(scope).iter().map(|r| r.origin.manifest).collect();
+    let declaring: BTreeSet<&ManifestKey> =
+        declaring.into_iter().map(|index| &desired.manifests[index as usize].key).collect();
+    let left: Vec<&ManifestKey> = known.into_iter().filter(|key| !declaring.contains(key)).collect();
+    // What is stopped as a whole is stopped by its own address.
+    let stops = |suspension: &&Arc<Suspension>| {
+        !suspension.is_over(now) && !matches!(suspension.extent, Extent::All | Extent::Provider(_))
+    };
+    let stopping: Vec<&Arc<Suspension>> = suspensions.iter().filter(stops).collect();
+    let is_stopped =
+        |key: &ManifestKey| stopping.iter().any(|s| s.means(scope, &address(key), Some(key), || None));
+    silent.extend(left.iter().filter(|key| is_stopped(key)).map(|key| (*key).clone()));
+    let has_left = left.iter().any(|key| !silent.contains(*key));
+    Shared { silent, has_left, ..Shared::default() }
+}
+
+/// What a manifest that is gone was called.
+fn address(key: &ManifestKey) -> Address {
+    let namespace = Some(key.namespace()).filter(|name| !name.is_empty());
+    Address {
+        namespace: namespace.map(Arc::from),
+        kind: key.kind().into(),
+        group: None,
+        name: key.name().into(),
+        part: None,
+    }
+}
+
+/// Says what keeps values in what is shared.
+pub(super) fn tell_what_is_kept(planner: &Planner<'_>, out: &mut ScopePlan) {
+    let shared = planner.input.shared;
+    for key in shared.silent.iter().filter(|_| !shared.kept.is_empty()) {
+        *out.frozen.entry(key.clone()).or_default() += shared.kept.len();
+    }
+    // Looked at again as soon as the word is there.
+    out.unlike += shared.kept.len();
+}
+
+impl<'a> Planner<'a> {
+    /// Everyone who declares it, by the address it has for them: several where they share it.
+    pub(super) fn declarers(&self, desired: &Resource) -> Vec<(Address, &'a ManifestMeta)> {
+        let input = self.input;
+        if input.shared.claimed.contains(&desired.id) {
+            return Vec::new();
+        }
+        let part = input.provider.part(input.scope, &desired.id);
+        let manifest = |resource: &Resource| input.desired.manifests.get(resource.origin.manifest as usize);
+        let all = input.desired.declaring(input.scope, &desired.id).iter().filter_map(manifest);
+        all.map(|manifest| (Address { part: part.clone(), ..manifest.address.clone() }, manifest)).collect()
+    }
+}
