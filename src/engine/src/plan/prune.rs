@@ -61,9 +61,9 @@ pub(super) fn tracked_and_no_longer_desired(planner: &Planner<'_>, out: &mut Sco
 /// True when it is known that nobody declares the row's resource any more.
 fn may_prune(planner: &Planner<'_>, row: &Row) -> bool {
     let input = planner.input;
-    let is_known = input.desired.knows(&row.manifest, &input.scope.provider);
-    // Others may have declared values of it, too.
-    is_known && !(row.merge && !input.shared.silent.is_empty())
+    // Others may have declared values of a merged row, too.
+    let all_spoke = !row.merge || input.shared.silent.is_empty();
+    all_spoke && input.desired.knows(&row.manifest, &input.scope.provider)
 }
 
 /// What is gone from the remote is remembered no longer, unless a write of ours may just not show yet.
