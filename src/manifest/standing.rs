@@ -38,6 +38,8 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
         loading.entries = stand_ins(loading);
     }
     let mut next = 0;
+    // Who waits for an entry that cannot be used, by source and entry: one word for all of them.
+    let mut waiting: BTreeMap<(usize, Arc<str>), Vec<usize>> = BTreeMap::new();
     for index in 0..loading.units.len() {
         let unit = &loading.units[index];
         let (standing, problem) = match decide(loading, &unit.document) {
@@ -53,12 +55,23 @@ pub(super) fn settle(loading: &mut Loading<'_>) {
             let source = unit.source;
             loading.sides[source].report(place);
         }
+        if let (Standing::Unassigned, Some(ailing)) = (&standing, awaited(loading, &unit.document)) {
+            waiting.entry((unit.source, ailing.name.clone())).or_default().push(index);
+        }
         let unit = &mut loading.units[index];
         if matches!(standing, Standing::Offered { .. }) {
             unit.index = Some(next);
             next += 1;
         }
         unit.standing = standing;
+    }
+    for ((source, _), units) in waiting {
+        let unit = &loading.units[units[0]];
+        if let Some(ailing) = awaited(loading, &unit.document) {
+            let problem = waits(&unit.document.kind, units.len() - 1, ailing);
+            let placed = place(loading, unit, problem, unit.document.kind_span);
+            loading.sides[source].report(placed);
+        }
     }
 }
 
@@ -84,6 +97,20 @@ pub(super) fn place(
 
 type Verdict = (Standing, Option<(Problem, reconciled_provider::Span)>);
 
+fn waits(kind: &str, others: usize, ailing: &Ailing) -> Problem {
+    let who = match others {
+        0 => format!("this {kind} waits"),
+        1 => format!("this {kind} and another manifest wait"),
+        _ => format!("this {kind} and {others} other manifests wait"),
+    };
+    let problem =
+        Problem::warning(format!("{who}: provider `{}` cannot be used: {}", ailing.name, ailing.why));
+    match &ailing.hint {
+        Some(hint) => problem.hint(hint.to_string()),
+        None => problem,
+    }
+}
+
 fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     let request = loading.request;
     let is_here =
@@ -91,14 +118,8 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
     if !is_here && loading.mode == Mode::Host {
         return (Standing::Unselected, None);
     }
-    if let Some(ailing) = may_be_of_an_ailing(loading, document) {
-        let (kind, name, why) = (&document.kind, &ailing.name, &ailing.why);
-        let text = format!("this {kind} waits: provider `{name}` cannot be used: {why}");
-        let problem = match &ailing.hint {
-            Some(hint) => Problem::warning(text).hint(hint.to_string()),
-            None => Problem::warning(text),
-        };
-        return (Standing::Unassigned, Some((problem, document.kind_span)));
+    if awaited(loading, document).is_some() {
+        return (Standing::Unassigned, None);
     }
     let knows = |entry: &EntryView| entry.kinds.find(&document.api_version, &document.kind).is_some();
     let able: Vec<usize> =
@@ -139,7 +160,7 @@ fn decide(loading: &Loading<'_>, document: &Document) -> Verdict {
 
 /// The entry without kinds that a manifest may be for. It goes to no other meanwhile: that one would make a second of what
 /// is there.
-fn may_be_of_an_ailing<'a>(loading: &'a Loading<'_>, document: &Document) -> Option<&'a Ailing> {
+fn awaited<'a>(loading: &'a Loading<'_>, document: &Document) -> Option<&'a Ailing> {
     let mut ailing = loading.request.ailing.values();
     if !document.providers.is_empty() {
         return ailing.find(|ailing| document.providers.iter().any(|(name, _)| *name == ailing.name));
@@ -153,7 +174,7 @@ fn may_be_of_an_ailing<'a>(loading: &'a Loading<'_>, document: &Document) -> Opt
 
 /// True for a manifest that waits for an entry which is configured and cannot be used.
 pub(super) fn waits_for_entry(loading: &Loading<'_>, document: &Document) -> bool {
-    may_be_of_an_ailing(loading, document).is_some()
+    awaited(loading, document).is_some()
 }
 
 /// True where a kind may be one that only a configured provider tells of: its group is none of this program's, and is

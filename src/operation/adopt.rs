@@ -67,7 +67,8 @@ pub async fn adoptable(session: &Session, store: &dyn Store, ask: &AdoptAsk) -> 
             "to see what is declared and what is there: reconciled plan --show-foreign",
         ));
     }
-    let options = SurveyOptions { only: Some(only), refresh: true, ..SurveyOptions::default() };
+    let asked = Some(only.clone());
+    let options = SurveyOptions { only: Some(only), asked, refresh: true, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(store, &outlook.desired, &options).await?;
     let found = conflicts(session, &outlook, &survey, &meant)?;
     if found.is_empty() {

@@ -157,7 +157,8 @@ pub async fn explain(
     };
     let Some((session, desired)) = look.filter(|_| !scopes.is_empty()) else { return Ok(answer) };
     // A version that stands would spare the very reading that is asked for.
-    let options = SurveyOptions { only: Some(scopes), refresh: true, ..SurveyOptions::default() };
+    let asked = Some(scopes.clone());
+    let options = SurveyOptions { only: Some(scopes), asked, refresh: true, ..SurveyOptions::default() };
     let survey = session.surveyor.survey(reader, desired, &options).await.map_err(Failure::Remote)?;
     for (scope, view) in &survey.scopes {
         let Some(observer) = session.observer(&scope.provider) else { continue };

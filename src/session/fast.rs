@@ -50,18 +50,12 @@ impl Session {
             }
         }
         let known: BTreeMap<_, _> = store.versions().await?.into_iter().collect();
-        for (name, entry) in &self.surveyor.entries {
+        for name in self.surveyor.entries.keys() {
             let scopes: Vec<_> = known.keys().filter(|s| s.provider == *name).cloned().collect();
             if scopes.is_empty() {
                 continue;
             }
-            let Ok(now) = self
-                .surveyor
-                .within(entry.observer.versions(&self.surveyor.cx, &scopes), "asking for versions")
-                .await
-            else {
-                return Ok(None);
-            };
+            let Ok(now) = self.surveyor.versions_of(name, &scopes).await else { return Ok(None) };
             let stands = |scope| {
                 matches!(now.get(scope), Some(Version::At(_)))
                     && now.get(scope) == known.get(scope).map(|k| &k.version)

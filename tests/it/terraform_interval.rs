@@ -92,6 +92,50 @@ fn what_has_an_interval_is_looked_at_when_that_is_over_or_somebody_asks() {
 }
 
 #[test]
+fn a_commit_looks_at_what_it_changes_and_a_person_at_everything() {
+    let env = desk("resync: 1h, ");
+    let both =
+        |level: &str| [of("a", "", &format!(", content: x{level}")), of("b", "", ", content: x")].concat();
+    env.push("a.yaml", &both(""));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    change(&env, "b");
+    env.push("a.yaml", &both(", level: 2"));
+    wait_for("what changed in Git", || state(&env, &file_of(&env, "a"))["level"] == 2);
+    env.run(&["sync", "Thing/a", "--wait"]).exits(0);
+    assert_eq!(content(&env, "b"), "by hand", "nobody asked about it");
+    // A plan tells all of it, a plan of one thing no more than that.
+    env.run(&["plan"]).says(&["~ Thing/b", "content: by hand → x"]);
+    env.run(&["plan", "--target", "Thing/a"]).says(&["No changes."]);
+    env.run(&["sync", "--wait"]).exits(0);
+    assert_eq!(content(&env, "b"), "x");
+    // What was seen in another life may have been another account's.
+    daemon.stop();
+    change(&env, "b");
+    let daemon = Daemon::start(&env);
+    wait_for("what changed while nobody looked", || content(&env, "b") == "x");
+    daemon.stop();
+}
+
+#[test]
+fn what_is_selected_is_all_that_is_read() {
+    let env = desk("");
+    env.push("a.yaml", &[of("a", "", ", content: x"), of("b", "", ", content: x")].concat());
+    env.run(&["apply", "--yes"]).exits(0);
+    env.run(&["apply", "--yes"]).exits(0);
+    ["a", "b"].iter().for_each(|name| change(&env, name));
+    // It cannot be read, so whoever reads it says so.
+    let torn = env.path("world").join(file_of(&env, "b"));
+    let whole = fs::read(&torn).unwrap();
+    fs::write(&torn, "{").unwrap();
+    env.run(&["plan", "--target", "Thing/a"]).exits(0).says(&["~ Thing/a", "content: by hand → x"]);
+    env.run(&["apply", "--yes", "--target", "Thing/a"]).exits(0);
+    env.run(&["plan"]).exits(1);
+    fs::write(&torn, whole).unwrap();
+    env.run(&["plan"]).says(&["~ Thing/b"]);
+}
+
+#[test]
 fn what_is_not_looked_at_keeps_what_it_is_told_apart_by() {
     let env = desk("resync: 1s, ");
     env.push("a.yaml", &of("a", "0", ""));

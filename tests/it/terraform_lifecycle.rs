@@ -294,7 +294,7 @@ fn an_entry_that_cannot_be_used_stops_no_other_and_loses_nothing() {
         "provider `toy` cannot be used: the provider's program /nonexistent/toy cannot be run",
         "install the provider there",
         "config.yaml:",
-        "this Thing waits",
+        "this Thing and 2 other manifests wait",
     ]);
     assert_eq!(things(&env), ["thing-1.json", "thing-2.json", "thing-3.json"], "nothing is pruned or made");
     let other = fs::read_to_string(env.path("other/thing-1.json")).unwrap();

@@ -14,7 +14,8 @@ use std::{sync::Arc, time::Duration};
 pub enum Version {
     /// The scope does not exist at the remote.
     Absent,
-    /// The token: a serial, an ETag, a generation. It begins with [`UNTIL`] only where [`Version::until`] made it.
+    /// The token: a serial, an ETag, a generation. It begins with [`UNTIL`] or [`RESTING`] only where [`Version::until`] or
+    /// [`Version::resting`] made it.
     At(Bytes),
     /// The remote has no token; nothing may be concluded.
     #[default]
@@ -23,6 +24,9 @@ pub enum Version {
 
 /// How the token of a version begins that stands by itself.
 pub const UNTIL: &[u8] = b"until ";
+
+/// How the token of a version begins that stands until the scope is looked at for any other reason than a commit.
+pub const RESTING: &[u8] = b"resting ";
 
 impl Version {
     /// The version of a scope that need not be looked at before `time`, since the epoch: until then it stands without a
@@ -42,6 +46,26 @@ impl Version {
             token.extend(time.as_secs().to_string().bytes());
         }
         Version::At(token.into())
+    }
+    /// The version of a scope whose remote has no token, seen in the `life` of an observer, which answers
+    /// [`versions`](crate::Observer::versions) with the same: a commit that asks for nothing else there need not look at the
+    /// scope again. Whoever asks about it does, and so does every resync; it says nothing about the remote.
+    ///
+    /// ```
+    /// use reconciled_provider::Version;
+    /// assert!(Version::resting("5f1c").is_resting());
+    /// assert!(!Version::At("2026112401".into()).is_resting());
+    /// ```
+    pub fn resting(life: &str) -> Version {
+        Version::At([RESTING, life.as_bytes()].concat().into())
+    }
+    /// True where [`Version::resting`] made it.
+    pub fn is_resting(&self) -> bool {
+        matches!(self, Version::At(token) if token.starts_with(RESTING))
+    }
+    /// True where it may stand without a word of the remote's: one of [`Version::until`] or [`Version::resting`].
+    pub fn stands_unasked(&self) -> bool {
+        self.is_resting() || self.stands_until().is_some()
     }
     /// Until when it stands by itself, since the epoch; none where the remote is to be asked.
     pub fn stands_until(&self) -> Option<Duration> {

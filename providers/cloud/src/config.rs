@@ -135,6 +135,9 @@ impl Source for Config {
         let (key, place) = (key.as_str().filter(|key| PLACES.contains(key))?, place.as_str()?);
         Some(format!("{key}:{place}"))
     }
+    fn form(&self) -> &'static str {
+        "{file: PATH}, {env: NAME} or {credential: NAME}"
+    }
     fn mark(&self, _: &str) -> Result<String, Error> {
         Ok(String::new())
     }
@@ -248,6 +251,16 @@ mod tests {
         let found = declared("token: {file: /k}\ntags: {file: /k}\n").unwrap();
         assert_eq!(found["token"]["$secret"], "file:/k");
         assert_eq!(found["tags"], json!({ "file": "/k" }));
+    }
+
+    #[test]
+    fn a_secret_of_manifests_is_none_of_the_configuration() {
+        let error = declared("token: {secret: infra}\n").unwrap_err();
+        assert_eq!(error.message, "config.yaml:1: expected text for `token`, found a mapping");
+        assert_eq!(
+            error.hint.as_deref(),
+            Some("a secret is written {file: PATH}, {env: NAME} or {credential: NAME} here")
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     wire::{Launch, Process, Protocol, Status},
 };
 use prost::bytes::Bytes;
-use reconciled_provider::{Cx, Error, Hash};
+use reconciled_provider::{Cx, Error, Hash, Version};
 use serde_json::Value as Json;
 use std::{
     fs,
@@ -61,6 +61,8 @@ pub(crate) struct Host {
     running: Arc<Mutex<Running>>,
     watches: std::sync::Mutex<JoinSet<()>>,
     pace: Arc<Pace>,
+    /// Tells what was seen by this host from what was seen by one before, whose account may have been another.
+    life: OnceLock<Version>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -81,7 +83,14 @@ impl Host {
             running: Arc::default(),
             watches: std::sync::Mutex::default(),
             pace: Arc::default(),
+            life: OnceLock::new(),
         }
+    }
+
+    /// What a scope is at that this host has seen and that may rest until the next resync.
+    pub(crate) fn resting(&self, cx: &Cx) -> Version {
+        let life = || Version::resting(&format!("{} {}", std::process::id(), cx.clock.now().as_nanos()));
+        self.life.get_or_init(life).clone()
     }
 
     /// The schemas, if they were read already.

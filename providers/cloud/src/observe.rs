@@ -36,19 +36,18 @@ pub(crate) async fn observe(host: &Host, cx: &Cx, want: &Want<'_>) -> Result<Obs
         true => Focus::All,
         false => want.focus.clone(),
     };
-    Ok(Observation { covered, complete: true, version: rests(cx, want, &resources), resources })
+    Ok(Observation { covered, complete: true, version: rests(host, cx, want, &resources), resources })
 }
 
-/// A version that stands for as long as the manifest says, ±20 % so that not all are looked at together; unknown where it says
-/// nothing, or where something is still to be seen.
-fn rests(cx: &Cx, want: &Want<'_>, resources: &[Observed]) -> Version {
+/// A version that stands for as long as the manifest says, ±20 % so that not all are looked at together, or until the next
+/// resync where it says nothing; unknown where something is still to be seen.
+fn rests(host: &Host, cx: &Cx, want: &Want<'_>, resources: &[Observed]) -> Version {
     let ([desired], [seen], [tracked]) = (want.desired, resources, want.tracked) else {
         return Version::Unknown;
     };
-    let interval = desired.spec.bytes().and_then(Declared::read).and_then(|declared| declared.interval);
-    let Some(interval) = interval.filter(|_| desired.id == seen.id && desired.id == tracked.id) else {
+    if desired.id != seen.id || desired.id != tracked.id {
         return Version::Unknown;
-    };
+    }
     let kept = |sealed: &Sealed| Kept::open(sealed).ok().flatten();
     if let Some(now) = kept(&seen.private) {
         // By its identity it is told from others meanwhile.
@@ -59,14 +58,15 @@ fn rests(cx: &Cx, want: &Want<'_>, resources: &[Observed]) -> Version {
         }
     }
     let now = cx.clock.now();
-    let until = match interval {
-        0 => Duration::MAX,
-        _ => {
+    match desired.spec.bytes().and_then(Declared::read).and_then(|declared| declared.interval) {
+        None => host.resting(cx),
+        Some(0) => Version::until(Duration::MAX),
+        Some(interval) => {
             let chance = Hash::of(format!("{} {}", want.scope, now.as_secs()).as_bytes()).0[0];
-            now + Duration::from_secs(interval).mul_f64(0.8 + 0.4 * f64::from(chance) / 255.0)
+            let share = 0.8 + 0.4 * f64::from(chance) / 255.0;
+            Version::until(now + Duration::from_secs(interval).mul_f64(share))
         }
-    };
-    Version::until(until)
+    }
 }
 
 /// What a data source tells. It is as declared by definition: what it tells is put out.

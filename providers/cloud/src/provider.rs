@@ -129,12 +129,14 @@ impl Observer for Terraform {
         normalize::normalize(catalog, manifest, inputs)
     }
 
-    async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+    async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
         // Of nothing: whether there is somebody to ask. Its schemas may be known from a time when there was.
         if let (true, Some(host)) = (scopes.is_empty(), &self.host) {
             host.may_start().await?;
         }
-        Ok(BTreeMap::new())
+        // Nobody tells what moved: what was seen stands for as long as no resync looks.
+        let Some(host) = &self.host else { return Ok(BTreeMap::new()) };
+        Ok(scopes.iter().map(|scope| (scope.clone(), host.resting(cx))).collect())
     }
 
     async fn observe(&self, cx: &Cx, want: &Want<'_>) -> Result<Observation, Error> {

@@ -13,6 +13,8 @@ use serde_json::{Map, Value as Json};
 pub trait Source {
     /// The name of the secret that stands in place of a scalar, where one does.
     fn secret(&self, node: &Node) -> Option<String>;
+    /// How a secret is written there.
+    fn form(&self) -> &'static str;
     /// The mark of a secret that the text names.
     fn mark(&self, name: &str) -> Result<String, Error>;
     /// An error at a place.
@@ -25,6 +27,9 @@ impl Source for (&Manifest, &dyn Inputs) {
             [(key, name)] if key.as_str() == Some("secret") => name.as_str().map(String::from),
             _ => None,
         }
+    }
+    fn form(&self) -> &'static str {
+        "{secret: NAME}"
     }
     fn mark(&self, name: &str) -> Result<String, Error> {
         self.1.secret(&SecretRef::Named(name.into())).map(|mark| mark.0.to_string())
@@ -283,11 +288,11 @@ impl<'a> Reader<'a> {
                 Some(Json::Object(fields))
             }
             _ => {
-                self.refuse(
-                    node.span,
-                    format!("expected {of} for `{name}`, found {}", node.describe()),
-                    None,
-                );
+                let is_mapping = matches!(node.value, NodeValue::Map(_));
+                let may_be_secret = is_mapping && matches!(of, Type::String | Type::Number);
+                let hint = may_be_secret.then(|| format!("a secret is written {} here", self.source.form()));
+                let found = node.describe();
+                self.refuse(node.span, format!("expected {of} for `{name}`, found {found}"), hint);
                 None
             }
         }

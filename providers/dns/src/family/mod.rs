@@ -79,6 +79,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// Zones that exist, for import.
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error>;
 
+    /// True for what is seen there and can never be written or deleted through this backend.
+    fn is_out_of_reach(&self, _observed: &Observed) -> bool {
+        false
+    }
+
     /// Canonical bytes as a person reads them.
     fn show(&self, bytes: &[u8]) -> Vec<(Arc<str>, String)> {
         record::show(bytes)

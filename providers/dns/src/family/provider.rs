@@ -1,7 +1,7 @@
 //! A backend as a provider of the contract.
 
 use super::{Backend, gap};
-use crate::{export, merge, ownership::Marker, record, served::Watch};
+use crate::{export, ignore, merge, ownership::Marker, record, served::Watch};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -77,8 +77,10 @@ impl Observer for Family {
         observed: &Observed,
         seen: &Observation,
     ) -> Option<LeftAlone> {
-        crate::ignore::left_alone(scope, rules, &observed.id, &observed.bytes)
-            .or_else(|| crate::ignore::is_name_server(scope, &observed.id, seen).then_some(LeftAlone::Custom))
+        let is_kept =
+            || ignore::is_name_server(scope, &observed.id, seen) || self.backend.is_out_of_reach(observed);
+        ignore::left_alone(scope, rules, &observed.id, &observed.bytes)
+            .or_else(|| is_kept().then_some(LeftAlone::Custom))
     }
 
     fn holder(&self, scope: &Scope) -> Option<ResourceId> {

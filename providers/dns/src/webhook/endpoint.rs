@@ -32,6 +32,9 @@ pub(crate) struct Endpoint {
     pub(crate) provider_specific: Option<Vec<Map<String, Value>>>,
 }
 
+/// How a value begins that is one of several answers.
+pub(crate) const ROUTED: &str = "(set ";
+
 /// Canonical name and type.
 pub(crate) type Key = (String, String);
 
@@ -97,7 +100,7 @@ impl Set {
             for target in endpoint.targets.iter().flatten() {
                 let value = read(&kind, target).replace('\n', "\\010");
                 values.push(match endpoint.identifier() {
-                    Some(identifier) => format!("(set {}) {value}", crate::http::printable(identifier)),
+                    Some(identifier) => format!("{ROUTED}{}) {value}", crate::http::printable(identifier)),
                     None => value,
                 });
             }

@@ -24,10 +24,11 @@ use crate::{
     name::Name,
     normalize::{self, Served, Settled},
     rdata::{Refusal, Type},
-    record,
+    record::{self, RrSet},
 };
 use async_trait::async_trait;
 use client::Remote;
+use endpoint::ROUTED;
 use observe::Snapshot;
 use reconciled_provider::{
     Batch, Cx, Delta, Deltas, Error, Found, Inputs, Journal, Manifest, Marking, Normalized, Observation,
@@ -153,6 +154,11 @@ impl family::Backend for Backend {
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         observe::discover(self, cx, query).await
+    }
+
+    fn is_out_of_reach(&self, observed: &Observed) -> bool {
+        let set = RrSet::decode(&observed.bytes);
+        set.is_some_and(|set| set.values.iter().any(|value| value.starts_with(ROUTED)))
     }
 
     fn show(&self, bytes: &[u8]) -> Vec<(Arc<str>, String)> {

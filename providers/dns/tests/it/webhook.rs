@@ -6,7 +6,7 @@ use crate::{
     world::{Notes, apply, converge, cx, desired, diff, normalize, observe, observe_for, plan, scope},
 };
 use reconciled_dns::webhook::{Config, TxtForm, connect};
-use reconciled_provider::{Clock, Cx, ErrorKind, Op, Outcome, Owner, Provider, Resource};
+use reconciled_provider::{Clock, Cx, ErrorKind, LeftAlone, Op, Outcome, Owner, Provider, Resource};
 use reconciled_testkit::context::HandClock;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -369,6 +369,8 @@ async fn answers_with_a_set_identifier_are_seen_and_never_written() {
     let seen = observe(&*provider, &cx(""), ZONE).await.unwrap();
     let bytes = String::from_utf8_lossy(&seen.resources[0].bytes).into_owned();
     assert_eq!(bytes, "60\n(set blue) 192.0.2.1\n(set green) 192.0.2.2");
+    let left = provider.left_alone(&scope(ZONE), &[], &seen.resources[0], &seen);
+    assert_eq!(left, Some(LeftAlone::Custom), "an exclusive zone would try for ever");
     let op = Op::Delete { observed: seen.resources[0].clone(), tracked: None };
     let batch = crate::world::batch(ZONE, &seen, vec![op]);
     let notes = Notes::default();

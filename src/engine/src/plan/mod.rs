@@ -32,7 +32,7 @@ use crate::{
     suspension::Suspension,
 };
 use reconciled_provider::{
-    ActionId, Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Resource,
+    ActionId, Address, Deltas, Focus, Hash, ManifestKey, Observation, Observed, Observer, Pattern, Resource,
     ResourceId, Scope, Sorted, Version,
 };
 use std::{
@@ -80,7 +80,7 @@ pub struct ScopeInput<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Address patterns; any may match.
-    pub targets: Vec<reconciled_provider::Pattern>,
+    pub targets: Vec<Pattern>,
     /// Labels a manifest must have.
     pub labels: Vec<Selector>,
     /// The source it must be of. All sources are read all the same: what another one declares is no prune.
@@ -92,10 +92,27 @@ impl Selection {
     pub fn is_all(&self) -> bool {
         self.targets.is_empty() && self.labels.is_empty() && self.source.is_none()
     }
+    /// True where a part of what such a manifest declares may be selected.
+    pub(crate) fn may_select(
+        &self,
+        key: &ManifestKey,
+        address: &Address,
+        labels: Option<&BTreeMap<Arc<str>, Arc<str>>>,
+    ) -> bool {
+        let whole = |address: &Address| Address { part: None, ..address.clone() };
+        let address = whole(address);
+        let mut targets = self.targets.iter().map(|target| Pattern(whole(&target.0)));
+        self.source.as_deref().is_none_or(|source| key.source() == source)
+            && (self.targets.is_empty() || targets.any(|target| target.matches(&address, key.group())))
+            && self.has_labels(labels)
+    }
     fn selects(&self, address: &Address, group: &str, labels: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> bool {
         let targeted = self.targets.is_empty() || self.targets.iter().any(|t| t.matches(address, group));
-        let labelled = |selector: &Selector| labels.is_some_and(|l| selector.matches(|key| l.get(key)));
-        targeted && self.labels.iter().all(labelled)
+        targeted && self.has_labels(labels)
+    }
+    fn has_labels(&self, labels: Option<&BTreeMap<Arc<str>, Arc<str>>>) -> bool {
+        let has = |selector: &Selector| labels.is_some_and(|l| selector.matches(|key| l.get(key)));
+        self.labels.iter().all(has)
     }
 }
 

@@ -43,9 +43,7 @@ impl Scheduler {
         let asked: Vec<Scope> = others.iter().filter(|scope| known.contains_key(*scope)).cloned().collect();
         let mut now = BTreeMap::new();
         if !asked.is_empty() {
-            let surveyor = &self.engine.surveyor;
-            let versions = surveyor.entries[entry].observer.versions(&surveyor.cx, &asked);
-            now = surveyor.within(versions, &format!("asking {entry} what moved")).await?;
+            now = self.engine.surveyor.versions_of(entry, &asked).await?;
         }
         let stands = |scope: &Scope| {
             let version = now.get(scope).filter(|version| matches!(version, Version::At(_)));

@@ -176,6 +176,7 @@ impl State {
                 entry.probe_failures = Default::default();
                 self.next_probe(name, now);
                 for (scope, full) in scopes {
+                    self.asked.insert(scope.clone());
                     self.add(&scope, Priority::Resync, Focus::All, full);
                 }
             }

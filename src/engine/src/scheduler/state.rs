@@ -88,7 +88,7 @@ pub(super) struct State {
     pub(super) runs: BTreeMap<u64, Run>,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
     pub(super) standing: BTreeMap<Scope, Standing>,
-    /// Scopes that a person or the remote spoke of, and that no pass has looked at since.
+    /// Scopes that a person, the remote or the clock spoke of, and that no pass has looked at since.
     pub(super) asked: BTreeSet<Scope>,
     pub(super) readers: Readers,
     /// Numbers requests and runs in the order they came.

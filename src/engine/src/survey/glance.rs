@@ -63,6 +63,18 @@ impl Surveyor {
         Glance { memories, versions, seen: BTreeMap::new() }
     }
 
+    /// What an entry's remote says of `scopes`, in as few calls as it can. Left out is what only stands between two looks.
+    pub async fn versions_of(
+        &self,
+        entry: &str,
+        scopes: &[Scope],
+    ) -> Result<BTreeMap<Scope, Version>, Error> {
+        let versions = self.entries[entry].observer.versions(&self.cx, scopes);
+        let mut versions = self.within(versions, &format!("asking {entry} what moved")).await?;
+        versions.retain(|_, version| !version.is_resting());
+        Ok(versions)
+    }
+
     /// Asks each entry once for the versions of the scopes that have one remembered, but for those that stand by themselves.
     async fn versions(
         &self,
@@ -77,13 +89,15 @@ impl Surveyor {
         let resting = known.iter().filter(|(scope, known)| stands(scope, &known.version));
         let mut all: BTreeMap<Scope, Version> =
             resting.map(|(scope, known)| (scope.clone(), known.version.clone())).collect();
-        if options.refresh {
-            return all;
-        }
+        // To list everything is to be asked about everything, so far as there is a choice.
+        let is_meant = |scope: &Scope, version: &Version| match version.is_resting() {
+            true => !is_asked(scope),
+            false => version.stands_until().is_none() && !options.refresh,
+        };
         for (name, entry) in &self.entries {
             let asked = known
                 .iter()
-                .filter(|(scope, known)| scope.provider == *name && known.version.stands_until().is_none());
+                .filter(|(scope, known)| scope.provider == *name && is_meant(scope, &known.version));
             let asked: Vec<Scope> = asked.map(|(scope, _)| scope.clone()).collect();
             if asked.is_empty() {
                 continue;

@@ -9,7 +9,7 @@ use crate::{
     health::{self, Asked},
     plan::{self, ScopeInput, ScopePlan, Selection, Step, shared},
     ready,
-    store::ScopeMemory,
+    store::{Row, ScopeMemory},
     suspension::Suspension,
 };
 use futures_util::future::{Either, select};
@@ -73,6 +73,8 @@ impl Surveyor {
         // What may exist because of an unanswered intent must be looked for where nothing can be listed.
         tracked.extend(memory.open.iter().map(|open| open.intent.row.tracked.clone()));
 
+        let besides = besides(desired, scope, &memory, &options.selection);
+        let version = version.or(besides.as_ref());
         let focus = focus::focus(desired, scope, &effective.resources, &memory, version);
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.
@@ -180,6 +182,19 @@ impl Surveyor {
         let looked_at = looked_at(desired, scope, &plan, &seen, options);
         Ok(View { memory, seen, plan, skipped, health, looked_at })
     }
+}
+
+/// The remembered version of a scope without a token of its remote's, of which nothing is selected: that it is counted
+/// by the guard is no reason to look.
+fn besides(desired: &Desired, scope: &Scope, memory: &ScopeMemory, selection: &Selection) -> Option<Version> {
+    let known = &memory.version.as_ref().filter(|known| known.version.stands_unasked())?.version;
+    let is_declared = |resource: &Resource| {
+        let manifest = desired.manifest(resource.origin);
+        selection.may_select(&manifest.key, &manifest.address, Some(&manifest.labels))
+    };
+    let was_declared = |row: &Row| selection.may_select(&row.manifest, &row.address, None);
+    let is_meant = desired.in_scope(scope).iter().any(is_declared) || memory.rows.iter().any(was_declared);
+    (!is_meant).then(|| known.clone())
 }
 
 /// True when everything that is wanted is in the inventory. Both are sorted by id.
