@@ -32,13 +32,23 @@ fn of(name: &str, interval: &str, more: &str) -> String {
     thing(name, &annotation, &format!("name: {name}{more}"))
 }
 
+/// A desk whose repository is asked for news every second.
+fn polled(keys: &str) -> Env {
+    let env = desk(keys);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let polled = config.replace("repo.git}", "repo.git, interval: 1s}");
+    assert_ne!(config, polled);
+    env.write("config.yaml", &polled);
+    env
+}
+
 fn says(env: &Env, name: &str, words: &str) -> bool {
     env.run(&["status", &format!("Thing/{name}")]).all().contains(words)
 }
 
 #[test]
 fn what_has_an_interval_is_looked_at_when_that_is_over_or_somebody_asks() {
-    let env = desk("resync: 1s, ");
+    let env = polled("resync: 1s, ");
     let all = [
         of("often", "", ", content: x"),
         of("seldom", "1h", ", content: x"),
@@ -93,7 +103,7 @@ fn what_has_an_interval_is_looked_at_when_that_is_over_or_somebody_asks() {
 
 #[test]
 fn a_commit_looks_at_what_it_changes_and_a_person_at_everything() {
-    let env = desk("resync: 1h, ");
+    let env = polled("resync: 1h, ");
     let both =
         |level: &str| [of("a", "", &format!(", content: x{level}")), of("b", "", ", content: x")].concat();
     env.push("a.yaml", &both(""));
@@ -137,7 +147,7 @@ fn what_is_selected_is_all_that_is_read() {
 
 #[test]
 fn what_is_not_looked_at_keeps_what_it_is_told_apart_by() {
-    let env = desk("resync: 1s, ");
+    let env = polled("resync: 1s, ");
     env.push("a.yaml", &of("a", "0", ""));
     let daemon = Daemon::start(&env);
     wait_for("what is not looked at by itself", || says(&env, "a", "next look once it changes"));
