@@ -170,6 +170,12 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
             follows.push((unit.source, path(loading, unit).clone()));
             continue;
         }
+        if let (false, Some((field, span))) = (asked, &unit.document.meant_provider) {
+            let problem = Problem::error(format!("unknown field `{field}`"));
+            let problem = problem.hint("did you mean `provider`?");
+            problems.push((unit.source, standing::place(loading, unit, problem, *span)));
+            continue;
+        }
         let problem = Problem::error(format!("no provider takes {}", unit.address));
         let names: Vec<&str> = entries.iter().map(|entry| &*loading.entries[*entry].name).collect();
         let problem = match asked {

@@ -27,6 +27,8 @@ pub(super) struct Document {
     pub(super) settings: Settings,
     /// Entries it names, by annotation or spec.
     pub(super) providers: Vec<(Arc<str>, Span)>,
+    /// A field of the spec that seems to mean `provider`, which a kind's decoder tells only to those that it names.
+    pub(super) meant_provider: Option<(Arc<str>, Span)>,
     pub(super) span: Span,
     /// Where `kind` is written, for problems with it.
     pub(super) kind_span: Span,
@@ -149,6 +151,7 @@ pub(super) fn read(
         annotations,
         settings,
         providers,
+        meant_provider: meant_provider(&spec),
         span,
         kind_span,
         content,
@@ -164,6 +167,13 @@ fn named_providers(spec: &Node) -> Vec<(Arc<str>, Span)> {
     let one = spec.get("provider").into_iter();
     let many = spec.get("providers").map_or(&[][..], Node::elements).iter();
     one.chain(many).filter_map(|node| Some((Arc::from(node.as_str()?), node.span))).collect()
+}
+
+fn meant_provider(spec: &Node) -> Option<(Arc<str>, Span)> {
+    let words = ["provider", "providers"];
+    let keys = spec.entries().iter().filter_map(|(key, _)| Some((key.as_str()?, key.span)));
+    let mut near = keys.filter(|(key, _)| !words.contains(key) && did_you_mean(key, words).is_some());
+    near.next().map(|(key, span)| (key.into(), span))
 }
 
 struct Reader<'a> {

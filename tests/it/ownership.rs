@@ -37,6 +37,16 @@ fn text(env: &Env) -> String {
 fn records_of_others_survive_an_exclusive_zone_and_are_taken_over_with_their_marks() {
     let env = env("");
     env.write("zones/a.example.zone", SHARED);
+    // What a manifest declared of the marks would stay when their records are taken over.
+    env.run(&["import", "zones", "a.example"])
+        .exits(0)
+        .says(&[
+            "{name: www, type: A",
+            "{name: octo, type: A",
+            "2 marked as externaldns/k8s's",
+            "1 marked as octodns's",
+        ])
+        .hides(&["heritage=", "*octodns*"]);
     let www = "{name: www, type: A, values: [192.0.2.1]}";
     let exclusive =
         |records: &[&str]| zone("a.example", "zones", records).replace("  ttl:", "  exclusive: true\n  ttl:");

@@ -35,6 +35,15 @@ fn a_manifest_nobody_takes_is_a_problem() {
       | ^
     hint: write `provider:` in its spec, one of: one, two
     "#);
+    let mut setup = Setup::new(&[("a.yaml", &thing("a", "\n  providr: one"))]);
+    setup.entries.push(entry("two"));
+    assert_snapshot!(shown(&setup.once()), @r#"
+    error: unknown field `providr`
+      --> a.yaml:5:3
+    5 |   providr: one
+      |   ^
+    hint: did you mean `provider`?
+    "#);
 }
 
 #[test]

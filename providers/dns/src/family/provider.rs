@@ -108,7 +108,7 @@ impl Observer for Family {
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let mut found = self.backend.discover(cx, query).await?;
         for found in &mut found {
-            self.marker.assign(cx, &mut found.resources)?;
+            self.marker.without_marks(cx, &mut found.resources)?;
         }
         Ok(found)
     }

@@ -49,9 +49,12 @@ impl Marker {
         Ok(())
     }
 
-    /// Says of each of `resources`, which are all of a zone, whose it is.
-    pub(crate) fn assign(&self, cx: &Cx, resources: &mut [Observed]) -> Result<(), Error> {
-        self.marks(cx, resources)?.assign(resources);
+    /// Says of each of `resources`, which are all of a zone, whose it is, and leaves out what is nothing but marks: a manifest
+    /// that declared them would keep what a takeover removes.
+    pub(crate) fn without_marks(&self, cx: &Cx, resources: &mut Vec<Observed>) -> Result<(), Error> {
+        let marks = self.marks(cx, resources)?;
+        marks.assign(resources);
+        resources.retain(|observed| !marks.are_all_of(&observed.id));
         Ok(())
     }
 

@@ -81,6 +81,13 @@ impl Marks {
         self.sets.get(txt)
     }
 
+    /// True for a TXT RRset that has marks, and nothing else.
+    pub(crate) fn are_all_of(&self, txt: &ResourceId) -> bool {
+        let marks = self.by_txt.get(txt).map_or(0, Vec::len);
+        let set = self.sets.get(txt).and_then(|set| RrSet::decode(&set.bytes));
+        marks > 0 && set.is_some_and(|set| set.values.len() == marks)
+    }
+
     /// Gives marked records their owner. `resources` are sorted by id.
     pub(crate) fn assign(&self, resources: &mut [Observed]) {
         let mut give = |id: &ResourceId, owner: Owner| {
@@ -95,17 +102,16 @@ impl Marks {
             let other = marks.iter().find_map(|index| self.all[*index].other());
             give(id, other.map_or(Owner::Ours, |other| Owner::Other(other.clone())));
         }
-        for (txt, set) in &self.sets {
+        for txt in self.sets.keys() {
             let marks: Vec<&Mark> = self.within(txt).collect();
             if marks.is_empty() {
                 continue;
             }
             let other = marks.iter().find_map(|mark| mark.other().cloned());
-            let is_alone = RrSet::decode(&set.bytes).is_some_and(|set| set.values.len() == marks.len());
             match other {
                 Some(other) => give(txt, Owner::Other(other)),
                 // Ours are bookkeeping: no content that anybody declares, and never foreign.
-                None if is_alone => give(txt, Owner::System),
+                None if self.are_all_of(txt) => give(txt, Owner::System),
                 None => {}
             }
         }
