@@ -116,6 +116,27 @@ fn a_helper_that_is_killed_over_a_request_is_started_again_and_the_pass_goes_on(
 }
 
 #[test]
+fn a_helper_that_is_away_is_told_at_once_and_no_longer_when_it_is_back() {
+    let Some(machine) = Machine::helped() else { return };
+    machine.env.push("a.yaml", &file("/etc/app/a", "content: \"one\\n\""));
+    machine.systemctl("start");
+    wait_for("it is there", || machine.text("/etc/app/a") == "one\n");
+    let status = || {
+        let output = machine.command(&["reconciled", "status"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let is_away = || status().contains("ask the helper at /run/reconciled-hostd.sock");
+    wait_for("it is well", || status().contains("1 well"));
+    assert!(!is_away());
+    machine.run(&["systemctl", "stop", "reconciled-hostd.socket", "reconciled-hostd.service"]);
+    wait_for("it is told", is_away);
+    machine.write("/etc/app/a", "by hand\n");
+    machine.run(&["systemctl", "start", "reconciled-hostd.socket"]);
+    wait_for("it is put right", || machine.text("/etc/app/a") == "one\n");
+    wait_for("it is told no longer", || !is_away());
+}
+
+#[test]
 fn a_configuration_that_others_can_write_is_not_believed() {
     let Some(machine) = Machine::helped() else { return };
     machine.run(&["chown", "reconciled", "/etc/reconciled/hostd.yaml"]);

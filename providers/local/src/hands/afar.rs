@@ -172,7 +172,8 @@ impl Afar {
         self.ask(ask).await.map(drop)
     }
 
-    /// What the helper tells of what is wished for, begun with `unknown`: what happened while nobody listened.
+    /// What the helper tells of what is wished for. `unknown`: anything may have happened, since nobody listened, or the helper
+    /// went away.
     fn listen<T, U>(
         &self,
         wish: fn(&Kept) -> &Wish<T>,
@@ -205,12 +206,10 @@ impl Afar {
                 };
                 let next = tokio::select! {
                     answer = ear.answers.words() => answer,
-                    _ = asked.changed() => {
-                        if send(&mut ear.to, &all(&mut asked)).await.is_err() {
-                            open = None;
-                        }
-                        continue;
-                    }
+                    _ = asked.changed() => match send(&mut ear.to, &all(&mut asked)).await {
+                        Ok(()) => continue,
+                        Err(error) => Err(error),
+                    },
                 };
                 match next {
                     Ok(Some(Answer::Listening(number))) => {
@@ -225,7 +224,12 @@ impl Afar {
                         }
                     }
                     Ok(None) | Err(_) => {
+                        let was_heard = wish(&afar.0).heard.borrow().is_some();
                         open = None;
+                        // Once, and not for each one that goes again at once: who looks finds out whether it is away.
+                        if was_heard {
+                            return Some((unknown.clone(), (afar, asked, open, unknown)));
+                        }
                         tokio::time::sleep(AWAY).await;
                     }
                 }

@@ -251,7 +251,9 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
     let at_b = async { while !changes.next().await.unwrap().contains(&Change::At(path("/etc/b"))) {} };
     tokio::time::timeout(Duration::from_secs(10), at_b).await.unwrap();
 
+    while tokio::time::timeout(Duration::from_millis(200), changes.next()).await.is_ok() {}
     helper.kill();
+    assert_eq!(changes.next().await.unwrap(), [Change::Anywhere], "somebody has to look, and say what is wrong");
     let dead = Put { path: path("/etc/c"), expect: absent_stamp(), make: file("c"), keep: false };
     assert!(
         matches!(afar.put(&dead).await, Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Unavailable)

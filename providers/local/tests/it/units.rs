@@ -309,7 +309,11 @@ async fn a_bus_that_is_down_is_an_error_and_one_that_is_back_is_used() {
     let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
     desk.pass(&[&spec]).await;
     let desired = desk.desired(&[&spec]);
+    let mut hints = desk.provider.hints();
+    let quiet = Duration::from_millis(500);
+    while tokio::time::timeout(quiet, hints.next()).await.is_ok() {}
     machine.run(&["systemctl", "stop", "dbus.socket", "dbus.service"]);
+    assert!(hints.next().await.is_some(), "somebody has to look, and say what is wrong");
     let error = desk.try_observe(&desired).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.hint.is_some(), "{error:?}");

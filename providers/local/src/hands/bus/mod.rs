@@ -366,7 +366,8 @@ impl Manager for Bus {
                             return Some((change, (bus, signals)));
                         }
                     }
-                    Some(Err(_)) | None => signals = None,
+                    // Who looks finds out whether it is away.
+                    Some(Err(_)) | None => return Some((None, (bus, None))),
                 }
             }
         }))
