@@ -140,9 +140,22 @@ impl HostSecrets {
         format!("{OPENED}{}", mark.0)
     }
 
-    /// True for a name that [`Self::name_of`] makes.
+    /// The name by which a manifest's backend asks for a secret that another manifest puts out.
+    pub(crate) fn name_of_output(mark: SecretMark) -> String {
+        format!("{}{}", SecretRef::PUT_OUT, mark.0)
+    }
+
+    /// True for a name that [`Self::name_of`] or [`Self::name_of_output`] makes.
     pub(crate) fn is_name_of_mark(name: &str) -> bool {
-        name.starts_with(OPENED)
+        name.starts_with(OPENED) || name.starts_with(SecretRef::PUT_OUT)
+    }
+
+    /// The mark of a secret that a manifest puts out, which from then on can be revealed by it: by its mark, so that no other
+    /// value is written than the one that was planned.
+    pub(crate) fn keep_output(&self, secret: &Secret) -> SecretMark {
+        let mark = self.mark(secret.reveal());
+        self.opened.keep(HostSecrets::name_of_output(mark), secret.clone());
+        mark
     }
 
     /// The mark of a value in `content`, a file that sops encrypted, which from then on can be revealed by it.
@@ -155,7 +168,7 @@ impl HostSecrets {
         let secret = file.get(wanted.key).cloned();
         let secret = secret.ok_or_else(|| Refused::Unreadable(Error::invalid("the value is gone")))?;
         let mark = self.mark(secret.reveal());
-        self.opened.keep(mark, secret);
+        self.opened.keep(HostSecrets::name_of(mark), secret);
         Ok(mark)
     }
 
@@ -252,7 +265,7 @@ impl Secrets for HostSecrets {
             SecretRef::Named(name) if HostSecrets::is_name_of_mark(name) => self
                 .opened
                 .value(name)
-                .ok_or_else(|| Error::unavailable("a value that sops encrypted is not opened yet")),
+                .ok_or_else(|| Error::unavailable("the manifest that names this secret is not read yet")),
             SecretRef::Named(name) => self.reveal(&self.declared(name)?.place.clone()),
             SecretRef::Exec(argv) => self.printed.of(argv),
             SecretRef::File(path) => read(Path::new(&**path)),

@@ -2,9 +2,7 @@
 
 use super::{Environment, SecretPlace, SourceConfig, decode_all, unknown_name};
 use crate::sops::{self, Identities, Refused};
-use reconciled_provider::{
-    Error, Node, Problem, Secret, SecretMark, SecretRef, Secrets, SourceFile, yaml::NodeValue,
-};
+use reconciled_provider::{Error, Node, Problem, Secret, SecretRef, Secrets, SourceFile, yaml::NodeValue};
 use serde::Deserialize;
 use std::{
     collections::HashMap,
@@ -161,9 +159,8 @@ impl Opened {
         files.insert(id, result);
     }
 
-    /// Remembers a value by its mark.
-    pub(super) fn keep(&self, mark: SecretMark, secret: Secret) {
-        let name = super::HostSecrets::name_of(mark);
+    /// Remembers a value by its name, which is made of its mark.
+    pub(super) fn keep(&self, name: String, secret: Secret) {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(name, secret);
     }
 

@@ -35,6 +35,11 @@ impl Uses {
     pub(super) fn blobs(&self) -> impl Iterator<Item = (&Arc<str>, Option<[u8; 20]>)> {
         self.blobs.iter().map(|(path, oid)| (path, *oid))
     }
+    /// True when the mark of the secret with this name was asked for.
+    pub(super) fn ask_for(&self, name: &str) -> bool {
+        let is_named = |secret: &SecretRef| matches!(secret, SecretRef::Named(asked) if **asked == *name);
+        self.secrets.keys().any(|(_, secret)| is_named(secret))
+    }
     /// True when a secret could not be had.
     pub(super) fn lack_secret(&self) -> bool {
         self.secrets.values().any(Option::is_none)
@@ -47,7 +52,7 @@ impl Uses {
                 let owner = if *owner == unit.key { Some(unit) } else { loading.unit(owner) };
                 owner.and_then(|owner| mark_of(loading, owner, secret).ok()) == *mark
             })
-            && self.outputs.iter().all(|(reference, value)| loading.output(reference) == *value)
+            && self.outputs.iter().all(|(reference, value)| loading.output(reference).text() == *value)
             && self.siblings.iter().all(|(kind, hash)| siblings_hash(loading, unit, kind) == *hash)
     }
 }
@@ -64,11 +69,9 @@ fn mark_of(loading: &Loading<'_>, unit: &Unit, reference: &SecretRef) -> Result<
         && HostSecrets::is_name_of_mark(name)
     {
         // Only what this manifest has had opened, not what it says it has.
-        let marks = unit.resolved.puts.values().filter_map(|put| match put {
-            Put::Sealed(mark) => Some(*mark),
-            _ => None,
-        });
-        return marks.into_iter().find(|mark| HostSecrets::name_of(*mark) == **name).ok_or_else(|| {
+        let texts = unit.resolved.texts.iter().map(|(put, _)| put);
+        let mut opened = unit.resolved.puts.values().chain(texts).filter_map(Put::opened);
+        return opened.find(|(of, _)| *of == **name).map(|(_, mark)| mark).ok_or_else(|| {
             Error::permission_denied(format!("secret `{name}` is not one that a manifest may name"))
                 .hint("write {secret: NAME} or {sops: PATH, key: KEY}")
         });
@@ -148,7 +151,7 @@ impl Inputs for Recorder<'_, '_> {
         if self.hides_outputs {
             return Value::Unknown;
         }
-        let value = self.loading.output(reference);
+        let value = self.loading.output(reference).text();
         self.uses.borrow_mut().outputs.insert(reference.clone(), value.clone());
         value.map_or(Value::Unknown, Value::Known)
     }

@@ -46,8 +46,8 @@ use bytes::Bytes;
 use read::{Loading, read_text};
 use reconciled_engine::Desired;
 use reconciled_provider::{
-    Drift, Error, Kinds, ManifestKey, Observer, Problem, Reference, ResourceId, Scope, SecretMark, SecretRef,
-    Value,
+    Drift, Error, Kinds, ManifestKey, Observer, Problem, Reference, ResourceId, Scope, Secret, SecretMark,
+    SecretRef,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,10 +67,31 @@ pub trait Files {
     }
 }
 
+/// What a reference to an output comes to.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// A value that anybody may see.
+    Text(Arc<str>),
+    /// One that nobody may see.
+    Secret(Secret),
+    /// It will be known after apply.
+    Unknown,
+}
+
+impl Output {
+    /// The value, if anybody may see it.
+    fn text(self) -> Option<Arc<str>> {
+        match self {
+            Output::Text(text) => Some(text),
+            Output::Secret(_) | Output::Unknown => None,
+        }
+    }
+}
+
 /// What other resources put out.
 pub trait Outputs {
     /// The value of one output, if it is there.
-    fn get(&self, reference: &Reference) -> Value;
+    fn get(&self, reference: &Reference) -> Output;
     /// What is put out by a manifest whose outputs are known, for "did you mean".
     fn names(&self, manifest: &ManifestKey) -> Vec<String>;
 }
@@ -80,8 +101,8 @@ pub trait Outputs {
 pub struct NoOutputs;
 
 impl Outputs for NoOutputs {
-    fn get(&self, _: &Reference) -> Value {
-        Value::Unknown
+    fn get(&self, _: &Reference) -> Output {
+        Output::Unknown
     }
     fn names(&self, _: &ManifestKey) -> Vec<String> {
         Vec::new()
@@ -94,6 +115,8 @@ pub trait SecretMarks {
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error>;
     /// The mark of a value in a file of the repository that sops encrypted; `content` is the file's.
     fn sealed(&self, wanted: &Wanted<'_>, content: &[u8]) -> Result<SecretMark, Refused>;
+    /// The mark of a secret that a manifest puts out, which backends may ask for from then on.
+    fn put_out(&self, secret: &Secret) -> SecretMark;
 }
 
 impl SecretMarks for HostSecrets {
@@ -102,6 +125,9 @@ impl SecretMarks for HostSecrets {
     }
     fn mark(&self, source: &str, kind: &str, reference: &SecretRef) -> Result<SecretMark, Error> {
         self.mark_for_manifest(source, kind, reference)
+    }
+    fn put_out(&self, secret: &Secret) -> SecretMark {
+        self.keep_output(secret)
     }
 }
 
@@ -374,6 +400,9 @@ impl SecretMarks for AnySecret {
     }
     fn mark(&self, _: &str, _: &str, _: &SecretRef) -> Result<SecretMark, Error> {
         Ok(SecretMark(reconciled_provider::Hash::default()))
+    }
+    fn put_out(&self, _: &Secret) -> SecretMark {
+        SecretMark(reconciled_provider::Hash::default())
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     inputs::{Recorder, Uses, scopes_hash},
     read::{Loading, Unit},
     standing::{self, Standing},
-    substitute::{self, Gaps, Put},
+    substitute::{self, Gaps, Placed, Put, PutOut},
 };
 use reconciled_provider::{
     Manifest, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span, Spec,
@@ -177,13 +177,29 @@ fn attempt(
     }
     // The reason is reported already; what follows from it is not worth a second problem.
     let failed = unit.failed.borrow();
-    let follows = |problem: &Problem| {
-        problem.place.as_ref().is_some_and(|place| {
-            failed.iter().any(|span| (span.line, span.column) == (place.line, place.column))
+    let is_at = |problem: &Problem, span: &Span| {
+        let place = problem.place.as_ref();
+        place.is_some_and(|place| (span.line, span.column) == (place.line, place.column))
+    };
+    let refused: Vec<Placed> = unit
+        .secrets
+        .borrow()
+        .iter()
+        .filter(|placed| {
+            normalized.problems.iter().any(|problem| problem.is_error() && is_at(problem, &placed.span))
+                || placed
+                    .name
+                    .as_ref()
+                    .is_none_or(|name| !normalized.resources.is_empty() && !uses.ask_for(name))
         })
+        .cloned()
+        .collect();
+    let follows = |problem: &Problem| {
+        failed.iter().chain(refused.iter().map(|placed| &placed.span)).any(|span| is_at(problem, span))
     };
     let mut problems: Vec<Problem> =
         normalized.problems.into_iter().filter(|problem| !follows(problem)).collect();
+    problems.extend(refused.iter().map(|placed| misplaced(manifest, placed)));
     problems.extend(vain_interval(loading, unit, entry, manifest));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
@@ -191,6 +207,28 @@ fn attempt(
     let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
     (uses, Product { resources, places, exclusive, ignored, remotes, problems, lacks_secret })
+}
+
+/// A secret that another manifest puts out, where none can stand.
+fn misplaced(manifest: &Manifest, placed: &Placed) -> Problem {
+    let Reference { target, path } = &placed.from;
+    let (what, hint) = match &placed.name {
+        Some(_) => (
+            "no secret can stand here",
+            "a secret may stand in an attribute of a Terraform resource and in the `content` of a File that not everybody may \
+             read; elsewhere it would be seen",
+        ),
+        None => (
+            "it cannot be a part of a longer text",
+            "let it stand alone, or write the text as the `content` of a File with template: true",
+        ),
+    };
+    manifest
+        .error(
+            placed.span,
+            format!("`{path}` of {}/{} is a secret, and {what}", target.kind(), target.name()),
+        )
+        .hint(hint)
 }
 
 /// An interval where nobody heeds it: told once, by the first entry that the manifest is offered to.
@@ -249,6 +287,9 @@ impl Loading<'_> {
             failed.extend(gaps.unknown);
         }
         unit.failed.replace(failed);
+        if !hides_outputs {
+            unit.secrets.replace(gaps.secrets);
+        }
         let names: BTreeSet<Arc<str>> = document.providers.iter().map(|(name, _)| name.clone()).collect();
         Manifest {
             index: unit.index.unwrap_or(u32::MAX),
@@ -277,8 +318,16 @@ impl Loading<'_> {
             let unknown = |reference: &Reference| ScalarKind::Unknown([reference.clone()].into());
             // What is not known yet stands as it is written: consent is given to that.
             let value: (Box<str>, ScalarKind) = match puts.next() {
-                Some((Put::Output(_, _, reference), written)) if hides_outputs => {
-                    (written.as_str().into(), unknown(reference))
+                Some((put, written)) if hides_outputs && put.output().is_some() => {
+                    (written.as_str().into(), put.output().map_or(ScalarKind::Str, unknown))
+                }
+                Some((Put::Secret(secret), _)) => {
+                    let new = gaps.place(secret.clone(), span);
+                    match text {
+                        substitute::Text::Here => *node = new,
+                        substitute::Text::Of(field) => moved = Some((field, new)),
+                    }
+                    return;
                 }
                 Some((Put::Value(text, kind) | Put::Output(text, kind, _), _)) => {
                     (text.clone(), kind.clone())
@@ -313,7 +362,9 @@ impl Loading<'_> {
         substitute::substitute(spec, verbatim, &|root| {
             let put = unit.resolved.puts.get(root).cloned().unwrap_or(Put::Failed);
             match put {
-                Put::Output(_, _, reference) if hides_outputs => Put::Unknown(reference),
+                Put::Output(_, _, from) | Put::Secret(PutOut { from, .. }) if hides_outputs => {
+                    Put::Unknown(from)
+                }
                 put => put,
             }
         })

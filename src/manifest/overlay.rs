@@ -130,6 +130,7 @@ fn unit(loading: &mut Loading<'_>, source: usize, key: ManifestKey, mut group: V
         resolved: Resolved::default(),
         manifest: OnceCell::new(),
         failed: RefCell::default(),
+        secrets: RefCell::default(),
     })
 }
 

@@ -1,19 +1,19 @@
 //! The state of one load, and its first stage: choosing, reading and parsing files.
 
 use super::{
-    Cache, Counts, EntryView, Files, KnownSecrets, Mode, Request, SourceRequest,
+    Cache, Counts, EntryView, Files, KnownSecrets, Mode, Output, Request, SourceRequest,
     cache::{CachedFile, ParsedFile},
     envelope::{self, Document, Verbatim},
     overlay::Merged,
     resolve::{Resolved, host_text},
     select,
     standing::Standing,
-    substitute::Put,
+    substitute::{Placed, Put},
     vars::{self, Variables},
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Address, Error, Kind, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span, Value,
+    Address, Error, Kind, Manifest, ManifestKey, Node, Problem, Reference, SourceFile, Span,
     yaml::{Limits, parse_all},
 };
 use std::{
@@ -91,6 +91,8 @@ pub(super) struct Unit {
     pub(super) manifest: OnceCell<Manifest>,
     /// Places of scalars about which a backend's problems are no news.
     pub(super) failed: RefCell<Vec<Span>>,
+    /// Where secrets stand that other manifests put out.
+    pub(super) secrets: RefCell<Vec<Placed>>,
 }
 
 impl Side<'_> {
@@ -290,13 +292,10 @@ impl<'a> Loading<'a> {
         look(trees.specs[unit.ordinal].as_ref().expect("the spec of each manifest is there after parsing"))
     }
 
-    /// The value of an output, if it is known; remembers that it was asked for.
-    pub(super) fn output(&self, reference: &Reference) -> Option<Arc<str>> {
+    /// What an output comes to; remembers that it was asked for.
+    pub(super) fn output(&self, reference: &Reference) -> Output {
         self.asked.borrow_mut().insert(reference.clone());
-        match self.request.outputs.get(reference) {
-            Value::Known(text) => Some(text),
-            Value::Unknown => None,
-        }
+        self.request.outputs.get(reference)
     }
 
     /// A file of the repository that a manifest names.

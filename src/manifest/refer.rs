@@ -5,17 +5,19 @@
 //! the inventory, may be unknown, and is no part of what a person wrote.
 
 use super::{
-    Mode, Request,
+    Mode, Output, Request,
     read::Unit,
     resolve::{Resolved, Resolver},
     standing::Standing,
-    substitute::{Put, kind_of, replaced},
+    substitute::{Put, Replaced, kind_of, replaced},
 };
 use reconciled_provider::{
-    Address, Node, Problem, Reference, Span,
+    Address, Node, Problem, Reference, Secret, Span,
     problem::did_you_mean,
+    secret_in,
     yaml::{NodeValue, ScalarKind},
 };
+use serde_json::Value as Json;
 use std::{cell::RefCell, sync::Arc};
 
 /// How far a value is followed from manifest to manifest: each step takes room on the stack.
@@ -58,20 +60,53 @@ fn steps(path: &str) -> Option<Vec<Step<'_>>> {
     }
 }
 
-/// The value at `path` of outputs, which are a JSON object. Text is given bare, everything else as JSON.
-pub(crate) fn output_at(outputs: &serde_json::Value, path: &str) -> Option<String> {
-    let found = steps(path)?.into_iter().try_fold(outputs, |value, step| match step {
-        Step::Key(key) => value.get(key),
-        Step::Index(index) => value.get(index),
-        Step::Where(pairs) => value.as_array()?.iter().find(|element| {
-            pairs.iter().all(|(key, expect)| element.get(key).and_then(|v| v.as_str()) == Some(expect))
-        }),
-    })?;
-    match found {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+/// The value at `path` of outputs, which are a JSON object. Text is given bare, everything else as JSON. What stands in a
+/// secret, or has one in it, is a secret as a whole.
+pub(crate) fn output_at(outputs: &Json, path: &str) -> Output {
+    let Some(steps) = steps(path) else { return Output::Unknown };
+    let (mut found, mut is_secret) = (outputs, false);
+    for step in steps {
+        let next = match step {
+            Step::Key(key) => found.get(key),
+            Step::Index(index) => found.get(index),
+            Step::Where(pairs) => found.as_array().into_iter().flatten().find(|element| {
+                pairs.iter().all(|(key, expect)| element.get(key).and_then(|v| v.as_str()) == Some(expect))
+            }),
+        };
+        let Some(next) = next else { return Output::Unknown };
+        let inner = secret_in(next);
+        is_secret |= inner.is_some();
+        found = inner.unwrap_or(next);
     }
+    let (clear, has_secret) = cleared(found);
+    let text = match clear {
+        Json::Null => return Output::Unknown,
+        Json::String(text) => text,
+        other => other.to_string(),
+    };
+    match is_secret || has_secret {
+        true => Output::Secret(Secret::new(text.into_bytes())),
+        false => Output::Text(text.into()),
+    }
+}
+
+/// The value with its secrets in clear, and whether there are any.
+fn cleared(value: &Json) -> (Json, bool) {
+    if let Some(secret) = secret_in(value) {
+        return (cleared(secret).0, true);
+    }
+    let mut has_secret = false;
+    let mut inner = |value: &Json| {
+        let (clear, is_secret) = cleared(value);
+        has_secret |= is_secret;
+        clear
+    };
+    let clear = match value {
+        Json::Array(all) => Json::Array(all.iter().map(inner).collect()),
+        Json::Object(all) => all.iter().map(|(key, value)| (key.clone(), inner(value))).collect(),
+        scalar => scalar.clone(),
+    };
+    (clear, has_secret)
 }
 
 impl Resolver<'_, '_> {
@@ -131,9 +166,10 @@ impl Resolver<'_, '_> {
             self.problems.push((Problem::warning(text), span));
         }
         let reference = Reference { target: target.key.clone(), path };
-        let value = self.loading.output(&reference);
-        if let Some(text) = value {
-            return Put::Output((*text).into(), kind_of(&text), reference);
+        match self.loading.output(&reference) {
+            Output::Text(text) => return Put::Output((*text).into(), kind_of(&text), reference),
+            Output::Secret(clear) => return self.secret(clear, reference),
+            Output::Unknown => {}
         }
         let names = self.loading.request.outputs.names(&reference.target);
         if !names.is_empty() {
@@ -227,15 +263,20 @@ impl Resolver<'_, '_> {
             self.problems.extend(problems.into_iter().map(|(problem, _)| (problem, span)));
         }
         let put = match new {
-            None => return Put::Failed,
-            Some((text, _)) if text.len() > LONGEST => {
+            Replaced::Failed => return Put::Failed,
+            Replaced::Secret(secret) => Put::Secret(secret),
+            Replaced::Holds(_) => {
+                let text = format!("`{address}:spec.{path}` has a secret within a longer text");
+                return self.miss(wrong(text).hint("let the secret stand alone"), span);
+            }
+            Replaced::Text(text, _) if text.len() > LONGEST => {
                 let text = format!("`{address}` comes to more than {} KiB of text", LONGEST >> 10);
                 return self.too_far(wrong(text).hint("refer to less of it"), span);
             }
-            Some((_, Some(ScalarKind::Unknown(references)))) => {
+            Replaced::Text(_, Some(ScalarKind::Unknown(references))) => {
                 references.first().map_or(Put::Failed, |reference| Put::Unknown(reference.clone()))
             }
-            Some((text, new_kind)) => {
+            Replaced::Text(text, new_kind) => {
                 let kind = new_kind.unwrap_or(kind);
                 match used.into_inner() {
                     Some(reference) => Put::Output(text, kind, reference),
@@ -326,6 +367,7 @@ fn scalar(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconciled_provider::secret_output;
 
     #[test]
     fn a_path_is_keys_and_indices() {
@@ -342,10 +384,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_a_secret_or_has_one_in_it_is_a_secret() {
+        let login = serde_json::json!({"password": secret_output("made".into()), "user": "web"});
+        let data = secret_output(serde_json::json!({"key": "k", "n": 3}));
+        let outputs = serde_json::json!({"login": login, "data": data, "all": [secret_output(1.into())]});
+        let check = |path: &str, expect: Option<&str>| match output_at(&outputs, path) {
+            Output::Secret(secret) => assert_eq!(secret.reveal_str().ok(), expect, "{path}"),
+            Output::Text(text) => panic!("{path} is no secret: {text}"),
+            Output::Unknown => assert_eq!(expect, None, "{path}"),
+        };
+        check("login.password", Some("made"));
+        check("login", Some(r#"{"password":"made","user":"web"}"#));
+        check("data.key", Some("k"));
+        check("data", Some(r#"{"key":"k","n":3}"#));
+        check("all[0]", Some("1"));
+        check("all", Some("[1]"));
+        check("data.none", None);
+        assert_eq!(output_at(&outputs, "login.user").text().as_deref(), Some("web"));
+    }
+
+    #[test]
     fn outputs_are_found_by_their_path() {
         let outputs = serde_json::json!({"arn": "a:b", "n": 3, "l": [{"x": true}, {"x": 1, "name": "b"}], "none": null});
-        let check =
-            |path: &str, expect: Option<&str>| assert_eq!(output_at(&outputs, path).as_deref(), expect);
+        let check = |path: &str, expect: Option<&str>| {
+            assert_eq!(output_at(&outputs, path).text().as_deref(), expect)
+        };
         check("arn", Some("a:b"));
         check("n", Some("3"));
         check("l[0].x", Some("true"));

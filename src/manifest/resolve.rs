@@ -4,7 +4,7 @@ use super::{
     Mode,
     read::{Loading, Unit},
     standing::{self, Standing},
-    substitute::{Put, Root, Text, replaced, texts_mut},
+    substitute::{Put, PutOut, Replaced, Root, Text, replaced, texts_mut},
     template::{Rendered, Template, Wrong},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     sops::Refused,
 };
 use reconciled_provider::{
-    Address, Hash, ManifestKey, Problem, Reference, Span, problem::did_you_mean, yaml::ScalarKind,
+    Address, Hash, ManifestKey, Problem, Reference, Secret, Span, problem::did_you_mean, yaml::ScalarKind,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -170,7 +170,7 @@ impl Resolver<'_, '_> {
         for token in &document.tokens {
             let put = self.put(&token.root, token.span, &mut resolved);
             resolved.failed |= put == Put::Failed;
-            resolved.has_outputs |= matches!(put, Put::Output(..));
+            resolved.has_outputs |= put.output().is_some();
             resolved.put_in = resolved.put_in.saturating_add(put.len().saturating_mul(token.times));
             resolved.puts.insert(token.root.clone(), put);
             if resolved.put_in > self.room {
@@ -181,7 +181,7 @@ impl Resolver<'_, '_> {
         if document.is_template {
             resolved.texts = self.texts(&mut resolved, &mut written_texts);
             resolved.failed |= resolved.texts.iter().any(|(put, _)| *put == Put::Failed);
-            resolved.has_outputs |= resolved.texts.iter().any(|(put, _)| matches!(put, Put::Output(..)));
+            resolved.has_outputs |= resolved.texts.iter().any(|(put, _)| put.output().is_some());
         }
         resolved.put_in += resolved.texts.iter().map(|(put, _)| put.len()).sum::<usize>();
         if resolved.put_in > self.room {
@@ -224,6 +224,16 @@ impl Resolver<'_, '_> {
             Root::Addressed(..) => Put::AsWritten,
             Root::Output(address, path) => self.referred(address, path, span, resolved),
             Root::Sealed(path, key) => self.sealed(path, key, span),
+            Root::Secret(address, path) => match self.referred(address, path, span, resolved) {
+                Put::Output(text, _, from) => self.secret(Secret::new(text.as_bytes().to_vec()), from),
+                Put::Value(..) => {
+                    let text = format!("`{address}:{path}` stands in Git in clear, so it is no secret");
+                    let hint = "refer to what the manifest puts out: ${ADDRESS:status.NAME}";
+                    self.problems.push((Problem::error(text).hint(hint), span));
+                    Put::Failed
+                }
+                put => put,
+            },
             _ if anywhere => anything(),
             Root::Var(name) => self.variable(name, span),
             Root::HostName => Put::Value((*self.loading.request.host.name).into(), ScalarKind::Str),
@@ -309,12 +319,14 @@ impl Resolver<'_, '_> {
         if self.loading.mode == Mode::Anywhere {
             return anything();
         }
-        let output = puts.values().find_map(|put| match put {
-            Put::Output(_, _, reference) => Some(reference.clone()),
-            _ => None,
-        });
+        let has_secret = puts.values().any(|put| matches!(put, Put::Secret(_)));
+        let output = puts.values().find_map(|put| put.output().cloned());
         let vars = &self.loading.sides[self.unit.source].variables.tree;
         match (template.render(vars, self.loading.request.host, puts), output) {
+            // A text with a secret in it is one.
+            (Ok(Rendered::Text(text)), Some(reference)) if has_secret => {
+                self.secret(Secret::new(text.into_bytes()), reference)
+            }
             (Ok(Rendered::Text(text)), None) => Put::Value(text.into(), ScalarKind::Str),
             (Ok(Rendered::Text(text)), Some(reference)) => {
                 Put::Output(text.into(), ScalarKind::Str, reference)
@@ -328,6 +340,11 @@ impl Resolver<'_, '_> {
                 Put::Failed
             }
         }
+    }
+
+    /// A secret that another manifest puts out.
+    pub(super) fn secret(&self, clear: Secret, from: Reference) -> Put {
+        Put::Secret(PutOut { mark: self.loading.request.secrets.put_out(&clear), clear, from })
     }
 
     fn sealed(&mut self, path: &str, key: &str, span: Span) -> Put {
@@ -388,7 +405,7 @@ fn written<'a>(puts: impl Iterator<Item = &'a Put>) -> String {
     let values = puts.filter_map(|put| match put {
         Put::Value(text, _) => Some(format!("{} {text}\n", text.len())),
         Put::Sealed(mark) => Some(format!("{}\n", mark.0)),
-        Put::Output(..) | Put::Unknown(_) | Put::AsWritten | Put::Failed => None,
+        Put::Output(..) | Put::Secret(_) | Put::Unknown(_) | Put::AsWritten | Put::Failed => None,
     });
     values.collect()
 }
@@ -415,7 +432,7 @@ pub(super) fn host_text(text: &str, host: &Host) -> Result<String, String> {
         }
     };
     match replaced(text, usize::MAX, &put) {
-        Some((text, _)) => Ok(text.into()),
-        None => Err(missing.into_inner().unwrap_or_default()),
+        Replaced::Text(text, _) => Ok(text.into()),
+        _ => Err(missing.into_inner().unwrap_or_default()),
     }
 }

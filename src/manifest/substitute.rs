@@ -1,4 +1,5 @@
-//! `${…}` in scalars and `{sops: PATH, key: KEY}`: which ones are ours, and putting values in their place.
+//! `${…}` in scalars, `{sops: PATH, key: KEY}` and `{secret: "${ADDRESS:path}"}`: which ones are ours, and putting values in
+//! their place. A value that is a secret is put in as `{secret: NAME}`, with a name that is made of its mark.
 //!
 //! Ours are `${vars.x}`, `${host.name}`, `${host.labels.x}` and `${ADDRESS:path}`; everything else (`${HOME}`,
 //! `${1:-x}`) belongs to somebody else and stays. `$${` is a literal `${`. Keys and `provider` are never
@@ -6,7 +7,7 @@
 
 use crate::config::HostSecrets;
 use reconciled_provider::{
-    Address, Node, Reference, SecretMark, Span,
+    Address, Node, Reference, Secret, SecretMark, Span,
     yaml::{NodeValue, ScalarKind},
 };
 use std::{
@@ -23,6 +24,8 @@ pub(super) enum Root {
     Output(Address, Arc<str>),
     /// A value in a file of the repository that sops encrypted: path and key.
     Sealed(Arc<str>, Arc<str>),
+    /// An output that counts as a secret, whatever its provider says of it.
+    Secret(Address, Arc<str>),
     /// Begins like ours and is not complete.
     Malformed(Arc<str>),
     /// An address without a path that can be read, or of a part, and the whole text: ours where it names a group or a known
@@ -40,6 +43,20 @@ pub(super) struct Token {
     pub(super) times: usize,
 }
 
+/// A secret that another manifest puts out, or a text with one in it. Printed as its mark.
+#[derive(Clone, Debug)]
+pub(super) struct PutOut {
+    pub(super) mark: SecretMark,
+    pub(super) clear: Secret,
+    pub(super) from: Reference,
+}
+
+impl PartialEq for PutOut {
+    fn eq(&self, other: &PutOut) -> bool {
+        (self.mark, &self.from) == (other.mark, &other.from)
+    }
+}
+
 /// What is put in the place of a [`Root`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Put {
@@ -51,6 +68,8 @@ pub(super) enum Put {
     Unknown(Reference),
     /// A value that the host has opened.
     Sealed(SecretMark),
+    /// An output that nobody may see.
+    Secret(PutOut),
     /// It is somebody else's, and stays as it is.
     AsWritten,
     /// Nothing: the problem is reported elsewhere.
@@ -62,7 +81,25 @@ impl Put {
     pub(super) fn len(&self) -> usize {
         match self {
             Put::Value(text, _) | Put::Output(text, ..) => text.len(),
+            Put::Secret(secret) => secret.clear.reveal().len(),
             Put::Unknown(_) | Put::Sealed(_) | Put::AsWritten | Put::Failed => 0,
+        }
+    }
+
+    /// The output whose value it is, or that is in it.
+    pub(super) fn output(&self) -> Option<&Reference> {
+        match self {
+            Put::Output(_, _, from) | Put::Secret(PutOut { from, .. }) => Some(from),
+            _ => None,
+        }
+    }
+
+    /// The name by which a backend asks for it, and its mark, where it is a secret.
+    pub(super) fn opened(&self) -> Option<(String, SecretMark)> {
+        match self {
+            Put::Sealed(mark) => Some((HostSecrets::name_of(*mark), *mark)),
+            Put::Secret(PutOut { mark, .. }) => Some((HostSecrets::name_of_output(*mark), *mark)),
+            _ => None,
         }
     }
 }
@@ -131,11 +168,7 @@ pub(super) fn classify(inner: &str) -> Option<Root> {
 }
 
 /// Calls `visit` on every scalar of a spec that is subject to substitution.
-fn scalars_mut(
-    spec: &mut Node,
-    verbatim: &BTreeSet<Arc<str>>,
-    visit: &mut impl FnMut(Span, &mut Box<str>, &mut ScalarKind),
-) {
+fn scalars_mut(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, visit: &mut impl FnMut(&mut Node)) {
     if let NodeValue::Map(entries) = &mut spec.value {
         let open = |key: &Node| key.as_str().is_none_or(|word| !verbatim.contains(word));
         for (key, value) in entries.iter_mut().filter(|(key, _)| open(key)) {
@@ -152,10 +185,10 @@ fn names_provider(key: &Node) -> bool {
     matches!(key.as_str(), Some("provider" | "providers"))
 }
 
-fn below_mut(node: &mut Node, visit: &mut impl FnMut(Span, &mut Box<str>, &mut ScalarKind)) {
+fn below_mut(node: &mut Node, visit: &mut impl FnMut(&mut Node)) {
     match &mut node.value {
         NodeValue::Null => {}
-        NodeValue::Scalar(text, kind) => visit(node.span, text, kind),
+        NodeValue::Scalar(..) => visit(node),
         NodeValue::Seq(nodes) => nodes.iter_mut().for_each(|node| below_mut(node, visit)),
         NodeValue::Map(entries) => entries
             .iter_mut()
@@ -164,15 +197,21 @@ fn below_mut(node: &mut Node, visit: &mut impl FnMut(Span, &mut Box<str>, &mut S
     }
 }
 
-/// The file and the key that `{sops: PATH, key: KEY}` names, if the node is such a mapping.
+/// What `{sops: PATH, key: KEY}` or `{secret: "${ADDRESS:path}"}` names, if the node is such a mapping.
 fn sealed(node: &Node) -> Option<Root> {
     let NodeValue::Map(entries) = &node.value else { return None };
-    let [_, _] = &entries[..] else { return None };
-    let word = |name: &str| Some(Arc::from(node.get(name)?.as_str()?));
-    Some(Root::Sealed(word("sops")?, word("key")?))
+    let word = |name: &str| node.get(name)?.as_str();
+    match entries.len() {
+        1 => match classify(word("secret")?.strip_prefix("${")?.strip_suffix('}')?)? {
+            Root::Output(address, path) => Some(Root::Secret(address, path)),
+            _ => None,
+        },
+        2 => Some(Root::Sealed(word("sops")?.into(), word("key")?.into())),
+        _ => None,
+    }
 }
 
-/// Calls `visit` on every mapping that names an encrypted value.
+/// Calls `visit` on every mapping that names a secret which the host does not declare.
 fn sealed_mut(node: &mut Node, visit: &mut impl FnMut(Root, &mut Node)) {
     if let Some(root) = sealed(node) {
         return visit(root, node);
@@ -229,13 +268,11 @@ pub(super) fn tokens(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>) -> Vec<Toke
         });
         all[index].times += 1;
     };
-    scalars_mut(spec, verbatim, &mut |span, text, _| {
-        if !text.contains("${") {
-            return;
-        }
+    scalars_mut(spec, verbatim, &mut |node| {
+        let Some(text) = node.as_str().filter(|text| text.contains("${")) else { return };
         for piece in pieces(text) {
             let Piece::Ours(root, _) = piece else { continue };
-            note(root, span);
+            note(root, node.span);
         }
     });
     sealed_mut(spec, &mut |root, node| note(root, node.span));
@@ -249,30 +286,57 @@ pub(super) struct Gaps {
     pub(super) failed: Vec<Span>,
     /// A part is not known yet.
     pub(super) unknown: Vec<Span>,
+    /// A secret that another manifest puts out was put in.
+    pub(super) secrets: Vec<Placed>,
+}
+
+/// A place that a secret which another manifest puts out was put into.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placed {
+    pub(super) span: Span,
+    pub(super) from: Reference,
+    /// The name that stands there; none where the secret would be a part of a text.
+    pub(super) name: Option<String>,
+}
+
+/// The mapping that backends read as a secret.
+pub(super) fn named(name: &str, span: Span) -> Node {
+    let scalar = |text: &str| Node { span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) };
+    Node { span, value: NodeValue::Map(vec![(scalar("secret"), scalar(name))]) }
 }
 
 /// Puts values into a spec.
 pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &dyn Fn(&Root) -> Put) -> Gaps {
     let mut gaps = Gaps::default();
     sealed_mut(spec, &mut |root, node| {
-        // What failed is told once: a secret without a value stands in for it.
-        let name = match put(&root) {
-            Put::Sealed(mark) => HostSecrets::name_of(mark),
-            _ => {
-                gaps.failed.push(node.span);
-                HostSecrets::NO_NAME.to_owned()
+        let span = node.span;
+        *node = match put(&root) {
+            Put::Secret(secret) => gaps.place(secret, span),
+            // It stands as it is written: consent is given to that.
+            Put::Unknown(reference) => {
+                gaps.unknown.push(span);
+                let written = node.get("secret").and_then(Node::as_str).unwrap_or_default();
+                let kind = ScalarKind::Unknown([reference].into());
+                Node { span, value: NodeValue::Scalar(written.into(), kind) }
+            }
+            put => {
+                // What failed is told once: a secret without a value stands in for it.
+                let opened = put.opened();
+                if opened.is_none() {
+                    gaps.failed.push(span);
+                }
+                named(opened.as_ref().map_or(HostSecrets::NO_NAME, |(name, _)| name), span)
             }
         };
-        let [key, value] = ["secret", &name]
-            .map(|text| Node { span: node.span, value: NodeValue::Scalar(text.into(), ScalarKind::Str) });
-        node.value = NodeValue::Map(vec![(key, value)]);
     });
-    scalars_mut(spec, verbatim, &mut |span, text, kind| {
+    scalars_mut(spec, verbatim, &mut |node| {
+        let NodeValue::Scalar(text, kind) = &mut node.value else { return };
         if !text.contains("${") {
             return;
         }
+        let span = node.span;
         match replaced(text, usize::MAX, put) {
-            Some((new, new_kind)) => {
+            Replaced::Text(new, new_kind) => {
                 *text = new;
                 if let Some(new_kind) = new_kind {
                     if matches!(new_kind, ScalarKind::Unknown(_)) {
@@ -281,19 +345,39 @@ pub(super) fn substitute(spec: &mut Node, verbatim: &BTreeSet<Arc<str>>, put: &d
                     *kind = new_kind;
                 }
             }
-            None => gaps.failed.push(span),
+            Replaced::Secret(secret) => *node = gaps.place(secret, span),
+            Replaced::Holds(from) => gaps.secrets.push(Placed { span, from, name: None }),
+            Replaced::Failed => gaps.failed.push(span),
         }
     });
     gaps
 }
 
-/// The text with values in place, and its kind where that changes; none when something failed. It ends soon after it
-/// comes to more than `most` bytes.
-pub(super) fn replaced(
-    text: &str,
-    most: usize,
-    put: &dyn Fn(&Root) -> Put,
-) -> Option<(Box<str>, Option<ScalarKind>)> {
+impl Gaps {
+    /// Notes that a secret stands at `span`; returns what stands there.
+    pub(super) fn place(&mut self, secret: PutOut, span: Span) -> Node {
+        let name = HostSecrets::name_of_output(secret.mark);
+        let node = named(&name, span);
+        self.secrets.push(Placed { span, from: secret.from, name: Some(name) });
+        node
+    }
+}
+
+/// What a text comes to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Replaced {
+    /// The text with values in place, and its kind where that changes.
+    Text(Box<str>, Option<ScalarKind>),
+    /// It is nothing but a secret.
+    Secret(PutOut),
+    /// A secret would be a part of it.
+    Holds(Reference),
+    /// Something failed.
+    Failed,
+}
+
+/// The text with values in place. It ends soon after it comes to more than `most` bytes.
+pub(super) fn replaced(text: &str, most: usize, put: &dyn Fn(&Root) -> Put) -> Replaced {
     let (mut new, mut unknown) = (String::with_capacity(text.len()), Vec::new());
     for piece in pieces(text) {
         if new.len() > most {
@@ -304,20 +388,22 @@ pub(super) fn replaced(
             Piece::Ours(root, written) => match put(&root) {
                 // A scalar that is nothing but one value takes that value's kind: a number stays a number.
                 Put::Value(value, kind) | Put::Output(value, kind, _) if written.len() == text.len() => {
-                    return Some((value, Some(kind)));
+                    return Replaced::Text(value, Some(kind));
                 }
+                Put::Secret(secret) if written.len() == text.len() => return Replaced::Secret(secret),
+                Put::Secret(secret) => return Replaced::Holds(secret.from),
                 Put::Value(value, _) | Put::Output(value, ..) => new.push_str(&value),
                 Put::Unknown(reference) => {
                     new.push_str(written);
                     unknown.push(reference);
                 }
                 Put::AsWritten => new.push_str(written),
-                Put::Failed | Put::Sealed(_) => return None,
+                Put::Failed | Put::Sealed(_) => return Replaced::Failed,
             },
         }
     }
     let kind = (!unknown.is_empty()).then(|| ScalarKind::Unknown(unknown.into()));
-    Some((new.into(), kind))
+    Replaced::Text(new.into(), kind)
 }
 
 /// The kind a plain scalar with this text would have: outputs come as text.
@@ -357,7 +443,11 @@ mod tests {
     #[test]
     fn ours_are_replaced_and_the_rest_is_left_alone() {
         let check = |text: &str, expect: Option<&str>| {
-            assert_eq!(replaced(text, usize::MAX, &put).map(|(text, _)| text).as_deref(), expect, "{text}");
+            let text_of = |replaced| match replaced {
+                Replaced::Text(text, _) => Some(text),
+                _ => None,
+            };
+            assert_eq!(text_of(replaced(text, usize::MAX, &put)).as_deref(), expect, "{text}");
         };
         check("a.${vars.d}", Some("a.example.com"));
         check("${host.name}.${vars.d}:${vars.ttl}", Some("h1.example.com:60"));
@@ -373,10 +463,13 @@ mod tests {
 
     #[test]
     fn a_single_value_keeps_its_kind_and_an_unknown_part_makes_the_whole_unknown() {
-        assert_eq!(replaced("${vars.ttl}", usize::MAX, &put).unwrap().1, Some(ScalarKind::Int));
-        assert_eq!(replaced("${vars.ttl}s", usize::MAX, &put).unwrap().1, None);
-        let (_, kind) = replaced("${vars.d}/${Zone/a:serial}", usize::MAX, &put).unwrap();
-        let Some(ScalarKind::Unknown(references)) = kind else { panic!() };
+        let kind = |text: &str| match replaced(text, usize::MAX, &put) {
+            Replaced::Text(_, kind) => kind,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind("${vars.ttl}"), Some(ScalarKind::Int));
+        assert_eq!(kind("${vars.ttl}s"), None);
+        let Some(ScalarKind::Unknown(references)) = kind("${vars.d}/${Zone/a:serial}") else { panic!() };
         assert_eq!((&*references[0].target.0, &*references[0].path), ("Zone/a", "serial"));
     }
 

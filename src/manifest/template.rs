@@ -123,10 +123,7 @@ impl<'a> Template<'a> {
         if !unknown.is_empty() {
             return Ok(Rendered::Unknown(unknown));
         }
-        if puts
-            .values()
-            .any(|put| matches!(put, Put::Value(text, _) | Put::Output(text, ..) if text.len() > REFERENCE))
-        {
+        if puts.values().any(|put| put.len() > REFERENCE) {
             let message = format!("a reference comes to more than {} KiB", REFERENCE >> 10);
             return Err(Wrong { line: 1, message });
         }
@@ -134,24 +131,34 @@ impl<'a> Template<'a> {
             let message = format!("variables of more than {} KiB are not available in templates", VARS >> 10);
             return Err(Wrong { line: 1, message });
         }
+        // What the interpreter says of a value quotes it.
+        let has_secret = puts.values().any(|put| matches!(put, Put::Secret(_)));
+        let wrong = |error: &Error| if has_secret { discreet(error) } else { wrong(self.text, error) };
         let mut environment = environment();
         environment.add_function("ref", move |address: &str| match puts.get(address) {
             Some(Put::Value(text, kind) | Put::Output(text, kind, _)) => Ok(value(text, kind)),
+            Some(Put::Secret(secret)) => Ok(Value::from(&*String::from_utf8_lossy(secret.clear.reveal()))),
             _ => Err(invalid("`ref` takes one literal: ref('ADDRESS:path')".into())),
         });
         let labels: BTreeMap<&str, &str> =
             host.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
         let facts = serde_json::json!({"vars": vars, "host": {"name": &*host.name, "labels": labels}});
         let mut out = Bounded::new(WHOLE);
-        let template = environment.template_from_str(self.text).map_err(|error| wrong(self.text, &error))?;
+        let template = environment.template_from_str(self.text).map_err(|error| wrong(&error))?;
         match template.render_captured_to(minijinja::value::Serde(facts), &mut out) {
             Ok(_) => Ok(Rendered::Text(String::from_utf8(out.text).unwrap_or_default())),
             Err(_) if out.is_full() => {
                 Err(Wrong { line: 1, message: format!("it comes to more than {} MiB", WHOLE >> 20) })
             }
-            Err(error) => Err(wrong(self.text, &error)),
+            Err(error) => Err(wrong(&error)),
         }
     }
+}
+
+/// What is wrong in a text with a secret in it.
+fn discreet(error: &Error) -> Wrong {
+    let message = format!("{}; no more is said, since a secret is in it", error.kind());
+    Wrong { line: error.line().unwrap_or(1), message }
 }
 
 fn wrong(text: &str, error: &Error) -> Wrong {

@@ -4,7 +4,8 @@
 //! to a scope that a Thing declares.
 
 use super::{
-    Cache, EntryView, Files, Loaded, Outputs, Owners, Request, SecretMarks, SourceRequest, SourceRules, load,
+    Cache, EntryView, Files, Loaded, Output, Outputs, Owners, Request, SecretMarks, SourceRequest,
+    SourceRules, load,
 };
 use crate::config::Host;
 use crate::{config::Wanted, sops::Refused};
@@ -12,8 +13,8 @@ use bytes::Bytes;
 use reconciled_provider::{
     At, Claim, Cx, Delta, Deltas, Each, Error, Fencing, Found, GuardDomain, Hash, Health, Hint, Identity,
     Inputs, Kind, Kinds, Manifest, ManifestKey, Marking, Normalized, Observation, Observed, Observer, Policy,
-    Problem, ProviderInfo, Reference, Resource, ResourceId, Scope, SecretMark, SecretRef, Slot, Spec,
-    Tracked, Value, Version, Want, no_hints,
+    Problem, ProviderInfo, Reference, Resource, ResourceId, Scope, Secret, SecretMark, SecretRef, Slot, Spec,
+    Tracked, Version, Want, no_hints,
 };
 use serde::Deserialize;
 use std::{
@@ -279,6 +280,9 @@ impl SecretMarks for OneSecret {
             _ => Err(Refused::Unreadable(Error::invalid("no key opens it"))),
         }
     }
+    fn put_out(&self, secret: &Secret) -> SecretMark {
+        SecretMark(Hash::of(secret.reveal()))
+    }
 }
 
 /// A host with two entries, and what a test wants different.
@@ -288,6 +292,7 @@ pub(crate) struct Setup {
     pub(crate) host: Host,
     pub(crate) secret: u8,
     pub(crate) owners: Owners,
+    /// By name of the manifest and path; `secret:` before a value makes a secret of it.
     pub(crate) outputs: BTreeMap<String, &'static str>,
 }
 
@@ -346,10 +351,12 @@ fn other_kind() -> Kind {
 }
 
 impl Outputs for Setup {
-    fn get(&self, reference: &Reference) -> Value {
-        match self.outputs.get(&format!("{}:{}", reference.target.name(), reference.path)) {
-            Some(text) => Value::Known((*text).into()),
-            None => Value::Unknown,
+    fn get(&self, reference: &Reference) -> Output {
+        let found = self.outputs.get(&format!("{}:{}", reference.target.name(), reference.path));
+        match found.map(|text| (text, text.strip_prefix("secret:"))) {
+            Some((_, Some(clear))) => Output::Secret(Secret::new(clear.as_bytes().to_vec())),
+            Some((text, None)) => Output::Text((*text).into()),
+            None => Output::Unknown,
         }
     }
     fn names(&self, manifest: &ManifestKey) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! What resources put out, as far as manifests refer to it: read from the inventory, put in place by the loader.
 
 use super::{Failure, Outlook, Session};
-use crate::manifest::{Outputs, output_at};
+use crate::manifest::{Output, Outputs, output_at};
 use reconciled_engine::Store;
-use reconciled_provider::{ManifestKey, Reference, Value};
+use reconciled_provider::{ManifestKey, Reference};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,12 +50,9 @@ impl KnownOutputs {
 }
 
 impl Outputs for KnownOutputs {
-    fn get(&self, reference: &Reference) -> Value {
+    fn get(&self, reference: &Reference) -> Output {
         let outputs = self.0.get(&reference.target).cloned().map(Json::Object);
-        match outputs.and_then(|outputs| output_at(&outputs, &reference.path)) {
-            Some(text) => Value::Known(text.into()),
-            None => Value::Unknown,
-        }
+        outputs.map_or(Output::Unknown, |outputs| output_at(&outputs, &reference.path))
     }
     fn names(&self, manifest: &ManifestKey) -> Vec<String> {
         self.0.get(manifest).into_iter().flat_map(|outputs| outputs.keys().cloned()).collect()

@@ -6,12 +6,15 @@ use crate::{
     pdns::Pdns,
     running::{Daemon, wait_for},
     sink::Sink,
+    terraform,
 };
 use std::{fs, path::Path};
 
 /// A key and a token that occur nowhere else.
 const KEY: &str = "canary?key/of=the+server";
 const TOKEN: &str = "canary?token/of=the+forge";
+/// What passwords begin with that the small provider makes.
+const MADE: &str = "canary?made/";
 
 /// A secret and its other spellings: base64 (without padding), hexadecimal, percent-encoded.
 fn spellings(secret: &str) -> Vec<String> {
@@ -32,7 +35,7 @@ fn spellings(secret: &str) -> Vec<String> {
 #[track_caller]
 fn search(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
-    for word in [KEY, TOKEN].iter().flat_map(|secret| spellings(secret)) {
+    for word in [KEY, TOKEN, MADE].iter().flat_map(|secret| spellings(secret)) {
         assert!(!text.contains(&word.to_lowercase()), "{place} holds a secret as {word}");
     }
 }
@@ -206,4 +209,119 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     search("the log", &fs::read(env.path("daemon.log")).unwrap());
     search_folder(&env.path("state"));
     assert!(server.requests().iter().any(|request| request.header("x-api-key") == KEY), "it was sent");
+}
+
+/// A desk with the small provider, which makes passwords, and with files and zones.
+fn makes_passwords() -> Env {
+    let env = terraform::desk("");
+    fs::create_dir_all(env.path("machine/etc")).unwrap();
+    fs::create_dir_all(env.path("zones")).unwrap();
+    let (toy, machine, zones) = (terraform::entry(&env, ""), env.path("machine"), env.path("zones"));
+    env.config(&format!(
+        "{toy}\n  - {{name: host, type: host, root: {}, paths: [/etc], {WIDE_GUARD}}}\n  - {{name: zones, type: zonefile, directory: {}}}",
+        machine.display(),
+        zones.display()
+    ));
+    env
+}
+
+fn password(input: &str) -> String {
+    format!("apiVersion: toy/v1\nkind: Trivial\nmetadata: {{name: pw}}\nspec: {{input: {input}}}\n---\n")
+}
+
+fn file(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, {spec}}}\n---\n"
+    )
+}
+
+const REFERENCE: &str = "\"${Trivial.toy/pw:status.password}\"";
+
+#[test]
+fn a_password_that_a_provider_made_reaches_its_targets_and_nothing_else() {
+    let env = makes_passwords();
+    let alone = format!("mode: \"0600\", content: {{secret: {REFERENCE}}}");
+    let template = "mode: \"0600\", template: true, content: \"user=web password={{ ref('Trivial.toy/pw:status.password') }}\"";
+    let thing = terraform::thing("b", "", &format!("name: b, secret: {REFERENCE}"));
+    env.write(
+        "work/targets.yaml",
+        &format!("{}{}{thing}", file("alone", &alone), file("template", template)),
+    );
+    env.push("pw.yaml", &password("generate 1"));
+    let planned = env.run(&["plan"]).exits(0).says(&["waiting: for an output of Trivial/pw"]);
+    search("the first plan", planned.all().as_bytes());
+    run(&env, &[]);
+    let at_targets = |number: u8| {
+        let made = format!("{MADE}{number}");
+        let read = |name: &str| fs::read_to_string(env.path("machine/etc").join(name)).unwrap_or_default();
+        read("alone") == made
+            && read("template") == format!("user=web password={made}")
+            && terraform::state(&env, "thing-1.json")["secret"] == made
+    };
+    assert!(at_targets(1), "{}", env.run(&["plan"]).all());
+    env.in_sync();
+    // Another process, which has opened nothing yet, heals a target from what is sealed.
+    fs::write(env.path("machine/etc/alone"), "by hand").unwrap();
+    let healed = env.run(&["plan"]).says(&["~ File/alone"]);
+    search("a plan that heals", healed.all().as_bytes());
+    env.apply();
+    assert!(at_targets(1));
+
+    let daemon = Daemon::ready(&env);
+    env.push("pw.yaml", &password("generate 2"));
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    wait_for("the new password at its targets", || at_targets(2));
+    let socket = Place::Socket(env.path("state/api.sock"));
+    for path in ["/metrics", "/v1/status", "/v1/history", "/v1/events", "/v1/explain?address=Trivial/pw"] {
+        let answer = socket.ask("GET", path, &[], b"");
+        search(path, &answer.body);
+    }
+    for args in [&["status", "-o", "json"][..], &["history"], &["plan", "-vvv", "-o", "json"]] {
+        search(&format!("{args:?}"), env.run(args).all().as_bytes());
+    }
+    env.run(&["history"]).says(&["input"]);
+    daemon.stop();
+    search("the log", &fs::read(env.path("daemon.log")).unwrap());
+    search_folder(&env.path("state"));
+    env.in_sync();
+}
+
+#[test]
+fn where_no_secret_can_stand_none_is_put() {
+    let env = makes_passwords();
+    env.push("pw.yaml", &password("generate 1"));
+    env.apply();
+    let check = |manifest: &str, words: &[&str]| {
+        env.push("wrong.yaml", manifest);
+        let said = env.run(&["plan"]).exits(1).says(words).says(&["wrong.yaml:"]);
+        search(manifest, said.all().as_bytes());
+    };
+    let nowhere = "`password` of Trivial/pw is a secret, and no secret can stand here";
+    let values = format!("{{name: x, type: TXT, values: [{REFERENCE}]}}");
+    check(
+        &zone("example.com", "zones", &[&values]),
+        &[nowhere, "the `content` of a File that not everybody may read"],
+    );
+    check(&terraform::thing("c", "", &format!("name: c, tags: {REFERENCE}")), &[nowhere]);
+    check(&terraform::thing("c", "", &format!("name: c, delay_ms: [{REFERENCE}]")), &["wrong.yaml:4:"]);
+    let longer = REFERENCE.replacen('"', "\"x-", 1);
+    check(
+        &terraform::thing("c", "", &format!("name: c, secret: {longer}")),
+        &["it cannot be a part of a longer text", "template: true"],
+    );
+    let content = format!("content: {{secret: {REFERENCE}}}");
+    check(&file("open", &content), &["everybody may read this file", "write mode: \"0600\""]);
+    check(
+        &file("open", "template: true, content: \"{{ ref('Trivial.toy/pw:status.password') | int }}\""),
+        &["line 1 of the template", "no more is said, since a secret is in it"],
+    );
+    check(
+        &file("open", "mode: \"0600\", content: {secret: \"${Trivial.toy/pw:spec.input}\"}"),
+        &["stands in Git in clear, so it is no secret"],
+    );
+    // Its name alone opens it to nobody.
+    check(
+        &file("open", "mode: \"0600\", content: {secret: \"output:00000000000000000000000000000000\"}"),
+        &["is not one that a manifest may name"],
+    );
 }

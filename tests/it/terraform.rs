@@ -32,13 +32,18 @@ pub(crate) fn desk(keys: &str) -> Env {
 }
 
 pub(crate) fn configure(env: &Env, keys: &str) {
+    env.config(&entry(env, keys));
+}
+
+/// The entry `toy`; `keys` are further keys of it.
+pub(crate) fn entry(env: &Env, keys: &str) -> String {
     let (toy, world, token) = (toy(), env.path("world"), env.path("token"));
-    env.config(&format!(
+    format!(
         "  - {{name: toy, type: terraform, source: example/toy, settle: 0s, path: {}, config: {{directory: {}, token: {{file: {}}}}}, {keys}guard: {{maxDeletes: 100, maxDeletePercent: 100, maxUpdates: 100, maxUpdatePercent: 100}}}}",
         toy.display(),
         world.display(),
         token.display()
-    ));
+    )
 }
 
 pub(crate) fn thing(name: &str, annotations: &str, spec: &str) -> String {

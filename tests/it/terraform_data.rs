@@ -90,6 +90,7 @@ fn kinds_of_a_configured_entry_are_explained() {
     let env = desk("");
     env.run(&["explain", "Thing"]).exits(0).says(&["toy_thing of example/toy", "name", "lifecycle"]);
     env.run(&["explain", "Thing.toy.rule.port"]).exits(0).says(&["number"]);
+    env.run(&["explain", "Trivial.toy.password"]).exits(0).says(&["A secret: never shown"]);
     env.run(&["explain", "Thing.lifecycle.createBeforeDestroy"]).exits(0).says(&["before the old one"]);
     env.run(&["explain", "Thnig"]).exits(1).says(&["did you mean `Thing`?"]);
     let dir = env.path("schemas");

@@ -46,7 +46,7 @@ pub use provider::{
     Fencing, GuardDomain, Identity, Marking, Merged, Observer, Provider, ProviderInfo, Renewal, Slot,
     no_hints,
 };
-pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets};
+pub use secret::{Sealed, Secret, SecretMark, SecretRef, Secrets, secret_in, secret_output};
 pub use sorted::Sorted;
 pub use spec::{Reference, Resource, Spec};
 pub use yaml::{At, Each, Node, SourceFile, Span};

@@ -141,7 +141,7 @@ pub struct Tracked {
     pub applied: Hash,
     /// Manifests that this resource depends on: kept, because at delete time its own manifest is gone.
     pub after: Arc<[ManifestKey]>,
-    /// Outputs others may refer to, as a JSON object.
+    /// Outputs others may refer to, as a JSON object; what of them is a secret stands in [`secret_output`](crate::secret_output).
     pub outputs: Sealed,
 }
 
@@ -231,7 +231,7 @@ pub struct Observed {
     /// Health, where reading says so anyway.
     pub health: Option<Health>,
     /// Outputs others may refer to, as a JSON object; they replace the remembered ones. Empty: this read does not
-    /// tell.
+    /// tell. What of them is a secret stands in [`secret_output`](crate::secret_output).
     pub outputs: Sealed,
     /// Identifier the remote assigned.
     pub remote: Option<Arc<str>>,

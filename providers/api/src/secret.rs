@@ -2,6 +2,7 @@
 
 use crate::{error::Error, name::Hash};
 use bytes::Bytes;
+use serde_json::{Value as Json, json};
 use std::{fmt, sync::Arc};
 use zeroize::Zeroizing;
 
@@ -52,6 +53,42 @@ pub enum SecretRef {
     Credential(Arc<str>),
     /// What a command of the host prints: program and arguments.
     Exec(Arc<[Arc<str>]>),
+}
+
+impl SecretRef {
+    /// What a name begins with that stands for a secret which another manifest puts out; no declared name does.
+    pub const PUT_OUT: &str = "output:";
+
+    /// True for a secret that another manifest puts out.
+    ///
+    /// ```
+    /// use reconciled_provider::SecretRef;
+    /// assert!(SecretRef::Named("output:4f2a".into()).is_put_out());
+    /// assert!(!SecretRef::Named("db".into()).is_put_out());
+    /// ```
+    pub fn is_put_out(&self) -> bool {
+        matches!(self, SecretRef::Named(name) if name.starts_with(SecretRef::PUT_OUT))
+    }
+}
+
+/// The key of an output that nobody may see.
+const SECRET: &str = "$secret";
+
+/// An output that nobody may see: only what may hold a secret can refer to it, and gets a mark. Text or any other JSON.
+///
+/// ```
+/// use reconciled_provider::{secret_in, secret_output};
+/// let outputs = serde_json::json!({"user": "web", "password": secret_output("hunter2".into())});
+/// assert_eq!(secret_in(&outputs["password"]), Some(&"hunter2".into()));
+/// assert_eq!(secret_in(&outputs["user"]), None);
+/// ```
+pub fn secret_output(value: Json) -> Json {
+    json!({ SECRET: value })
+}
+
+/// The value that [`secret_output`] was given.
+pub fn secret_in(output: &Json) -> Option<&Json> {
+    output.as_object().filter(|fields| fields.len() == 1)?.get(SECRET)
 }
 
 /// A keyed hash that stands for a secret in specs, plans and the database.

@@ -485,7 +485,7 @@ impl Doing<'_> {
         tracked.private = kept.seal();
         tracked.remote = remote(state);
         tracked.outputs =
-            if state.is_null() { Sealed::default() } else { outputs(&self.clear, self.of, state) };
+            if state.is_null() { Sealed::default() } else { outputs(&self.clear, self.of, state, true) };
         tracked
     }
 }

@@ -87,7 +87,7 @@ async fn data(
     let state = plugin.read_data(cx, &of, &config, clear.hidden()).await?;
     let mut observed = Observed::new(id.clone(), declared.bytes());
     observed.remote = remote(&state);
-    observed.outputs = outputs(&clear, &of, &state);
+    observed.outputs = outputs(&clear, &of, &state, false);
     Ok(Some(observed))
 }
 
@@ -328,7 +328,7 @@ pub(crate) fn observed(
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(state);
     observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), &of.name, identity));
-    observed.outputs = outputs(clear, of, state);
+    observed.outputs = outputs(clear, of, state, true);
     observed.private = kept.seal();
     observed
 }
@@ -346,9 +346,9 @@ pub(crate) fn remote(state: &Value) -> Option<Arc<str>> {
     state.get("id").as_str().map(Arc::from)
 }
 
-/// What others may refer to.
-pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value) -> Sealed {
-    let outputs = canonical::outputs(state, &of.schema.block, clear);
+/// What others may refer to; `made` where it is a resource, which is not only read.
+pub(crate) fn outputs(clear: &Named<'_>, of: &ResourceType, state: &Value, made: bool) -> Sealed {
+    let outputs = canonical::outputs(state, &of.schema.block, made, clear);
     Sealed(serde_json::to_vec(&outputs).unwrap_or_default().into())
 }
 

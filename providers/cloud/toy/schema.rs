@@ -75,9 +75,10 @@ pub(crate) fn identities(version: i64) -> IdentitySchemas {
     IdentitySchemas { identity_schemas, diagnostics: Vec::new() }
 }
 
-/// `toy_trivial`: nothing is done for it.
+/// `toy_trivial`: nothing is done for it, but that a password is made where its input asks for one.
 pub(crate) fn trivial() -> Schema {
-    let attributes = vec![attribute("id", TEXT, "c"), attribute("input", TEXT, "o")];
+    let attributes =
+        vec![attribute("id", TEXT, "c"), attribute("input", TEXT, "o"), attribute("password", TEXT, "cs")];
     Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
 }
 

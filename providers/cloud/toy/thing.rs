@@ -285,6 +285,9 @@ impl Toy {
         if is_new {
             state.insert("id".into(), Value::Unknown);
         }
+        if state.get("input") != Some(prior.get("input")) && makes_password(&config).is_some() {
+            state.insert("password".into(), Value::Unknown);
+        }
         if is_thing {
             if is_new || state.get("content") != Some(prior.get("content")) {
                 state.insert("size".into(), Value::Unknown);
@@ -389,6 +392,11 @@ impl Toy {
             };
             fields.insert("id".into(), Value::String(id.into()));
         }
+        if fields.get("password") == Some(&Value::Unknown) {
+            let made =
+                makes_password(&planned).map_or(Value::Null, |of| Value::text(&format!("canary?made/{of}")));
+            fields.insert("password".into(), made);
+        }
         if &*request.type_name == "toy_thing" {
             let size = fields.get("content").and_then(Value::as_str).map_or(0, str::len) as i64;
             fields.insert("size".into(), Value::Number(size.into()));
@@ -465,6 +473,11 @@ impl Toy {
         };
         message(&ImportAnswer { resources: vec![found], diagnostics: Vec::new() })
     }
+}
+
+/// What a password is made of: `generate 1` makes another one than `generate 2`.
+fn makes_password(config: &Value) -> Option<&str> {
+    config.get("input").as_str()?.strip_prefix("generate ")
 }
 
 /// What is said where an identity is missing that was told.

@@ -54,8 +54,8 @@ pub struct FileSpec {
     /// Several provider entries that all get it.
     #[serde(rename = "providers")]
     pub _providers: Option<Vec<String>>,
-    /// What is in it, exactly as written: `${…}` stands for itself. Or `{secret: NAME}`, a secret that the host declares;
-    /// such content is never shown.
+    /// What is in it, exactly as written: `${…}` stands for itself. Or `{secret: NAME}`, a secret that the host declares,
+    /// or `{secret: "${ADDRESS:path}"}`, what another manifest puts out: such content is never shown.
     #[schemars(extend("x-reconciled-verbatim" = true))]
     pub content: Option<At<TextOr<SecretName>>>,
     /// Path of a file of the repository, from its root, whose content it gets.

@@ -210,7 +210,15 @@ impl Reader<'_> {
                 );
             }
             let access = self.access(&spec.owner, &spec.group, &spec.mode, 0o644);
-            let file = File { access: access?, validate, content: content? };
+            let (access, content) = (access?, content?);
+            if access.is_public() && content.is_put_out() {
+                self.refuse(
+                    span(&spec.mode).unwrap_or(spec.path.span),
+                    "the content is a secret that another manifest puts out, and everybody may read this file",
+                    "write mode: \"0600\"",
+                );
+            }
+            let file = File { access, validate, content };
             return Some((path?.as_str().into(), Shape::File(file), spec.path.span));
         };
         self.excludes(

@@ -8,7 +8,7 @@
 //! `apply` gets nothing else; [`crate::observe`] reports a resource that is as declared in the very bytes declared.
 
 use bytes::Bytes;
-use reconciled_provider::{ErrorKind, Hash, ResourceId};
+use reconciled_provider::{ErrorKind, Hash, ResourceId, SecretRef};
 use serde::{Deserialize, Serialize};
 use std::{fmt::Write, sync::Arc};
 
@@ -319,6 +319,11 @@ impl Content {
         let text = std::str::from_utf8(bytes).ok()?;
         let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
         (text.len() <= SHOWN && text.chars().all(is_shown)).then_some(text)
+    }
+
+    /// True for a secret that another manifest puts out.
+    pub fn is_put_out(&self) -> bool {
+        matches!(self, Content::Secret { name, .. } if SecretRef::Named(name.clone()).is_put_out())
     }
 
     /// What a plan says of it.

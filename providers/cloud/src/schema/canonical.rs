@@ -9,7 +9,7 @@ use crate::{
     cty::{Number, Type, Value},
     hidden::Hidden,
 };
-use reconciled_provider::{Error, Hash};
+use reconciled_provider::{Error, Hash, secret_output};
 use serde_json::{Map, Value as Json, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -389,17 +389,26 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What of a value others may refer to: everything but secrets.
-pub fn outputs(value: &Value, block: &Block, clear: &dyn Clear) -> Json {
+/// What of a value others may refer to: everything but the secrets that manifests put into it. Those are for the kinds that the
+/// host names; what the provider made and calls sensitive goes out as a secret.
+///
+/// Of what is only read (`made` is not set) no secret goes out: it may be one that a manifest put there.
+pub fn outputs(value: &Value, block: &Block, made: bool, clear: &dyn Clear) -> Json {
     let mut out = Map::new();
     for (name, attribute) in &block.attributes {
         let value = value.get(name);
-        if !attribute.has_secret() && !value.is_null() && !clear.hidden().hides_in(value) {
-            out.insert(name.to_string(), plain(value, false, clear));
+        if value.is_null() || clear.hidden().hides_in(value) {
+            continue;
         }
+        let shown = plain(value, false, clear);
+        match attribute.has_secret() {
+            true if made => out.insert(name.to_string(), secret_output(shown)),
+            true => None,
+            false => out.insert(name.to_string(), shown),
+        };
     }
     for (name, nested) in &block.blocks {
-        let inner = |value: &Value| outputs(value, &nested.block, clear);
+        let inner = |value: &Value| outputs(value, &nested.block, made, clear);
         let shown = match value.get(name) {
             Value::Map(all) if nested.nesting == Nesting::Map => {
                 Json::Object(all.iter().map(|(key, one)| (key.to_string(), inner(one))).collect())
@@ -430,6 +439,20 @@ mod tests {
         fn hidden(&self) -> &Hidden {
             &self.0
         }
+    }
+
+    #[test]
+    fn what_the_provider_made_goes_out_as_a_secret_and_what_was_put_in_not_at_all() {
+        let login = nested("login", 1, vec![text("user", "o"), text("password", "cs")]);
+        let block = block(vec![text("id", "c"), text("key", "os"), text("token", "cs")], vec![login]);
+        let login = map(&[("user", Value::text("web")), ("password", Value::text("made"))]);
+        let given = [("id", "x"), ("key", "hunter2"), ("token", "tok-hunter2")];
+        let mut fields: Vec<(&str, Value)> = given.map(|(name, text)| (name, Value::text(text))).into();
+        fields.push(("login", login));
+        let clear = Bare(["hunter2".into()].into_iter().collect());
+        let check = |made, expect| assert_eq!(outputs(&map(&fields), &block, made, &clear), expect);
+        check(true, json!({ "id": "x", "login": { "user": "web", "password": { "$secret": "made" } } }));
+        check(false, json!({ "id": "x", "login": { "user": "web" } }));
     }
 
     #[test]

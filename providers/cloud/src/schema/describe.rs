@@ -67,8 +67,11 @@ fn described(attribute: &Attribute) -> Json {
     set("writeOnly", attribute.write_only);
     set("x-sensitive", attribute.sensitive);
     set("deprecated", attribute.deprecated);
-    if !attribute.description.is_empty() {
-        schema["description"] = (*attribute.description).into();
+    let secret =
+        if attribute.is_secret() { "A secret: never shown, and put only where one may stand." } else { "" };
+    let description = [&*attribute.description, secret].join("\n");
+    if !description.trim().is_empty() {
+        schema["description"] = description.trim().into();
     }
     schema
 }
