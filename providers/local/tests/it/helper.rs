@@ -253,7 +253,11 @@ async fn changes_are_told_through_it_also_after_it_was_killed() {
 
     while tokio::time::timeout(Duration::from_millis(200), changes.next()).await.is_ok() {}
     helper.kill();
-    assert_eq!(changes.next().await.unwrap(), [Change::Anywhere], "somebody has to look, and say what is wrong");
+    assert_eq!(
+        changes.next().await.unwrap(),
+        [Change::Anywhere],
+        "somebody has to look, and say what is wrong"
+    );
     let dead = Put { path: path("/etc/c"), expect: absent_stamp(), make: file("c"), keep: false };
     assert!(
         matches!(afar.put(&dead).await, Err(Fault::NoEffect(error)) if error.kind == ErrorKind::Unavailable)
