@@ -5,7 +5,7 @@
 //! source is as healthy as the worst of its resources.
 
 use crate::{
-    session::Failure,
+    session::{FROZEN, Failure},
     store::{
         ConditionEntry, DriftEntry, HoldEntry, Part, Parts, PartsByName, Reader, Stamp, Status, TrackedEntry,
     },
@@ -84,6 +84,8 @@ pub const UNTRACKED: &str = "untracked";
 #[derive(Debug, Default)]
 pub(super) struct Known {
     conditions: BTreeMap<(String, String), ConditionEntry>,
+    /// What is said of manifests that are frozen, by their identity.
+    frozen: BTreeMap<String, ConditionEntry>,
     /// Declared and never brought about.
     untracked: Vec<(String, String)>,
     holds: Vec<HoldEntry>,
@@ -100,9 +102,13 @@ impl Known {
     /// Reads what is known of all resources, or of those that may not be healthy.
     pub(super) async fn read(reader: &Reader, status: &Status, which: Parts) -> Result<Known, Failure> {
         let key = |scope: &str, id: &str| (scope.to_owned(), id.to_owned());
-        let mut conditions = BTreeMap::new();
+        let (mut conditions, mut frozen) = (BTreeMap::new(), BTreeMap::new());
         for condition in &status.conditions {
             if let Some(id) = &condition.id {
+                if condition.reason == FROZEN {
+                    frozen.insert(id.clone(), condition.clone());
+                    continue;
+                }
                 // The first of several is told; the others follow from what keeps it.
                 conditions.entry(key(&condition.scope, id)).or_insert_with(|| condition.clone());
             }
@@ -124,6 +130,7 @@ impl Known {
             ailments: reader.ailments().await?,
             looked_at: reader.looked_at().await?,
             conditions,
+            frozen,
             parts,
             manifests,
         })
@@ -217,6 +224,9 @@ impl Known {
         if let Some(condition) = self.conditions.get(key) {
             return ("False", condition.reason.clone(), condition.message.clone(), Some(condition.since));
         }
+        if let Some(frozen) = self.frozen.get(&part.manifest) {
+            return ("Unknown", FROZEN.into(), frozen.message.clone(), Some(frozen.since));
+        }
         if let Some(whole) = self.whole(&key.0) {
             return ("Unknown", "Unseen".into(), whole.message.to_string(), Some(Stamp(whole.since)));
         }
@@ -280,6 +290,9 @@ impl Known {
         }
         if let Some(drift) = self.drifts.get(key).filter(|drift| drift.missing) {
             say(HealthState::Missing, "it is gone from the remote", Some(drift.first_seen));
+        }
+        if let Some(frozen) = self.frozen.get(&part.manifest) {
+            say(HealthState::Unknown, &frozen.message, Some(frozen.since));
         }
         if let Some(condition) = self.conditions.get(key) {
             let state = of_condition(condition, part.state == UNTRACKED);

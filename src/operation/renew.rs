@@ -3,10 +3,10 @@
 use super::{explain::declared, pattern};
 use crate::{
     session::{Failure, Session},
-    store::Db,
+    store::{Db, TrackedEntry},
 };
 use reconciled_engine::{Desired, Store, Write, store::Event};
-use reconciled_provider::{Provider, Renewal, ResourceId, Scope};
+use reconciled_provider::{ManifestKey, Provider, Renewal, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -55,6 +55,7 @@ pub async fn renew(
         let Some(provider) = session.writers.get(&scope.provider) else {
             return Err(Failure::plain(format!("no provider is called `{}`", scope.provider)));
         };
+        refuse_frozen(desired, &row, &scope)?;
         let id = ResourceId::from(row.id.as_str());
         provider.can_renew(cx, &scope, &id, &way).await.map_err(|error| failed(&row.address, error))?;
         all.push(Renewing { address: row.address, revision: row.revision, scope, id, provider });
@@ -99,6 +100,22 @@ pub async fn renew(
         renewed.addresses.push(address);
     }
     Ok(renewed)
+}
+
+/// Nothing of a manifest that is frozen is made: who is told that it will be would wait for ever.
+fn refuse_frozen(desired: &Desired, row: &TrackedEntry, scope: &Scope) -> Result<(), Failure> {
+    let manifest = ManifestKey(row.manifest.as_str().into());
+    let is_declared = !desired.declaring(scope, &row.id.as_str().into()).is_empty();
+    if is_declared || desired.knows(&manifest, &scope.provider) {
+        return Ok(());
+    }
+    Err(Failure::hinted(
+        format!(
+            "renew {}: no manifest that can be read declares it, so it is frozen and nothing makes it anew",
+            row.address
+        ),
+        "mend what is wrong with its source, which `reconciled plan` shows, and ask again",
+    ))
 }
 
 /// One resource that is about to be made anew.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
+    session::FROZEN,
     store::{
         ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
         SuspensionEntry, TrackedEntry, UnassignedEntry,
@@ -82,13 +83,16 @@ pub fn problems(status: &Status, now: Duration) -> String {
     let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, elsewhere, .. } = status;
     let mut groups = Vec::new();
     let of = |kind: &str| -> Vec<String> {
-        conditions.iter().filter(|c| c.kind == kind).map(|c| condition(c, now)).collect()
+        let here = conditions.iter().filter(|c| c.kind == kind && c.reason != FROZEN);
+        here.map(|c| condition(c, now)).collect()
     };
     let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
     person.extend(of("held"));
     person.extend(of("stalled"));
     person.extend(ill(degraded, now));
     groups.push(("NEEDS A PERSON", person));
+    let frozen: Vec<&ConditionEntry> = conditions.iter().filter(|c| c.reason == FROZEN).collect();
+    groups.push(("FROZEN", named(&frozen, |one| condition(one, now))));
     groups.push(("WAITING", of("waiting")));
     // What waits for one suspension is counted there.
     let of_one = |c: &&ConditionEntry, one: &SuspensionEntry| {

@@ -24,7 +24,7 @@ pub use error::{Failure, Kind, chain};
 pub use fast::Standing;
 pub use outputs::KnownOutputs;
 pub use pins::Pins;
-pub use problems::source_of;
+pub use problems::{FROZEN, source_of};
 pub use renamed::{renames, take_along};
 pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
 pub use state::HostState;

@@ -2,19 +2,28 @@
 //! reading any.
 //!
 //! Guarantees: written only where it changed; it ends with the load that finds all well again, and with its source. It
-//! deliberately keeps one entry for each source: all of it is what `plan` shows.
+//! deliberately keeps one entry for all errors of a source: all of them is what `plan` shows. Each manifest that something
+//! is tracked of and that is frozen by them has one of its own, with its key as the id: what it declared is not looked
+//! after, so it is not well.
 
 use super::{Failure, Outlook, Writing};
-use crate::store::{ConditionEntry, Elsewhere, Notice};
+use crate::store::{ConditionEntry, Elsewhere, Notice, TrackedEntry};
 use reconciled_engine::{
     Store, Write,
     store::{Condition, ConditionKind},
 };
-use reconciled_provider::{Problem, Scope};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use reconciled_provider::{Address, ManifestKey, Problem, Scope};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Takes the place of an entry in the scopes of these conditions; no entry is called so.
 const SOURCES: &str = "$sources";
+
+/// The reason of what is said of a manifest that is frozen.
+pub const FROZEN: &str = "Frozen";
 
 /// The source that a condition is about, where it is about the manifests of one.
 pub fn source_of(scope: &str) -> Option<&str> {
@@ -54,35 +63,76 @@ impl Outlook {
     }
 }
 
+/// The manifests of a source that `tracked` is of, and that cannot be read now: nothing of theirs is looked after.
+fn frozen(outlook: &Outlook, name: &str, tracked: &[TrackedEntry]) -> Vec<Condition> {
+    let desired = &outlook.desired;
+    let Some(state) = desired.sources.get(name).filter(|state| !state.broken.is_empty()) else {
+        return Vec::new();
+    };
+    let is_declared = |row: &TrackedEntry| {
+        let scope = row.scope.parse::<Scope>();
+        scope.is_ok_and(|scope| !desired.declaring(&scope, &row.id.as_str().into()).is_empty())
+    };
+    let undeclared: BTreeSet<ManifestKey> = tracked
+        .iter()
+        .filter(|row| !is_declared(row))
+        .map(|row| ManifestKey(row.manifest.as_str().into()))
+        .filter(|key| key.source() == name)
+        .filter(|key| !state.unassigned.contains(key) && !state.unselected.contains(key))
+        .collect();
+    let message = "files with errors may still declare it: it is not changed, restored or deleted";
+    let frozen = |key: &ManifestKey| Condition {
+        id: Some((&*key.0).into()),
+        address: Some(Address::of(key, None)),
+        kind: ConditionKind::Stalled,
+        reason: FROZEN.into(),
+        message: message.into(),
+        hint: Some("to see the errors: reconciled plan".into()),
+        since: Duration::ZERO,
+        next_try: None,
+    };
+    undeclared.iter().map(frozen).collect()
+}
+
 impl Writing {
     /// Puts down what is wrong with the manifests of the sources that were read, and that nothing is any more.
     pub async fn note_problems(&self, outlook: &Outlook) -> Result<(), Failure> {
         let status = self.db.reader().not_well().await?;
-        let known: BTreeMap<&str, &ConditionEntry> =
-            status.conditions.iter().filter_map(|known| Some((source_of(&known.scope)?, known))).collect();
+        let mut known: BTreeMap<&str, Vec<&ConditionEntry>> = BTreeMap::new();
+        for condition in &status.conditions {
+            if let Some(name) = source_of(&condition.scope) {
+                known.entry(name).or_default().push(condition);
+            }
+        }
+        let tracked = match outlook.broken.is_empty() {
+            true => Vec::new(),
+            false => self.db.reader().rows(None).await?,
+        };
         // What a folder says is nobody's once it was applied.
         let is_folder =
             |name: &Arc<str>| outlook.snapshots.iter().any(|s| s.name == *name && s.commit.is_none());
-        let mut now: BTreeMap<Arc<str>, Option<Condition>> = outlook
-            .sources()
-            .into_iter()
-            .filter(|name| !is_folder(name))
-            .map(|name| (name.clone(), outlook.trouble_of(&name)))
-            .collect();
+        let troubles = |name: Arc<str>| {
+            let mut all: Vec<Condition> = outlook.trouble_of(&name).into_iter().collect();
+            all.extend(frozen(outlook, &name, &tracked));
+            (name, all)
+        };
+        let of_sources = outlook.sources().into_iter().filter(|name| !is_folder(name));
+        let mut now: BTreeMap<Arc<str>, Vec<Condition>> = of_sources.map(troubles).collect();
         for name in known.keys() {
             if self.config.sources.iter().all(|source| *source.name != **name) {
                 now.entry(Arc::from(*name)).or_default();
             }
         }
-        let moved = now.into_iter().filter(|(name, trouble)| {
-            let before = known.get(&**name).map(|known| (&*known.message, known.hint.as_deref()));
-            before != trouble.as_ref().map(|trouble| (&*trouble.message, trouble.hint.as_deref()))
+        let moved = now.into_iter().filter(|(name, troubles)| {
+            let before = known.get(&**name).into_iter().flatten();
+            let before = before.map(|known| (known.id.as_deref(), &*known.message, known.hint.as_deref()));
+            let new = troubles
+                .iter()
+                .map(|one| (one.id.as_ref().map(|id| &*id.0), &*one.message, one.hint.as_deref()));
+            !before.eq(new)
         });
-        let writes: Vec<Write> = moved
-            .map(|(name, trouble)| {
-                Write::Conditions(Scope::new(SOURCES, name), trouble.into_iter().collect())
-            })
-            .collect();
+        let writes: Vec<Write> =
+            moved.map(|(name, troubles)| Write::Conditions(Scope::new(SOURCES, name), troubles)).collect();
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }

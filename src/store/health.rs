@@ -156,7 +156,8 @@ const PARTS: &str = "SELECT i.scope, i.id, i.manifest, i.state, nullif(i.written
 
 const AILING: &str = " WHERE i.state <> 'settled' OR i.scope IN (SELECT scope FROM health WHERE id = '')
      OR (i.scope, i.id) IN (SELECT scope, id FROM condition WHERE id IS NOT NULL
-         UNION ALL SELECT scope, id FROM health UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)";
+         UNION ALL SELECT scope, id FROM health UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL)
+     OR i.manifest IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)";
 
 impl Reader {
     /// What is known of tracked resources besides their rows.

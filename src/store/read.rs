@@ -188,7 +188,8 @@ async fn status(conn: &mut SqliteConnection) -> Result<Status> {
                  AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
                  (SELECT scope, id FROM condition WHERE id IS NOT NULL
                   UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
-                  UNION ALL SELECT scope, id FROM health WHERE state = 'Degraded')",
+                  UNION ALL SELECT scope, id FROM health WHERE state = 'Degraded')
+                 AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)",
         )
         .fetch_one(&mut *conn)
         .await? as u64,

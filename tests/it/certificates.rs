@@ -467,6 +467,9 @@ fn a_pkcs12_file_follows_its_certificate_and_its_password_and_tells_nobody_of_it
     said += &env.run(&["plan"]).says(&["p12"]).all();
     said += &env.run(&["apply", "--yes"]).all();
     assert!(leaf("canary-two").contains(&read(&env, "ssl/web/tls.crt")));
+    // What is frozen is not made anew, and nobody is told that it will be.
+    env.run(&["renew", "Certificate/web"]).exits(1).says(&["it is frozen"]);
+    env.run(&["status", "--exit-code"]).exits(3).says(&["FROZEN (1)\n  Certificate/web", "\n0 well"]);
     fs::rename(env.path("elsewhere"), env.path("password")).unwrap();
     env.in_sync();
     said += &env.run(&["status", "Certificate/web", "-o", "json"]).all();

@@ -348,12 +348,21 @@ fn what_is_wrong_with_manifests_is_told_until_it_is_mended() {
     env.run(&["status", "--exit-code"]).exits(0).hides(&["InvalidManifests"]);
     env.push("zone.yaml", &zone(ZONE, "zones", &["{name: www, tpye: A}"]));
     env.run(&["apply", "--yes"]).exits(1);
-    let words = ["NEEDS A PERSON (1)", "source infra  InvalidManifests", "zone.yaml:", "to see them all"];
+    let words = [
+        "Unknown)",
+        "NEEDS A PERSON (1)",
+        "source infra  InvalidManifests",
+        "zone.yaml:",
+        "to see them all",
+        "FROZEN (1)\n  Zone/example.com  Frozen",
+        "\n0 well",
+    ];
     env.run(&["status", "--exit-code"]).exits(3).says(&words);
+    env.run(&["status", "Zone/*"]).exits(0).says(&["Unknown"]).hides(&["Healthy"]);
     let shown = env.run(&["status", "-o", "json"]).exits(0);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(shown["sources"][0]["converged"], false, "{shown:#}");
     env.push("zone.yaml", &zone(ZONE, "zones", &records));
     env.run(&["apply", "--yes"]).exits(0);
-    env.run(&["status", "--exit-code"]).exits(0).hides(&["InvalidManifests"]);
+    env.run(&["status", "--exit-code"]).exits(0).hides(&["InvalidManifests", "Frozen"]).says(&["\n2 well"]);
 }
