@@ -13,7 +13,7 @@ use super::{
     substitute::{self, Gaps, Placed, Put, PutOut},
 };
 use reconciled_provider::{
-    Manifest, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span, Spec,
+    Identity, Manifest, Node, Normalized, Policies, Problem, Reference, ResourceId, Scope, Span, Spec,
     yaml::{NodeValue, ScalarKind},
 };
 use std::{
@@ -201,6 +201,7 @@ fn attempt(
         normalized.problems.into_iter().filter(|problem| !follows(problem)).collect();
     problems.extend(refused.iter().map(|placed| misplaced(manifest, placed)));
     problems.extend(vain_interval(loading, unit, entry, manifest));
+    problems.extend(vain_move(loading, unit, entry, manifest));
     if let Some(merged) = &unit.merged {
         problems.iter_mut().for_each(|problem| merged.settle(problem));
     }
@@ -241,6 +242,24 @@ fn vain_interval(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Ma
     }
     let text = format!("reconciled/interval means nothing for a {}", manifest.kind);
     let hint = "leave it out: it is for resources of Terraform providers; `resync` of the entry says how often it looks";
+    Some(manifest.error(manifest.span, text).hint(hint))
+}
+
+/// A move where the key is all that a resource is known by, so that one of another key is another one: told in the same way.
+fn vain_move(loading: &Loading<'_>, unit: &Unit, entry: usize, manifest: &Manifest) -> Option<Problem> {
+    unit.document.settings.moved_from.as_ref()?;
+    let Standing::Offered { entries, .. } = &unit.standing else { return None };
+    let assigns =
+        |entry: &usize| matches!(loading.entries[*entry].observer.info().identity, Identity::Assigned { .. });
+    if entries.iter().any(assigns) || entries.first() != Some(&entry) {
+        return None;
+    }
+    let text = format!(
+        "reconciled/moved-from means nothing for a {}: no remote gives it an identity",
+        manifest.kind
+    );
+    let hint = "leave it out: what keeps its key is kept anyway, and what has another key is made anew while the old one \
+                goes; to have both for a while, declare both, and remove the old manifest in a later commit";
     Some(manifest.error(manifest.span, text).hint(hint))
 }
 

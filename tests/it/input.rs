@@ -79,6 +79,18 @@ fn an_unknown_field_kind_or_provider_is_told_with_what_was_meant() {
 }
 
 #[test]
+fn a_move_where_nothing_can_be_moved_is_an_error_that_says_what_to_do() {
+    let env = Env::host("");
+    env.push(
+        "web.yaml",
+        "apiVersion: local/v1\nkind: File\nmetadata: {name: b, annotations: {reconciled/moved-from: File/a}}\n\
+         spec: {path: /etc/b, content: x}\n",
+    );
+    let words = ["web.yaml:1", "reconciled/moved-from means nothing for a File", "declare both"];
+    env.run(&["plan"]).exits(1).says(&words);
+}
+
+#[test]
 fn a_wrong_field_does_not_hide_what_else_is_wrong() {
     let text = zone(ZONE, "zones", &["{name: www, type: A, values: [192.0.2.256]}"]);
     refused(
