@@ -13,7 +13,11 @@ use crate::{
         SuspensionEntry, TrackedEntry, UnassignedEntry,
     },
 };
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    time::Duration,
+};
 
 /// Characters of a digest that people type.
 const DIGEST: usize = 8;
@@ -82,9 +86,21 @@ fn header(instance: &str, status: &Status, health: &BTreeMap<String, SourceHealt
 pub fn problems(status: &Status, now: Duration) -> String {
     let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, elsewhere, .. } = status;
     let mut groups = Vec::new();
+    // What keeps a scope and what is in it is one trouble, told with what is in it.
+    fn trouble(c: &ConditionEntry) -> (&str, &str, &str) {
+        (&c.scope, &c.kind, &c.message)
+    }
+    let (of_parts, of_wholes): (Vec<_>, Vec<_>) = conditions.iter().partition(|c| c.id.is_some());
+    let parts: BTreeSet<_> = of_parts.into_iter().map(trouble).collect();
+    let wholes: BTreeMap<_, _> = of_wholes.into_iter().map(|c| (trouble(c), c.next_try)).collect();
     let of = |kind: &str| -> Vec<String> {
         let here = conditions.iter().filter(|c| c.kind == kind && c.reason != FROZEN);
-        here.map(|c| condition(c, now)).collect()
+        let told = here.filter(|c| c.id.is_some() || !parts.contains(&trouble(c)));
+        let with_next_try = |c: &ConditionEntry| {
+            let next_try = c.next_try.or_else(|| wholes.get(&trouble(c)).copied().flatten());
+            condition(&ConditionEntry { next_try, ..c.clone() }, now)
+        };
+        told.map(with_next_try).collect()
     };
     let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
     person.extend(of("held"));

@@ -208,6 +208,26 @@ fn an_authority_without_memory_is_told_again_who_we_are() {
 }
 
 #[test]
+fn an_authority_whose_own_certificate_is_not_trusted_is_told_with_the_key_to_set() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    let acme = pebble.acme();
+    let (untrusted, _) = acme.split_once(", caBundle").unwrap();
+    let of = |name: &str| {
+        certificate(&env, name, &format!("issuerRef: {{name: le}}, dnsNames: ['{name}.example.com']"))
+    };
+    let issuer = manifest("Issuer", "le", &format!("{untrusted}, solvers: [{HTTP}]}}"));
+    env.push("all.yaml", &format!("{issuer}{}{}", of("a"), of("b")));
+    let words = ["its own certificate is not trusted", "set `caBundle` of the issuer"];
+    env.run(&["apply", "--yes", "--timeout", "3s"]).says(&words);
+    // Whoever does not ask since another one had no answer says the same.
+    let status = env.run(&["status"]).stdout;
+    assert!(status.contains("WAITING (2)"), "each is told once: {status}");
+    assert_eq!(status.matches("is not trusted").count(), 2, "{status}");
+}
+
+#[test]
 fn an_authority_that_refuses_is_not_asked_again_at_once_and_leaves_nothing_behind() {
     let pdns = Pdns::start();
     // It asks a DNS server where nobody is, so nothing can be proven.

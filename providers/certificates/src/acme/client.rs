@@ -112,6 +112,9 @@ struct Silence {
     until: Duration,
     /// The last answer was that it cannot answer.
     is_broken: bool,
+    /// What the last call without an answer came to, and what to do about it: who does not ask says the same.
+    why: String,
+    hint: &'static str,
 }
 
 /// Connections to one authority, and the account there.
@@ -192,7 +195,8 @@ impl Client {
         if silence.lost == 0 || left.is_zero() || left > SILENT_LONGEST {
             return Ok(());
         }
-        Err(Error::unavailable(format!("{} did not answer just now", self.server)).retry_after(left))
+        let message = format!("{} did not answer just now: {}", self.server, silence.why);
+        Err(Error::unavailable(message).hint(silence.hint).retry_after(left))
     }
 
     /// True when the last call had no answer of use; who comes next need not find that out by waiting.
@@ -368,9 +372,25 @@ impl Client {
     fn lost(&self, what: &str, error: reqwest::Error) -> Fault {
         let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
         silence.lost = silence.lost.saturating_add(1);
-        let hint = "is the authority reachable from here, and is its own certificate one this machine trusts (`caBundle`)?";
-        Fault::Error(Error::unavailable(what.to_owned()).caused_by(error.without_url()).hint(hint))
+        let (message, hint) = match is_untrusted(&error) {
+            true => (format!("{what}: its own certificate is not trusted"), UNTRUSTED),
+            false => (what.to_owned(), "is the authority reachable from here?"),
+        };
+        let error = Error::unavailable(message).caused_by(error.without_url()).hint(hint);
+        (silence.why, silence.hint) = (error.chain(), hint);
+        Fault::Error(error)
     }
+}
+
+/// What to do where the authority is there and nobody vouches for it.
+const UNTRUSTED: &str = "set `caBundle` of the issuer to the certificate of the CA that signed it, in PEM and base64; without \
+                         it, the CAs that this machine trusts count";
+
+/// True when a call failed because the certificate of the server was refused.
+fn is_untrusted(error: &reqwest::Error) -> bool {
+    // By its words: the error of rustls is within others whose layers hide its type.
+    let below = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    below.into_iter().any(|error| error.to_string().contains("invalid peer certificate"))
 }
 
 fn at_most(wait: Duration) -> Duration {
