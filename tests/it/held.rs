@@ -47,6 +47,59 @@ fn json(env: &Env, args: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{}", output.all()))
 }
 
+/// The digest of the only hold.
+fn digest(env: &Env) -> String {
+    let all = json(env, &["approvals", "-o", "json"]);
+    let [one] = &all["holds"].as_array().unwrap_or_else(|| all.as_array().expect("a list"))[..] else {
+        panic!("{all:#}")
+    };
+    one["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_secret_that_is_rotated_goes_on_beside_a_hold_and_leaves_its_digest_as_it_is() {
+    let env = Env::host("");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let (before, after) = config.split_once("guard: {").unwrap();
+    let (_, after) = after.split_once('}').unwrap();
+    let token = env.path("token");
+    env.write(
+        "config.yaml",
+        &format!(
+            "{before}guard: {{maxUpdates: 2, maxUpdatePercent: 100}}{after}secrets: {{t: {{file: {}}}}}\n",
+            token.display()
+        ),
+    );
+    let file = |name: &str, content: &str| {
+        format!(
+            "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, content: {content}}}\n---\n"
+        )
+    };
+    let all = |content: &str| {
+        let plain: String = ["a", "b", "c"].iter().map(|name| file(name, content)).collect();
+        plain + &file("s", "{secret: t}")
+    };
+    env.write("token", "one");
+    env.push("all.yaml", &all("x"));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.push("all.yaml", &all("y"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 updates, limit 2"]);
+    let held = digest(&env);
+
+    env.write("token", "two");
+    env.run(&["plan"]).says(&["3 updates, limit 2", &held[..8]]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 updated"]);
+    let text = |name: &str| fs::read_to_string(env.path(&format!("machine/etc/{name}"))).unwrap();
+    assert_eq!((text("s"), text("a")), ("two".into(), "x".into()));
+    assert_eq!(digest(&env), held);
+
+    // Consent that was given before the next one is rotated still counts.
+    env.run(&["approve", &held, "--reason", "meant"]).exits(0);
+    env.write("token", "three");
+    env.run(&["apply", "--yes"]).exits(0);
+    assert_eq!((text("s"), text("a")), ("three".into(), "y".into()));
+}
+
 #[test]
 fn a_held_plan_stays_one_of_its_own_commit_whatever_follows() {
     let env = desk();

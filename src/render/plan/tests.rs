@@ -95,6 +95,7 @@ fn step(change: plan::Change, id: &str, before: Option<&str>, after: Option<Spec
         blocked: None,
         guard_words: Vec::new(),
         is_remade: false,
+        goes_on: false,
         work: Work {
             desired,
             observed: observed.map(Box::new),
@@ -180,6 +181,7 @@ fn domain(scope: &Scope, reasons: &[&str], counts: [u32; 4]) -> Domain {
             counts,
             reasons: reasons.iter().map(|r| Arc::from(*r)).collect(),
         },
+        inputs_go_on: false,
         approval: None,
         revision: "abc1234".into(),
     }

@@ -179,6 +179,41 @@ pub fn judge(
     Verdict { digest: digest(plans.iter().copied()), counts, reasons }
 }
 
+/// True for what a moved input changes and no commit: a secret was rotated, an output is another one.
+fn is_input(step: &Step) -> bool {
+    step.reason == Reason::Input && step.change == Change::Update && step.is_guarded()
+}
+
+/// The word on what is held besides the inputs that moved, where those by themselves are not too much: they go on, as the repair
+/// of drift does, and the digest of what is held is not another one for them. None where they wait with the rest.
+pub fn beside_inputs(plans: &[&ScopePlan], judge: impl Fn(&[&ScopePlan]) -> Verdict) -> Option<Verdict> {
+    let only = |wanted: bool| -> Vec<ScopePlan> {
+        let part = |plan: &ScopePlan| {
+            let steps = plan.steps.iter().filter(|step| !step.is_guarded() || is_input(step) == wanted);
+            ScopePlan { steps: steps.cloned().collect(), ..plan.clone() }
+        };
+        plans.iter().map(|plan| part(plan)).collect()
+    };
+    if !plans.iter().any(|plan| plan.steps.iter().any(is_input)) {
+        return None;
+    }
+    let inputs = only(true);
+    if judge(&inputs.iter().collect::<Vec<_>>()).is_held() {
+        return None;
+    }
+    let rest = only(false);
+    // What is too much only together is held together.
+    Some(judge(&rest.iter().collect::<Vec<_>>())).filter(Verdict::is_held)
+}
+
+/// Says in a plan whether the inputs that moved go on beside what is held.
+pub fn let_inputs_go_on(plan: &mut ScopePlan, go_on: bool) {
+    for step in &mut plan.steps {
+        step.goes_on = false;
+        step.goes_on = go_on && is_input(step);
+    }
+}
+
 /// Why a plan made from a recovered memory needs consent: what it does not remember may be needed, or there
 /// already.
 pub fn recovering(counts: &Counts, info: &ProviderInfo) -> Option<Arc<str>> {

@@ -334,6 +334,7 @@ fn foreign_delete(planner: &Planner<'_>, observed: &Observed) -> Step {
         blocked: None,
         guard_words: words,
         is_remade: false,
+        goes_on: false,
         work: Work {
             desired: None,
             observed: Some(observed.clone().into()),
@@ -381,6 +382,7 @@ fn step(planner: &Planner<'_>, change: Change, row: &Row, observed: Option<&Obse
         blocked: None,
         guard_words: Vec::new(),
         is_remade: false,
+        goes_on: false,
         work: Work {
             desired: None,
             observed: observed.cloned().map(Box::new),

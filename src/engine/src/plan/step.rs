@@ -268,6 +268,8 @@ pub struct Step {
     pub guard_words: Vec<&'static str>,
     /// It is gone before it is made anew: a replacement that is not one transaction, so its data are lost.
     pub is_remade: bool,
+    /// The guard counts it no more: an input that moved beside what is held, and is not too much by itself.
+    pub goes_on: bool,
     /// What carrying it out needs.
     pub work: Work,
 }
@@ -278,7 +280,7 @@ impl Step {
     /// Drift repair goes on while a commit is held, but not where it deletes, nor where somebody changed by hand what
     /// was suspended. What cannot happen, because the entry or the manifest forbids it, is not counted; what waits is.
     pub fn is_guarded(&self) -> bool {
-        self.can_happen() && self.is_of_a_commit()
+        self.can_happen() && self.is_of_a_commit() && !self.goes_on
     }
 
     /// True when the guard would count it, had a person not stopped it: who stops a part of a change that is too large does not

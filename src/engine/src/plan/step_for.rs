@@ -101,6 +101,7 @@ impl Planner<'_> {
             blocked: None,
             guard_words,
             is_remade: change == Change::Replace && !self.input.provider.info().atomic_batch,
+            goes_on: false,
             work: Work {
                 desired: Some(desired.clone()),
                 observed: observed.cloned().map(Box::new),

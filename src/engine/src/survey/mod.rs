@@ -107,6 +107,8 @@ pub struct Domain {
     pub scopes: Vec<Scope>,
     /// The word.
     pub verdict: Verdict,
+    /// Inputs that moved go on, though the rest is held.
+    pub inputs_go_on: bool,
     /// A person's consent to its digest.
     pub approval: Option<Approval>,
     /// What people call the revisions that the plan is of: one of each source that has a part in it, joined by `+`.
@@ -281,26 +283,35 @@ impl Surveyor {
         let mut holds: Option<Vec<Hold>> = None;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
-            let plans: Vec<&ScopePlan> = scopes
-                .iter()
-                .filter_map(|scope| survey.scopes[scope].as_ref().ok())
-                .map(|view| &view.plan)
-                .collect();
+            let plans = plans_of(survey, &scopes);
             if plans.iter().all(|p| p.steps.is_empty()) {
                 continue;
             }
             let info = entry.observer.info();
             let slot = |step: &plan::Step| entry.observer.slot(&step.id);
-            let mut verdict = guard::judge(&entry.guard, desired, &plans, info.atomic_batch, slot);
-            if recovering {
-                verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+            let judge = |plans: &[&ScopePlan]| {
+                let mut verdict = guard::judge(&entry.guard, desired, plans, info.atomic_batch, slot);
+                if recovering {
+                    verdict.reasons.extend(guard::recovering(&verdict.counts, info));
+                }
+                // What it was may go in any domain of its entry.
+                if verdict.digest.is_some()
+                    && let Some(lost) = lost.get(&scopes[0].provider)
+                {
+                    verdict.reasons.extend(lost.iter().cloned());
+                }
+                verdict
+            };
+            let mut verdict = judge(&plans);
+            let beside = verdict.is_held().then(|| guard::beside_inputs(&plans, judge)).flatten();
+            let inputs_go_on = beside.is_some();
+            verdict = beside.unwrap_or(verdict);
+            for scope in scopes.iter().filter(|_| inputs_go_on) {
+                if let Some(Ok(view)) = survey.scopes.get_mut(scope) {
+                    guard::let_inputs_go_on(&mut view.plan, true);
+                }
             }
-            // What it was may go in any domain of its entry.
-            if verdict.digest.is_some()
-                && let Some(lost) = lost.get(&scopes[0].provider)
-            {
-                verdict.reasons.extend(lost.iter().cloned());
-            }
+            let plans = plans_of(survey, &scopes);
             let (mut approval, mut hold) = (None, None);
             if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
                 approval = store.approval(digest).await?;
@@ -320,10 +331,16 @@ impl Surveyor {
                 }
             }
             let revision = commits.label();
-            survey.domains.insert(name.clone(), Domain { name, scopes, verdict, approval, revision });
+            let domain = Domain { name: name.clone(), scopes, verdict, inputs_go_on, approval, revision };
+            survey.domains.insert(name, domain);
         }
         Ok(())
     }
+}
+
+fn plans_of<'a>(survey: &'a Survey, scopes: &[Scope]) -> Vec<&'a ScopePlan> {
+    let views = scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
+    views.map(|view| &view.plan).collect()
 }
 
 impl ScopeMemory {

@@ -5,7 +5,12 @@
 //! asked for.
 
 use super::{Ahead, Survey, SurveyOptions, Surveyor};
-use crate::{desired::Desired, plan::Change, ready, store::Store};
+use crate::{
+    desired::Desired,
+    plan::{Change, guard},
+    ready,
+    store::Store,
+};
 use reconciled_provider::{Error, GuardDomain, Scope};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -34,6 +39,10 @@ impl Surveyor {
         let wider = SurveyOptions { only: Some(beside), health: false, ..options.clone() };
         let mut wider = self.survey_with(store, desired, glance, &facts, &wider).await?;
         for entry in entries {
+            let go_on = wider.domains.get(&entry).is_some_and(|domain| domain.inputs_go_on);
+            let mine = survey.scopes.iter_mut().filter(|(scope, _)| scope.provider == entry);
+            mine.filter_map(|(_, view)| view.as_mut().ok())
+                .for_each(|view| guard::let_inputs_go_on(&mut view.plan, go_on));
             match wider.domains.remove(&entry) {
                 Some(domain) => drop(survey.domains.insert(entry, domain)),
                 None => drop(survey.domains.remove(&entry)),
