@@ -209,6 +209,7 @@ pub fn beside_inputs(plans: &[&ScopePlan], judge: impl Fn(&[&ScopePlan]) -> Verd
 /// Says in a plan whether the inputs that moved go on beside what is held.
 pub fn let_inputs_go_on(plan: &mut ScopePlan, go_on: bool) {
     for step in &mut plan.steps {
+        // What was said before is no reason: the word on a whole domain takes the place of that on a part.
         step.goes_on = false;
         step.goes_on = go_on && is_input(step);
     }
