@@ -275,7 +275,7 @@ async fn import(Asking { instance, .. }: Asking, ask: ImportAsk) -> Answer<Impor
 }
 
 async fn plan(Asking { instance, .. }: Asking, ask: PlanAsk) -> Answer<PlanAnswer> {
-    let tree = ask.upload.as_ref().map(|upload| upload.tree(Limits::default())).transpose()?;
+    let tree = ask.upload.as_ref().map(|upload| upload.whole(Limits::default())).transpose()?;
     let meant = ask.selected.ask(tree.map(Folder::Sent))?;
     let reader = instance.writing.db.reader();
     let mut answer = operation::plan(&instance.session, reader, &meant, &ask.form).await?;
@@ -301,7 +301,8 @@ fn failed(failure: Failure) -> SyncLine {
 
 /// What a hook must know of a repository.
 async fn push_target(Asking { instance, .. }: Asking, ask: PushTargetAsk) -> Answer<PushTarget> {
-    let mut target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
+    let target = PushTarget::of(&instance.session.config, Path::new(&ask.repository));
+    let mut target = PushTarget { knows_base: true, ..target };
     let following = instance.follower.sources();
     for source in &mut target.sources {
         let commit = following.get(source.name.as_str()).map(|following| following.commit.clone());

@@ -18,7 +18,7 @@ use crate::{
     manifest,
     render::plan::{Document, State},
     session::{self, Failure, Session},
-    source::{Limits, Oid, RawObjects, SourceError},
+    source::{AmendedTree, Limits, Oid, RawObjects, SourceError, Tree},
     store::{Db, Reader},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -55,6 +55,9 @@ pub struct PushTarget {
     pub plan_timeout: u64,
     /// How long a push follows what it set off, in milliseconds.
     pub push_timeout: u64,
+    /// The daemon can do without files that are as they are in force: see [`Upload::base`].
+    #[serde(default)]
+    pub knows_base: bool,
 }
 
 /// One source of a repository.
@@ -105,6 +108,7 @@ impl PushTarget {
             on_hold: config.hook.on_hold,
             plan_timeout: milliseconds(config.hook.plan_timeout),
             push_timeout: milliseconds(config.hook.push_timeout),
+            knows_base: false,
         }
     }
 }
@@ -310,7 +314,7 @@ pub async fn push(
     let meant = if tracked.is_empty() { &sources } else { &tracked };
     let most = |of: fn(Limits) -> u64| meant.iter().map(|s| of(session::tree_limits(s))).max().unwrap_or(0);
     let limits = Limits { file: most(|l| l.file), tree: most(|l| l.tree), ..Limits::default() };
-    let tree = ask.upload.tree(limits)?;
+    let tree = sent(session, reader, &sources, &ask.upload, limits).await?;
     let before = reader.holds().await?;
     let consents = !ask.approve.is_empty() || !ask.trailers.is_empty();
     // Consent may be to what an earlier commit had held, where this one changes nothing.
@@ -365,6 +369,28 @@ pub async fn push(
         document,
     };
     Ok((answer, given))
+}
+
+/// All files of a push.
+async fn sent(
+    session: &Session,
+    reader: &Reader,
+    sources: &[SourceConfig],
+    upload: &Upload,
+    limits: Limits,
+) -> Result<Arc<dyn Tree>, Failure> {
+    let sent = upload.tree(limits)?;
+    let (files, same) = (upload.files.len(), upload.same.len());
+    tracing::debug!(files, same, "a push was sent");
+    let Some(base) = &upload.base else { return Ok(Arc::new(sent)) };
+    for source in sources {
+        // Any other commit may hold what nobody here is to see.
+        if reader.in_force(&source.name).await?.is_some_and(|revision| *revision.commit == **base) {
+            let base = session.tree_at(source, base).await?;
+            return Ok(Arc::new(AmendedTree::new(base, &upload.same, sent, limits)?));
+        }
+    }
+    Err(Failure::plain(format!("{base} is not in force")))
 }
 
 /// Puts down what `actor` consented to with a push that was taken.

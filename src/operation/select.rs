@@ -3,7 +3,7 @@
 use super::pattern;
 use crate::{
     session::{Ask, Failure, Folder},
-    source::{FolderTree, Limits, Tree},
+    source::{Entry, FolderTree, Limits, Tree},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -54,6 +54,12 @@ pub struct Upload {
     /// What was left out on the other side, and why.
     #[serde(default)]
     pub refused: Vec<(String, String)>,
+    /// What both sides have: a commit that is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Paths of files that are as they were there, and are not sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same: Vec<String>,
 }
 
 /// One file.
@@ -68,16 +74,37 @@ pub struct UploadFile {
 impl Upload {
     /// All of a tree.
     pub fn of(tree: &dyn Tree) -> Result<Upload, Failure> {
-        let file = |entry| {
+        Upload::without(tree, |_| false)
+    }
+
+    /// A tree without what it has of the commit `name`.
+    pub fn upon(tree: &dyn Tree, base: &dyn Tree, name: &str) -> Result<Upload, Failure> {
+        let is_same = |entry: &Entry| base.find(&entry.path) == Some(entry);
+        let same = tree.entries().iter().filter(|entry| is_same(entry)).map(|entry| entry.path.to_string());
+        let same = same.collect();
+        Ok(Upload { base: Some(name.to_owned()), same, ..Upload::without(tree, is_same)? })
+    }
+
+    fn without(tree: &dyn Tree, is_known: impl Fn(&Entry) -> bool) -> Result<Upload, Failure> {
+        let file = |entry: &Entry| {
             let content = tree.read(entry).map_err(Failure::from)?;
             Ok(UploadFile { path: entry.path.to_string(), content: STANDARD.encode(content) })
         };
-        let files = tree.entries().iter().map(file).collect::<Result<Vec<_>, Failure>>()?;
+        let files = tree.entries().iter().filter(|entry| !is_known(entry)).map(file);
+        let files = files.collect::<Result<Vec<_>, Failure>>()?;
         let refused = tree.refused().iter().map(|r| (r.path.clone(), r.reason.to_string())).collect();
-        Ok(Upload { files, refused })
+        Ok(Upload { files, refused, ..Upload::default() })
     }
 
-    /// The tree it was made of, within the same limits as any other.
+    /// All files of a question that leaves none out.
+    pub fn whole(&self, limits: Limits) -> Result<FolderTree, Failure> {
+        match &self.base {
+            Some(_) => Err(Failure::plain("only a push may leave out files that are in force")),
+            None => self.tree(limits),
+        }
+    }
+
+    /// The files that were sent, within the same limits as any other tree's.
     pub fn tree(&self, limits: Limits) -> Result<FolderTree, Failure> {
         let file = |file: &UploadFile| {
             let content = STANDARD

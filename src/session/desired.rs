@@ -10,7 +10,7 @@ use crate::{
     config::SourceConfig,
     manifest::{self, Cache, Files, KnownSecrets, Loaded, Owners, Reported, SourceRequest},
     registry,
-    source::{FolderTree, Limits, Paths, Tree},
+    source::{CommitTree, FolderTree, Limits, Paths, Tree},
 };
 use reconciled_engine::{Desired, Store, plan::Selection};
 use reconciled_provider::{Problem, Scope};
@@ -178,13 +178,13 @@ impl Session {
         &self,
         meant: &[SourceConfig],
         revision: &str,
-        tree: &FolderTree,
+        tree: &Arc<dyn Tree>,
         store: &dyn Store,
     ) -> Result<Vec<Snapshot>, Failure> {
         let mut snapshots = Vec::new();
         for source in &self.config.sources {
             if meant.iter().any(|meant| meant.name == source.name) {
-                let snapshot = sources::folder(&Folder::Sent(tree.clone()), Some(source))?;
+                let snapshot = sources::files(Box::new(tree.clone()), Some(source));
                 let label = revision.get(..7).unwrap_or(revision).into();
                 snapshots.push(Snapshot { revision: revision.into(), label, ..snapshot });
                 continue;
@@ -223,6 +223,13 @@ impl Session {
         let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
         let source = source.clone();
         blocking(move || sources::poll(&mirrors, &config, &source, &secrets, &known)).await
+    }
+
+    /// The files of a commit that the mirror of a source has.
+    pub async fn tree_at(&self, source: &SourceConfig, commit: &str) -> Result<CommitTree, Failure> {
+        let (mirrors, config, secrets) = (self.mirrors.clone(), self.config.clone(), self.secrets.clone());
+        let (source, commit) = (source.clone(), commit.to_owned());
+        blocking(move || sources::tree_at(&mirrors, &config, &source, &secrets, &commit)).await
     }
 
     /// Whether `commit` of a source is `ancestor` or descends from it, as far as its mirror knows.

@@ -6,7 +6,7 @@ use crate::{
     config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
-        APPROVE, CommitInfo, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
+        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
         RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
     },
     trust::Signer,
@@ -300,27 +300,43 @@ pub(super) fn descends(
     Ok(mirrors.get(config, source, secrets)?.descends(oid(ancestor)?, oid(commit)?)?)
 }
 
+/// The files of a commit that the mirror has. Blocks.
+pub(super) fn tree_at(
+    mirrors: &Mirrors,
+    config: &Config,
+    source: &SourceConfig,
+    secrets: &Arc<HostSecrets>,
+    commit: &str,
+) -> Result<CommitTree, Failure> {
+    Ok(mirrors.get(config, source, secrets)?.tree_at(oid(commit)?, &Paths::all())?)
+}
+
 /// Files in place of a source. Blocks.
 ///
 /// Named after a configured source it is that source, and prunes; without a name nothing is pruned.
 pub(super) fn folder(folder: &Folder, name: Option<&SourceConfig>) -> Result<Snapshot, Failure> {
     let tree = folder.clone().open(name.map_or_else(Limits::default, tree_limits))?;
-    let mut rules = name.map(SourceRules::from).unwrap_or_default();
+    let mut snapshot = files(tree, name);
     if folder.is_stream() {
-        rules.paths = vec![".".into()];
+        snapshot.rules.paths = vec![".".into()];
     }
-    Ok(Snapshot {
+    Ok(snapshot)
+}
+
+/// The same of files that were read already.
+pub(super) fn files(tree: Box<dyn Tree>, name: Option<&SourceConfig>) -> Snapshot {
+    Snapshot {
         name: name.map_or_else(|| Arc::from(FOLDER), |s| s.name.clone()),
         revision: "".into(),
         label: "dir".into(),
         commit: None,
         tree,
         prunes: name.is_some(),
-        rules,
+        rules: name.map(SourceRules::from).unwrap_or_default(),
         approves: Vec::new(),
         signer: None,
         behind: None,
-    })
+    }
 }
 
 /// A tree as the manifest loader reads it.

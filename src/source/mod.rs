@@ -12,6 +12,7 @@
 //! # Not here
 //! No polling clock, no decision about what to ignore or parse; what a signature proves is `trust`'s.
 
+mod amended;
 mod bare;
 mod commit;
 mod compact;
@@ -39,6 +40,7 @@ mod signatures;
 #[cfg(test)]
 mod tests;
 
+pub use amended::AmendedTree;
 pub use commit::{APPROVE, CommitInfo, CommitTree};
 pub use credentials::{Credentials, SecretResult, SecretSource, SshKey};
 pub use error::{Cause, HostPort, SourceError};

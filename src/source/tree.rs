@@ -68,6 +68,24 @@ pub trait Tree: Send + Sync {
     fn revision(&self) -> Option<&CommitInfo>;
 }
 
+impl<T: Tree + ?Sized> Tree for Arc<T> {
+    fn entries(&self) -> &[Entry] {
+        (**self).entries()
+    }
+
+    fn refused(&self) -> &[Refused] {
+        (**self).refused()
+    }
+
+    fn read(&self, entry: &Entry) -> Result<Bytes, SourceError> {
+        (**self).read(entry)
+    }
+
+    fn revision(&self) -> Option<&CommitInfo> {
+        (**self).revision()
+    }
+}
+
 impl dyn Tree + '_ {
     /// Returns the entry at `path`.
     pub fn find(&self, path: &str) -> Option<&Entry> {

@@ -96,6 +96,39 @@ fn a_push_shows_its_plan_deploys_and_says_how_it_ended() {
 }
 
 #[test]
+fn a_push_sends_what_is_not_as_in_force_and_its_plan_is_of_all_the_same() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let log = "reconciled::operation=debug";
+    let daemon = Daemon::start_with(&env, &[("RECONCILED_LOG", log)]);
+    wait_for("the daemon", || is_ready(&env.path("state/api.sock")));
+    let more = |name: &str, record: &str| {
+        env.write(
+            &format!("work/{name}.yaml"),
+            &format!("apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: {name}}}\nspec: {{zone: {ZONE}, records: [{record}]}}\n"),
+        );
+    };
+    more("one", MAIL);
+    more("two", API);
+    commit(&env, &[WWW]);
+    push(&env, &[]).exits(0).says(&["remote: Plan: 4 to create"]);
+    assert!(daemon.log().contains("files=3 same=0"), "{}", daemon.log());
+
+    // One that stays, one that has another name, one that is gone, one that changed.
+    env.git(&["mv", "one.yaml", "moved.yaml"]);
+    env.git(&["rm", "-q", "two.yaml"]);
+    commit(&env, &["{name: www, type: A, values: [192.0.2.9]}"]);
+    push(&env, &[]).exits(0).says(&["remote: Plan: 0 to create, 1 to update, 1 to delete"]);
+    assert!(daemon.log().contains("files=2 same=0"), "{}", daemon.log());
+    more("two", API);
+    commit(&env, &["{name: www, type: A, values: [192.0.2.9]}"]);
+    push(&env, &[]).exits(0).says(&["remote: Plan: 1 to create, 0 to update, 0 to delete"]);
+    assert!(daemon.log().contains("files=1 same=2"), "{}", daemon.log());
+    let expect = addresses(&[("www", "192.0.2.9"), ("mail", "192.0.2.2"), ("api", "192.0.2.3")]);
+    assert_eq!(server.rrsets(ZONE), expect);
+}
+
+#[test]
 fn a_broken_tree_is_refused_with_its_place_with_and_without_a_daemon() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");

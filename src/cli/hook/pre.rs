@@ -362,23 +362,45 @@ impl Push<'_> {
                 "hint: `reconciled init` prints the entry for its configuration".into(),
             ]));
         }
-        let ask = PushAsk {
+        let base = self.base(tree);
+        let is_part = base.is_some();
+        let upload = match base {
+            Some(upload) => upload,
+            None => Upload::of(tree)?,
+        };
+        let mut ask = PushAsk {
             repository: self.received.place().to_string_lossy().into_owned(),
             reference: update.reference.clone(),
             commit: commit.oid.to_string(),
-            upload: Upload::of(tree)?,
+            upload,
             approve: approve.to_vec(),
             trailers: commit.approves.clone(),
             form: Form { limit: Some(SHOWN), ..Form::default() },
             signed,
         };
-        match within(self.daemon.plan_timeout(), asked(client, &ask)).await {
+        let limit = self.daemon.plan_timeout();
+        let mut answer = within(limit, asked(client, &ask)).await;
+        // What was in force when it was asked for may be no longer.
+        if is_part && matches!(&answer, Err(failure) if !matches!(failure, Failure::Unreachable(_))) {
+            ask.upload = Upload::of(tree)?;
+            answer = within(limit, asked(client, &ask)).await;
+        }
+        match answer {
             Ok(answer) => Ok(Ok(answer)),
             Err(failure) if !ask.approve.is_empty() && !matches!(failure, Failure::Unreachable(_)) => {
                 Err(failure)
             }
             Err(failure) => Ok(Err(vec![without_plan(&failure, self.options)])),
         }
+    }
+
+    /// What the daemon lacks of a tree, if it is known what that is.
+    fn base(&self, tree: &CommitTree) -> Option<Upload> {
+        let target = &self.daemon.target;
+        let name = target.sources.iter().find_map(|source| source.in_force.as_deref());
+        let name = name.filter(|_| target.knows_base)?;
+        let base = self.received.tree(name.parse().ok()?, limits(&target.sources)).ok()?;
+        Upload::upon(tree, &base, name).ok()
     }
 
     fn show(&mut self, title: &str, answer: &PushAnswer) {

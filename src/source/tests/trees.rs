@@ -119,3 +119,30 @@ fn an_entry_of_another_tree_is_not_read() {
     let two = mirror.tree_at(two, &Paths::all()).unwrap();
     assert!(matches!(two.read(&one.entries()[0]), Err(SourceError::NotListed { .. })));
 }
+
+#[test]
+fn what_was_sent_of_a_tree_stands_upon_the_commit_that_has_the_rest() {
+    let (upstream, host) = (Upstream::new(), Host::new());
+    let commit = upstream.commit("main", &[("a.yaml", "a\n"), ("b.yaml", "b\n"), ("gone.yaml", "x")]);
+    let mirror = host.mirror(&upstream.url());
+    first(&mirror);
+    let base = || mirror.tree_at(commit, &Paths::all()).unwrap();
+    let limits = Limits { tree: 12, ..Limits::default() };
+    let sent = |content: &str| {
+        let files = vec![("b.yaml".into(), content.to_owned().into()), ("c.yaml".into(), "c\n".into())];
+        FolderTree::of(files, vec![("link".into(), "it is one".into())], limits).unwrap()
+    };
+    let same = ["a.yaml".to_owned(), "b.yaml".to_owned()];
+    let tree = AmendedTree::new(base(), &same, sent("new\n"), limits).unwrap();
+    assert_eq!(names(&tree), ["a.yaml", "b.yaml", "c.yaml"]);
+    assert_eq!(["a.yaml", "b.yaml", "c.yaml"].map(|path| read(&tree, path)), ["a\n", "new\n", "c\n"]);
+    assert_eq!(refused(&tree), [("link", Reason::Unreadable("it is one".into()))]);
+    let foreign = base();
+    let foreign = (&foreign as &dyn Tree).find("gone.yaml").unwrap();
+    assert!(matches!(tree.read(foreign), Err(SourceError::NotListed { .. })), "nobody said it is there");
+
+    let missing = AmendedTree::new(base(), &["d.yaml".into()], sent(""), limits);
+    assert!(matches!(missing, Err(SourceError::NotListed { path }) if path == "d.yaml"));
+    let large = AmendedTree::new(base(), &same, sent("123456789\n"), limits);
+    assert!(matches!(large, Err(SourceError::TreeTooLarge { limit: 12 })), "{large:?}");
+}

@@ -4,7 +4,7 @@
 //! carried out; what writes is asked to stop and then waited for, longer than any limit the engine itself sets.
 //! A panic, or a future that is dropped, ends the pass and frees its keys.
 
-use super::{Scheduler, state::Key};
+use super::{Priority, Scheduler, state::Key};
 use crate::{
     Desired,
     pass::{Engine, RoundReport},
@@ -68,11 +68,12 @@ impl Scheduler {
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {
-        let (desired, key, full, only, asked) = self.state.look(|state| {
+        let (desired, key, full, only, asked, unhurried) = self.state.look(|state| {
             let run = &state.runs[&number];
+            let unhurried = run.priority == Priority::Resync;
             let (key, wish) = &run.keys[0];
             let desired = state.desired.clone().expect("nothing is started before something is desired");
-            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone())
+            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone(), unhurried)
         });
         let read = async {
             match key {
@@ -95,6 +96,7 @@ impl Scheduler {
             refresh: full,
             health: true,
             asked: Some(asked),
+            unhurried,
             ..SurveyOptions::default()
         };
         self.round(number, &engine, &desired, options).boxed().await

@@ -40,7 +40,7 @@ impl Surveyor {
         let remote = async {
             let versions = self.versions(&known, options).await;
             let seen = match ahead {
-                Ahead::Moved => self.moved(&known, &versions).await,
+                Ahead::Moved => self.moved(&known, &versions, options).await,
                 Ahead::Nothing => BTreeMap::new(),
             };
             (versions, seen)
@@ -116,16 +116,16 @@ impl Surveyor {
         &self,
         known: &BTreeMap<Scope, KnownVersion>,
         versions: &BTreeMap<Scope, Version>,
+        options: &SurveyOptions,
     ) -> BTreeMap<Scope, Result<Observation, Error>> {
         let moved = known.iter().filter(|(scope, known)| {
             let is_apt = self.entries.get(&scope.provider).is_some_and(|e| e.observer.info().reads_ahead);
             is_apt && versions.get(*scope) != Some(&known.version)
         });
-        let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
         let reads = moved.map(|(scope, _)| async move { (scope.clone(), self.list(scope).await) }.boxed());
         // Boxed and gathered: a stream of closures over borrowed scopes is not `Send` for every lifetime.
         let reads = stream::iter(reads.collect::<Vec<_>>());
-        reads.buffer_unordered(width).collect::<Vec<_>>().await.into_iter().collect()
+        reads.buffer_unordered(self.width(options)).collect::<Vec<_>>().await.into_iter().collect()
     }
 
     /// Reads a scope of an entry that can list without being told what to look for.

@@ -107,7 +107,7 @@ impl Surveyor {
             Arc::make_mut(&mut seen).resources.sort_by(|a, b| a.id.cmp(&b.id));
         }
         if !skipped {
-            self.recall.keep(observer.info().reads_ahead, scope, &seen);
+            self.recall.keep(observer.info().reads_ahead, options.refresh, scope, &seen);
         }
         if let (Focus::Only(ids), Some(version)) = (&focus, version)
             && (skipped || seen.covered != Focus::All)

@@ -38,6 +38,9 @@ use std::{
     time::Duration,
 };
 
+/// By how much fewer reads there are at once where nobody waits.
+const UNHURRIED: usize = 4;
+
 /// One configured entry, as far as looking goes.
 #[derive(Clone, Debug)]
 pub struct Watched {
@@ -79,6 +82,8 @@ pub struct SurveyOptions {
     /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
     /// ([`Version::until`](reconciled_provider::Version::until)).
     pub asked: Option<BTreeSet<Scope>>,
+    /// Nobody waits for it: fewer reads at once, so that remotes answer those who do.
+    pub unhurried: bool,
 }
 
 /// What was found in one scope, and the plan for it.
@@ -231,7 +236,7 @@ impl Surveyor {
                 (scope, memory, seen)
             })
             .collect();
-        let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1).max(1);
+        let width = self.width(options);
         let suspensions = self.suspensions(store).await?;
         let views = stream::iter(jobs).map(|(scope, memory, seen)| {
             let (versions, moves, suspensions) = (&versions, &moves.moved, &*suspensions);
@@ -254,6 +259,13 @@ impl Surveyor {
         twins::refuse(desired, &mut survey);
         self.judge(store, desired, &moves, &mut survey).await?;
         Ok(survey)
+    }
+
+    /// Reads at once.
+    fn width(&self, options: &SurveyOptions) -> usize {
+        let width = self.entries.values().map(|e| e.observer.info().concurrency).max().unwrap_or(1);
+        let width = if options.unhurried { width.div_ceil(UNHURRIED) } else { width };
+        width.max(1)
     }
 
     /// What is suspended now, or was and is still in doubt.

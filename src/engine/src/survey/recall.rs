@@ -19,7 +19,7 @@ type Seen = (Scope, Arc<Observation>);
 #[derive(Clone, Debug, Default)]
 pub struct Recall {
     most: usize,
-    /// The one used last comes last.
+    /// The one used last comes last; what was only read with all the rest comes first.
     kept: Arc<Mutex<VecDeque<Seen>>>,
 }
 
@@ -41,14 +41,19 @@ impl Recall {
     }
 
     /// Keeps what was seen, in place of what was seen before. `reads_ahead`: it does not depend on what is desired.
-    pub(super) fn keep(&self, reads_ahead: bool, scope: &Scope, seen: &Arc<Observation>) {
+    /// `everything`: all scopes are read in turn, so this one is no nearer to being asked for again than it was.
+    pub(super) fn keep(&self, reads_ahead: bool, everything: bool, scope: &Scope, seen: &Arc<Observation>) {
         // Elsewhere an observation covers what was asked for then, not what is asked for now.
         let is_whole = reads_ahead && seen.complete && seen.covered == Focus::All;
         let is_kept = is_whole && matches!(seen.version, Version::At(_)) && weight(seen) <= self.most;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(kept, _)| kept != scope);
+        let before = kept.iter().position(|(kept, _)| kept == scope);
+        if let Some(index) = before {
+            kept.remove(index);
+        }
         if is_kept {
-            kept.push_back((scope.clone(), seen.clone()));
+            let index = if everything { before.unwrap_or(0) } else { kept.len() };
+            kept.insert(index, (scope.clone(), seen.clone()));
         }
         let mut all: usize = kept.iter().map(|(_, seen)| weight(seen)).sum();
         while all > self.most
@@ -82,7 +87,7 @@ mod tests {
     #[test]
     fn only_the_very_version_is_recalled_and_another_one_ends_it() {
         let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
-        recall.keep(true, &scope, &seen(at("1"), 2));
+        recall.keep(true, false, &scope, &seen(at("1"), 2));
         assert_eq!(recall.at(&scope, None).map(|_| ()), None);
         assert_eq!(recall.at(&scope, Some(&at("1"))).unwrap().resources.len(), 2);
         assert!(recall.at(&scope, Some(&at("2"))).is_none());
@@ -102,26 +107,38 @@ mod tests {
             Observation { covered: Focus::Only(Arc::from(["0".into()])), ..(*whole).clone() },
         ];
         for part in parts {
-            recall.keep(true, &scope, &whole);
-            recall.keep(true, &scope, &Arc::new(part.clone()));
+            recall.keep(true, false, &scope, &whole);
+            recall.keep(true, false, &scope, &Arc::new(part.clone()));
             assert!(recall.at(&scope, Some(&version)).is_none(), "{part:?}");
         }
-        recall.keep(false, &scope, &whole);
+        recall.keep(false, false, &scope, &whole);
         assert!(recall.at(&scope, Some(&version)).is_none(), "nobody asked for the rest");
-        recall.keep(true, &scope, &seen(Version::Absent, 0));
+        recall.keep(true, false, &scope, &seen(Version::Absent, 0));
         assert!(recall.at(&scope, Some(&Version::Absent)).is_none());
+    }
+
+    #[test]
+    fn reading_everything_drives_nothing_out() {
+        let (recall, version) = (Recall::of(10), at("1"));
+        let [pushed, other] = ["a", "b"].map(|name| Scope::new("zone", name));
+        recall.keep(true, false, &pushed, &seen(version.clone(), 6));
+        for scope in [&pushed, &other] {
+            recall.keep(true, true, scope, &seen(at("2"), 6));
+        }
+        assert!(recall.at(&other, Some(&at("2"))).is_none(), "there is no room for both");
+        assert!(recall.at(&pushed, Some(&at("2"))).is_some(), "what is asked for is what was read last");
     }
 
     #[test]
     fn what_was_looked_at_least_recently_goes_first() {
         let (recall, version) = (Recall::of(10), at("1"));
         let scopes = ["a", "b", "c"].map(|name| Scope::new("zone", name));
-        recall.keep(true, &scopes[0], &seen(version.clone(), 4));
-        recall.keep(true, &scopes[1], &seen(version.clone(), 4));
+        recall.keep(true, false, &scopes[0], &seen(version.clone(), 4));
+        recall.keep(true, false, &scopes[1], &seen(version.clone(), 4));
         assert!(recall.at(&scopes[0], Some(&version)).is_some());
-        recall.keep(true, &scopes[2], &seen(version.clone(), 4));
+        recall.keep(true, false, &scopes[2], &seen(version.clone(), 4));
         assert_eq!(scopes.each_ref().map(|s| recall.at(s, Some(&version)).is_some()), [true, false, true]);
-        recall.keep(true, &scopes[1], &seen(version.clone(), 11));
+        recall.keep(true, false, &scopes[1], &seen(version.clone(), 11));
         assert!(recall.at(&scopes[1], Some(&version)).is_none(), "too large to be kept at all");
     }
 }
