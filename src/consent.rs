@@ -40,7 +40,7 @@ impl Concerned {
         for desired in desired {
             for (scope, resources) in &desired.scopes {
                 let sources = scopes.entry(scope.clone()).or_default();
-                for resource in resources {
+                for resource in &**resources {
                     let source = desired.manifest(resource.origin).key.source();
                     if !sources.contains(source) {
                         sources.insert(source.into());

@@ -2,6 +2,7 @@
 
 use super::{
     Cache, Loaded, Mode, Reported,
+    cache::{List, Run},
     graph::After,
     lint,
     normalize::{Blob, Taken},
@@ -20,7 +21,7 @@ use std::{
 };
 
 /// Resources of all sources by scope, each list sorted by id; equal ids keep the order of sources and files.
-pub(super) type Scopes = BTreeMap<Scope, Vec<Resource>>;
+pub(super) type Scopes = BTreeMap<Scope, Arc<Vec<Resource>>>;
 
 /// Puts the desired set together.
 pub(super) fn assemble(
@@ -32,10 +33,11 @@ pub(super) fn assemble(
     report_products(&mut loading, &taken);
     report_untaken(&mut loading, &taken);
     check_rules(&mut loading, &taken);
-    let mut scopes = by_scope(&loading, &taken);
+    let (mut scopes, shared) = by_scope(&loading, &taken, &mut cache.lists);
     let unit_of = unit_by_index(&loading);
-    let (losers, contested) = check_duplicates(&mut loading, &scopes, &cache.policies, &unit_of, &taken);
-    share_policies(&loading, &mut scopes, &mut cache.policies, &unit_of);
+    let (losers, contested) =
+        check_duplicates(&mut loading, &scopes, &shared, &cache.policies, &unit_of, &taken);
+    share_policies(&loading, &mut scopes, &shared, &mut cache.policies, &unit_of);
     check_remotes(&mut loading, &taken);
     lint::look(&mut loading, &scopes, &taken, &unit_of, cache);
     let withheld: BTreeSet<Arc<str>> = loading
@@ -55,11 +57,14 @@ pub(super) fn assemble(
     };
     let standing: Vec<bool> = unit_of.iter().map(|unit| stands(*unit)).collect();
     for (scope, resources) in &mut scopes {
-        resources.retain(|resource| {
+        let stays = |resource: &Resource| {
             let index = resource.origin.manifest;
             standing[index as usize]
                 && (losers.is_empty() || !losers.contains(&(scope.clone(), resource.id.clone(), index)))
-        });
+        };
+        if !resources.iter().all(stays) {
+            Arc::make_mut(resources).retain(stays);
+        }
     }
     scopes.retain(|_, resources| !resources.is_empty());
     let mut exclusive: BTreeMap<Scope, Vec<u32>> = BTreeMap::new();
@@ -189,41 +194,69 @@ fn report_untaken(loading: &mut Loading<'_>, taken: &[Taken]) {
     follows.into_iter().for_each(|(source, path)| loading.sides[source].mark_broken(&path));
 }
 
-fn by_scope(loading: &Loading<'_>, taken: &[Taken]) -> Scopes {
-    let mut scopes = Scopes::new();
+/// The resources by scope, and the scopes in which several declare one resource. A list is made anew where what it comes from
+/// is other than at the last load.
+fn by_scope(
+    loading: &Loading<'_>,
+    taken: &[Taken],
+    cache: &mut HashMap<Scope, List>,
+) -> (Scopes, BTreeSet<Scope>) {
+    let mut sources: BTreeMap<&Scope, (Vec<Run>, bool)> = BTreeMap::new();
     for taken in taken {
         let unit = &loading.units[taken.unit];
         let manifest = unit.index.expect("only numbered manifests are offered");
-        let line = |line: u32| match &unit.merged {
-            Some(merged) => merged.line_in_last(line).unwrap_or(unit.document.span.line),
-            None => line,
-        };
-        // Resources of one scope come in a row and share their scope.
-        let mut rest = &taken.product.resources[..];
-        while let Some(first) = rest.first() {
-            let same = |resource: &&Resource| {
-                Arc::ptr_eq(&resource.scope, &first.scope) || resource.scope == first.scope
-            };
-            let count = rest.iter().take_while(same).count();
-            let (run, next) = rest.split_at(count);
-            let list = scopes.entry((*first.scope).clone()).or_default();
-            list.extend(run.iter().map(|resource| Resource {
-                origin: Origin { manifest, line: line(resource.origin.line) },
-                ..resource.clone()
-            }));
-            rest = next;
+        for (scope, range) in &taken.product.runs {
+            let (runs, is_plain) = sources.entry(scope).or_insert((Vec::new(), true));
+            runs.push(Run { product: taken.product.clone(), range: range.clone(), manifest });
+            // Lines of united manifests are those of a file that may be another one.
+            *is_plain &= unit.merged.is_none();
         }
     }
-    for list in scopes.values_mut() {
-        list.sort_by(|a, b| a.id.cmp(&b.id));
+    let unit_of = unit_by_index(loading);
+    let (mut scopes, mut shared, mut known) = (Scopes::new(), BTreeSet::new(), HashMap::new());
+    for (scope, (runs, is_plain)) in sources {
+        if let Some(list) = cache.remove(scope).filter(|list| is_plain && list.runs == runs) {
+            scopes.insert(scope.clone(), list.resources.clone());
+            known.insert(scope.clone(), list);
+            continue;
+        }
+        let mut resources = Vec::with_capacity(runs.iter().map(|run| run.range.len()).sum());
+        for Run { product, range, manifest } in &runs {
+            let unit = &loading.units[unit_of[*manifest as usize]];
+            let line = |line: u32| match &unit.merged {
+                Some(merged) => merged.line_in_last(line).unwrap_or(unit.document.span.line),
+                None => line,
+            };
+            resources.extend(product.resources[range.clone()].iter().map(|resource| Resource {
+                origin: Origin { manifest: *manifest, line: line(resource.origin.line) },
+                ..resource.clone()
+            }));
+        }
+        resources.sort_by(|a, b| a.id.cmp(&b.id));
+        let is_shared = resources.windows(2).any(|pair| pair[0].id == pair[1].id);
+        let resources = Arc::new(resources);
+        scopes.insert(scope.clone(), resources.clone());
+        if is_shared {
+            shared.insert(scope.clone());
+        } else if is_plain {
+            known.insert(scope.clone(), List { runs, resources });
+        }
     }
-    scopes
+    *cache = known;
+    (scopes, shared)
 }
 
 /// Gives what several declare together one policy: whoever is most careful decides.
-fn share_policies(loading: &Loading<'_>, scopes: &mut Scopes, policies: &mut Policies, unit_of: &[usize]) {
-    for resources in scopes.values_mut() {
-        for run in resources.chunk_by_mut(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
+fn share_policies(
+    loading: &Loading<'_>,
+    scopes: &mut Scopes,
+    shared: &BTreeSet<Scope>,
+    policies: &mut Policies,
+    unit_of: &[usize],
+) {
+    for scope in shared {
+        let Some(resources) = scopes.get_mut(scope) else { continue };
+        for run in Arc::make_mut(resources).chunk_by_mut(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
             let mut each = run.iter().map(|resource| {
                 let unit = &loading.units[unit_of[resource.origin.manifest as usize]];
                 let drift = loading.sides[unit.source].request.rules.drift;
@@ -250,13 +283,14 @@ type Loser = (Scope, ResourceId, u32);
 fn check_duplicates(
     loading: &mut Loading<'_>,
     scopes: &Scopes,
+    shared: &BTreeSet<Scope>,
     policies: &Policies,
     unit_of: &[usize],
     taken: &[Taken],
 ) -> (HashSet<Loser>, BTreeSet<(Scope, ResourceId)>) {
     let (mut losers, mut contested) = (HashSet::new(), BTreeSet::new());
     let mut reports = Vec::new();
-    for (scope, resources) in scopes {
+    for (scope, resources) in shared.iter().filter_map(|scope| scopes.get_key_value(scope)) {
         for run in resources.chunk_by(|a, b| a.id == b.id).filter(|run| run.len() > 1) {
             if run.iter().all(|resource| policies.get(resource.policy).merge) {
                 continue;

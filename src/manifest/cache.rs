@@ -10,6 +10,7 @@ use super::{
 use reconciled_provider::{Hash, Kinds, Observer, Place, Policies, Problem, Resource, ResourceId, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     sync::{Arc, Weak},
 };
 
@@ -19,6 +20,7 @@ pub struct Cache {
     pub(super) files: HashMap<FileKey, CachedFile>,
     pub(super) outcomes: HashMap<OutcomeKey, Outcome>,
     pub(super) lints: HashMap<Scope, super::lint::Known>,
+    pub(super) lists: HashMap<Scope, List>,
     /// Grows only: the policy ids in `outcomes` stay valid.
     pub(super) policies: Policies,
     /// The verbatim fields that envelopes were read with.
@@ -65,6 +67,8 @@ pub(super) struct Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Product {
     pub(super) resources: Vec<Resource>,
+    /// Where in `resources` those of one scope are that come in a row.
+    pub(super) runs: Vec<(Arc<Scope>, Range<usize>)>,
     /// Where those stand that are declared in an included file.
     pub(super) places: BTreeMap<(Arc<Scope>, ResourceId), Place>,
     pub(super) exclusive: Vec<Scope>,
@@ -74,6 +78,42 @@ pub(super) struct Product {
     pub(super) problems: Vec<Problem>,
     /// A secret could not be had: what is wrong may be that alone.
     pub(super) lacks_secret: bool,
+}
+
+/// The resources of one scope, each declared once, and what they were made from.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    pub(super) runs: Vec<Run>,
+    pub(super) resources: Arc<Vec<Resource>>,
+}
+
+/// Resources of one scope that come in a row.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Held, so that no other product can come to lie at the same address.
+    pub(super) product: Arc<Product>,
+    pub(super) range: Range<usize>,
+    /// The index of the manifest.
+    pub(super) manifest: u32,
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Run) -> bool {
+        Arc::ptr_eq(&self.product, &other.product)
+            && (&self.range, self.manifest) == (&other.range, other.manifest)
+    }
+}
+
+/// Where resources of one scope come in a row.
+pub(super) fn runs(resources: &[Resource]) -> Vec<(Arc<Scope>, Range<usize>)> {
+    let same = |a: &Resource, b: &Resource| Arc::ptr_eq(&a.scope, &b.scope) || a.scope == b.scope;
+    let mut from = 0;
+    let run = |run: &[Resource]| {
+        let range = from..from + run.len();
+        from = range.end;
+        (run[0].scope.clone(), range)
+    };
+    resources.chunk_by(same).map(run).collect()
 }
 
 impl Product {

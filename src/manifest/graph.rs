@@ -42,9 +42,8 @@ pub(super) fn scopes(loading: &mut Loading<'_>, graph: Graph, taken: &[Taken]) {
     }
     let mut implied: BTreeSet<(usize, usize)> = BTreeSet::new();
     for taken in taken {
-        // Resources of one scope come in a row and share their scope.
-        for run in taken.product.resources.chunk_by(|a, b| Arc::ptr_eq(&a.scope, &b.scope)) {
-            let into = run.first().and_then(|first| holders.get(&*first.scope)).into_iter().flatten();
+        for (scope, _) in &taken.product.runs {
+            let into = holders.get(&**scope).into_iter().flatten();
             implied.extend(into.filter(|into| **into != taken.unit).map(|into| (taken.unit, *into)));
         }
     }

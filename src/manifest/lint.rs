@@ -40,11 +40,8 @@ pub(super) fn look(
     let mut places: HashMap<usize, Vec<&Product>> = HashMap::new();
     let mut exclusive: Vec<&Scope> = Vec::new();
     for taken in taken {
-        let mut last: Option<&Scope> = None;
-        for resource in &taken.product.resources {
-            if last.replace(&resource.scope) != Some(&*resource.scope) {
-                products.entry(&resource.scope).or_default().push(&taken.product);
-            }
+        for (scope, _) in &taken.product.runs {
+            products.entry(scope).or_default().push(&taken.product);
         }
         exclusive.extend(&taken.product.exclusive);
         if !taken.product.places.is_empty() {

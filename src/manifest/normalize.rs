@@ -6,7 +6,7 @@
 
 use super::{
     Cache, Mode,
-    cache::{Outcome, OutcomeKey, Product},
+    cache::{self, Outcome, OutcomeKey, Product},
     inputs::{Recorder, Uses, scopes_hash},
     read::{Loading, Unit},
     standing::{self, Standing},
@@ -115,7 +115,7 @@ fn first_pass(loading: &Loading<'_>, cache: &mut Cache, policies: &RefCell<Polic
             }
             let (uses, product) = attempt(loading, index, entry, &nothing, policies);
             let view = &loading.entries[entry];
-            let declared = product.resources.iter().map(|resource| (*resource.scope).clone());
+            let declared = product.runs.iter().map(|(scope, _)| (**scope).clone());
             let scopes = declared.chain(product.exclusive.iter().cloned()).collect();
             let outcome = Outcome {
                 oid: loading.sides[unit.source].texts[unit.text].oid,
@@ -207,7 +207,8 @@ fn attempt(
     }
     let Normalized { resources, places, exclusive, ignored, remotes, .. } = normalized;
     let lacks_secret = uses.lack_secret() && problems.iter().any(Problem::is_error);
-    (uses, Product { resources, places, exclusive, ignored, remotes, problems, lacks_secret })
+    let runs = cache::runs(&resources);
+    (uses, Product { resources, runs, places, exclusive, ignored, remotes, problems, lacks_secret })
 }
 
 /// A secret that another manifest puts out, where none can stand.

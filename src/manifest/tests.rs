@@ -318,6 +318,45 @@ fn many_records_come_out_sorted_and_are_asked_for_once() {
 }
 
 #[test]
+fn revisions_share_the_lists_of_scopes_in_which_nothing_changed() {
+    let files = |b: &str, more: &[(&str, &str)]| {
+        let (a, b) = (thing("a", "{records: [{name: x, ttl: 1}]}"), thing("b", b));
+        let all = [("a.yaml", a.as_str()), ("b.yaml", b.as_str())].into_iter().chain(more.to_vec());
+        folder(&all.collect::<Vec<_>>())
+    };
+    let mut setup = Setup::new(&[]);
+    let mut cache = Cache::default();
+    let mut load = |files| {
+        setup.sources[0].1 = files;
+        let loaded = setup.load(&mut cache);
+        assert_eq!(resources(&loaded), resources(&setup.once()), "a cache must not change the result");
+        loaded.desired
+    };
+    let shares = |one: &Desired, other: &Desired| {
+        one.scopes.iter().map(|(scope, list)| Arc::ptr_eq(list, &other.scopes[scope])).collect::<Vec<_>>()
+    };
+    let first = load(files("{records: [{name: y}]}", &[]));
+    let second = load(files("{records: [{name: z}]}", &[]));
+    assert_eq!(shares(&first, &second), [true, false]);
+
+    // The same manifests at other indices are other lists, and name the right ones.
+    let before = [("0.yaml", &*thing("0", "{records: [{name: q}]}"))];
+    let third = load(files("{records: [{name: z}]}", &before));
+    assert_eq!(shares(&second, &third), [false, false]);
+    for list in third.scopes.values() {
+        let address = third.manifest(list[0].origin).address.to_string();
+        assert_eq!(address, format!("Thing/{}", list[0].scope.name));
+    }
+
+    // What two declare is told anew each time.
+    let twice = [("c.yaml", &*thing("a", "{records: [{name: x, ttl: 2}]}"))];
+    for _ in 0..2 {
+        setup.sources[0].1 = files("{}", &twice);
+        assert!(shown(&setup.load(&mut cache)).contains("twice"), "{}", shown(&setup.once()));
+    }
+}
+
+#[test]
 fn what_a_manifest_is_made_from_is_part_of_its_content() {
     let files = |data| [("a.yaml", thing("a", "{file: data.txt}")), ("data.txt", String::from(data))];
     let content = |data| {

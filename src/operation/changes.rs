@@ -3,7 +3,7 @@
 //! Guarantees: a scope that is left out plans the same as before, reasons and bookkeeping included. Lines may have
 //! moved: they are shown, never compared.
 
-use reconciled_engine::Desired;
+use reconciled_engine::{Desired, ManifestMeta};
 use reconciled_provider::{Resource, Scope};
 use std::collections::BTreeSet;
 
@@ -16,10 +16,17 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
     }
     let differs = |scope: &Scope| {
         let (old, new) = (before.in_scope(scope), after.in_scope(scope));
+        // One and the same list: only the manifests of it can have changed.
+        let is_one = std::ptr::eq(old, new);
         before.exclusive.contains_key(scope) != after.exclusive.contains_key(scope)
             || before.ignored.get(scope) != after.ignored.get(scope)
             || old.len() != new.len()
-            || !old.iter().zip(new).all(|(old, new)| same(before, old, after, new))
+            || match is_one {
+                true => !old.chunk_by(|a, b| a.origin.manifest == b.origin.manifest).all(|run| {
+                    same_manifest(before.manifest(run[0].origin), after.manifest(run[0].origin))
+                }),
+                false => !old.iter().zip(new).all(|(old, new)| same(before, old, after, new)),
+            }
     };
     Some(names().filter(differs).collect())
 }
@@ -39,11 +46,14 @@ fn same_sources(before: &Desired, after: &Desired) -> bool {
 }
 
 fn same(before: &Desired, old: &Resource, after: &Desired, new: &Resource) -> bool {
-    let (was, is) = (before.manifest(old.origin), after.manifest(new.origin));
     old.id == new.id
         && old.spec == new.spec
         && before.policies.get(old.policy) == after.policies.get(new.policy)
-        && was.key == is.key
+        && same_manifest(before.manifest(old.origin), after.manifest(new.origin))
+}
+
+fn same_manifest(was: &ManifestMeta, is: &ManifestMeta) -> bool {
+    was.key == is.key
         && was.file == is.file
         && was.content == is.content
         && was.after == is.after
@@ -54,11 +64,12 @@ fn same(before: &Desired, old: &Resource, after: &Desired, new: &Resource) -> bo
 mod tests {
     use super::*;
     use reconciled_engine::SourceState;
+    use std::sync::Arc;
 
     fn of(sources: &[(&str, bool)]) -> Desired {
         let state = |prunes: &bool| SourceState { prunes: *prunes, ..SourceState::default() };
         let sources = sources.iter().map(|(name, prunes)| ((*name).into(), state(prunes)));
-        let scopes = [(Scope::new("pdns", "a"), Vec::new())].into();
+        let scopes = [(Scope::new("pdns", "a"), Arc::default())].into();
         Desired { sources: sources.collect(), scopes, ..Desired::default() }
     }
 

@@ -208,7 +208,11 @@ fn freeze(desired: &mut Desired, source: &str) {
         state.broken.extend(manifests.iter().filter(|m| m.key.source() == source).map(|m| m.file.clone()));
         state.prunes = false;
     }
-    scopes.values_mut().for_each(|list| list.retain(|resource| !is_of(resource.origin.manifest)));
+    for list in scopes.values_mut() {
+        if list.iter().any(|resource| is_of(resource.origin.manifest)) {
+            Arc::make_mut(list).retain(|resource| !is_of(resource.origin.manifest));
+        }
+    }
     scopes.retain(|_, list| !list.is_empty());
     exclusive.values_mut().for_each(|by| by.retain(|index| !is_of(*index)));
     exclusive.retain(|_, by| !by.is_empty());

@@ -248,7 +248,7 @@ mod tests {
             policy: PolicyId::default(),
         };
         let desired =
-            Desired { scopes: [(zone.clone(), vec![declared])].into_iter().collect(), ..Desired::default() };
+            Desired { scopes: [(zone.clone(), Arc::new(vec![declared]))].into_iter().collect(), ..Desired::default() };
         let bars = vec![
             (zone.clone(), "old".into()),
             (zone.clone(), "www".into()),

@@ -18,8 +18,9 @@ pub struct Desired {
     pub manifests: Vec<ManifestMeta>,
     /// The policies that resources index.
     pub policies: Policies,
-    /// Desired resources by scope, sorted by id. Equal ids occur only where all of them are `merge: true`.
-    pub scopes: BTreeMap<Scope, Vec<Resource>>,
+    /// Desired resources by scope, sorted by id. Equal ids occur only where all of them are `merge: true`. Revisions between
+    /// which nothing of a scope changed may share its list.
+    pub scopes: BTreeMap<Scope, Arc<Vec<Resource>>>,
     /// Where resources stand that are declared in a file which their manifest includes, by manifest and id.
     pub places: BTreeMap<(u32, ResourceId), Place>,
     /// Scopes in which everything undeclared shall go, each with the manifests that say so.
@@ -73,7 +74,7 @@ impl Desired {
     }
     /// The desired resources of one scope.
     pub fn in_scope(&self, scope: &Scope) -> &[Resource] {
-        self.scopes.get(scope).map_or(&[], Vec::as_slice)
+        self.scopes.get(scope).map_or(&[], |resources| resources)
     }
     /// All that declares one resource: several where they share it.
     pub fn declaring(&self, scope: &Scope, id: &ResourceId) -> &[Resource] {

@@ -116,7 +116,7 @@ pub fn put_back(desired: &mut Desired, then: &Desired, pins: &[&Pin]) -> Result<
             let shared = desired.policies.intern(shared);
             put.iter_mut().for_each(|resource| resource.policy = shared);
         }
-        let list = desired.scopes.entry(pin.scope.clone()).or_default();
+        let list = Arc::make_mut(desired.scopes.entry(pin.scope.clone()).or_default());
         let from = list.partition_point(|resource| resource.id < pin.id);
         let to = from + list[from..].partition_point(|resource| resource.id == pin.id);
         list.splice(from..to, put);
@@ -156,7 +156,7 @@ mod tests {
                 moved_from: None,
             });
             for (id, value) in *resources {
-                desired.scopes.entry((*zone).clone()).or_default().push(Resource {
+                Arc::make_mut(desired.scopes.entry((*zone).clone()).or_default()).push(Resource {
                     id: (*id).into(),
                     scope: zone.clone(),
                     spec: Spec::known(value.as_bytes().to_vec()),
@@ -165,7 +165,7 @@ mod tests {
                 });
             }
         }
-        desired.scopes.values_mut().for_each(|list| list.sort_by(|a, b| a.id.cmp(&b.id)));
+        desired.scopes.values_mut().for_each(|list| Arc::make_mut(list).sort_by(|a, b| a.id.cmp(&b.id)));
         desired
     }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn shown(desired: &Desired) -> Vec<String> {
-        let all = desired.scopes.values().flatten();
+        let all = desired.scopes.values().flat_map(|list| list.iter());
         let text = |r: &Resource| String::from_utf8(r.spec.bytes().unwrap().to_vec()).unwrap();
         all.map(|r| format!("{} {} {}", desired.manifest(r.origin).file, r.id.0, text(r))).collect()
     }

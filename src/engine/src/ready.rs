@@ -50,7 +50,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     for (scope, resources) in &desired.scopes {
         let rows = memories.get(scope).map_or(&[][..], |m| &m.rows);
         let unready = memories.get(scope).map(health::unready).unwrap_or_default();
-        for resource in resources {
+        for resource in &**resources {
             let row = rows.binary_search_by(|r| r.tracked.id.cmp(&resource.id)).ok().map(|i| &rows[i]);
             // What others put into what is shared says nothing of who declares it.
             let is_as_declared = |row: &Row| match row.merge {
@@ -133,7 +133,7 @@ mod tests {
         };
         let desired = Desired {
             manifests: vec![manifest("a", &[]), manifest("b", &[key("a")])],
-            scopes: [(scope.clone(), vec![resource])].into(),
+            scopes: [(scope.clone(), Arc::new(vec![resource]))].into(),
             ..Desired::default()
         };
         let memory = ScopeMemory {

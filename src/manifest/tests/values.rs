@@ -78,7 +78,7 @@ fn a_reference_waits_until_its_value_is_known_and_keeps_its_template() {
     let known = setup.once();
     assert_eq!(resources(&known), "one/b x = 3600 at 42");
     let template = |loaded: &Loaded| {
-        let list = loaded.desired.scopes.values().flatten().find(|r| &*r.id.0 == "x");
+        let list = loaded.desired.scopes.values().flat_map(|list| list.iter()).find(|r| &*r.id.0 == "x");
         list.unwrap().spec.template()
     };
     assert_eq!(template(&waiting), template(&known));
@@ -130,7 +130,7 @@ fn an_output_reaches_through_what_another_manifest_says() {
     let known = setup.once();
     assert_eq!(resources(&known), "one/b x = 3600 42\none/c y = 3600 <42>");
     let templates = |loaded: &Loaded| {
-        let all = loaded.desired.scopes.values().flatten();
+        let all = loaded.desired.scopes.values().flat_map(|list| list.iter());
         all.map(|resource| resource.spec.template()).collect::<Vec<_>>()
     };
     assert_eq!(templates(&waiting), templates(&known), "an output is nothing that a person wrote");

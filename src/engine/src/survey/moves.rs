@@ -98,7 +98,7 @@ pub(super) fn moves(
         .collect();
     let mut unfound = Vec::new();
     for (scope, resources) in desired.scopes.iter().filter(|(scope, _)| assigns(&scope.provider)) {
-        for resource in resources {
+        for resource in &**resources {
             let Some(manifest) = desired.manifests.get(resource.origin.manifest as usize) else { continue };
             let is_kept = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
             if manifest.moved_from.is_none() && !is_kept {
@@ -350,7 +350,7 @@ mod tests {
         };
         let desired = Desired {
             manifests: vec![meta],
-            scopes: [(scope, vec![resource])].into(),
+            scopes: [(scope, Arc::new(vec![resource]))].into(),
             sources: [("s".into(), source)].into(),
             ..Desired::default()
         };
@@ -392,7 +392,7 @@ mod tests {
                 origin: Origin { manifest: u32::from(*name == "old"), line: 1 },
                 policy: PolicyId(0),
             };
-            (scope, vec![resource])
+            (scope, Arc::new(vec![resource]))
         };
         let pin = |name: &&str| ((Scope::new("toy", *name), (*name).into()), "then".into());
         let desired = Desired {

@@ -209,7 +209,7 @@ impl Case {
         case.places.values_mut().for_each(seen);
         for (scope, place) in &case.places {
             let declared = place.desired.iter().filter(|d| !place.claimed.contains(&d.id));
-            case.desired.scopes.insert(scope.clone(), declared.cloned().collect());
+            case.desired.scopes.insert(scope.clone(), Arc::new(declared.cloned().collect()));
         }
         case
     }

@@ -252,7 +252,7 @@ fn a_large_source_does_not_delay_a_small_one() {
     both.scopes.extend(one.scopes.clone());
     let key = ManifestKey::new("t", "test", "Thing", "", "a-small");
     both.manifests.push(ManifestMeta { key, ..one.manifests[0].clone() });
-    both.scopes.get_mut(&small).unwrap()[0].origin.manifest = both.manifests.len() as u32 - 1;
+    Arc::make_mut(both.scopes.get_mut(&small).unwrap())[0].origin.manifest = both.manifests.len() as u32 - 1;
     house.desire(Arc::new(both), [small.clone()].into());
     house.pass(5 * SECOND);
     assert!(house.is_as_declared(&small));

@@ -121,7 +121,7 @@ impl Build {
                 after: after.into(),
                 moved_from,
             });
-            desired.scopes.entry(place.clone()).or_default().push(Resource {
+            Arc::make_mut(desired.scopes.entry(place.clone()).or_default()).push(Resource {
                 id: key.into(),
                 scope: Arc::new(place),
                 spec: Spec::known(content.as_bytes().to_vec()),
@@ -129,7 +129,7 @@ impl Build {
                 policy,
             });
         }
-        desired.scopes.values_mut().for_each(|list| list.sort_by(|a, b| a.id.cmp(&b.id)));
+        desired.scopes.values_mut().for_each(|list| Arc::make_mut(list).sort_by(|a, b| a.id.cmp(&b.id)));
         Arc::new(desired)
     }
 }

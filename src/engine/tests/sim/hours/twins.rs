@@ -47,7 +47,7 @@ impl House {
 fn what_a_declaration_that_waits_may_take_over_is_not_deleted() {
     let (mut house, both) = house();
     let mut waits = replaced("r2");
-    let list = waits.scopes.get_mut(&both[1]).unwrap();
+    let list = Arc::make_mut(waits.scopes.get_mut(&both[1]).unwrap());
     list[0].spec = Spec::Waiting { template: list[0].spec.template(), on: [].into() };
     house.desire(Arc::new(waits), both.iter().cloned().collect());
     house.pass(HOUR);
@@ -89,7 +89,7 @@ fn what_nothing_can_take_over_goes_although_something_waits() {
     let (mut house, both) = house();
     let mut waits = replaced("r2");
     waits.manifests[0].key = ManifestKey::new("s", "test", "Other", "", "b");
-    let list = waits.scopes.get_mut(&both[1]).unwrap();
+    let list = Arc::make_mut(waits.scopes.get_mut(&both[1]).unwrap());
     list[0].spec = Spec::Waiting { template: list[0].spec.template(), on: [].into() };
     house.desire(Arc::new(waits), both.iter().cloned().collect());
     house.pass(HOUR);
