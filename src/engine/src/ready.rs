@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Facts {
     /// Manifests whose every resource is settled as declared and healthy enough to be built on.
     pub ready: BTreeSet<ManifestKey>,
+    /// The same of what was last applied, whatever is declared by now: a commit that is held, or fails, is no reason to leave
+    /// broken what was built on the one before.
+    pub there: BTreeSet<ManifestKey>,
     /// Who depends on a manifest, by the scope of the dependant.
     needed: BTreeMap<ManifestKey, BTreeSet<Scope>>,
 }
@@ -46,7 +49,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
     if asked.is_empty() {
         return facts;
     }
-    let mut missing: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut missing: BTreeMap<u32, [usize; 2]> = BTreeMap::new();
     for (scope, resources) in &desired.scopes {
         let rows = memories.get(scope).map_or(&[][..], |m| &m.rows);
         let unready = memories.get(scope).map(health::unready).unwrap_or_default();
@@ -60,16 +63,23 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
                         && resource.spec.hash() == Some(row.tracked.applied)
                 }
             };
-            let settled = row.is_some_and(|row| {
-                row.state == RowState::Settled && is_as_declared(row) && !unready.contains(&resource.id)
-            });
-            *missing.entry(resource.origin.manifest).or_default() += usize::from(!settled);
+            let settled =
+                row.filter(|row| row.state == RowState::Settled && !unready.contains(&resource.id));
+            let [declared, there] = missing.entry(resource.origin.manifest).or_default();
+            *declared += usize::from(!settled.is_some_and(is_as_declared));
+            *there += usize::from(settled.is_none());
         }
     }
     for (index, manifest) in desired.manifests.iter().enumerate() {
-        let settled = missing.get(&(index as u32)).is_none_or(|count| *count == 0);
-        if settled && asked.contains(&manifest.key) {
+        if !asked.contains(&manifest.key) {
+            continue;
+        }
+        let [declared, there] = missing.get(&(index as u32)).copied().unwrap_or_default();
+        if declared == 0 {
             facts.ready.insert(manifest.key.clone());
+        }
+        if there == 0 {
+            facts.there.insert(manifest.key.clone());
         }
     }
     facts

@@ -66,6 +66,8 @@ pub struct ScopeInput<'a> {
     pub deltas: &'a Deltas,
     /// Manifests that others wait for and that are ready.
     pub ready: &'a BTreeSet<ManifestKey>,
+    /// Those that are as they were last applied.
+    pub there: &'a BTreeSet<ManifestKey>,
     /// Manifests that others still depend on, by dependency.
     pub needed: &'a BTreeSet<ManifestKey>,
     /// What the user selected.

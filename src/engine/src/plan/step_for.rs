@@ -62,7 +62,10 @@ impl Planner<'_> {
         if let Spec::Waiting { on, .. } = &desired.spec {
             return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
         }
-        let unready = |key: &&ManifestKey| !self.input.ready.contains(*key);
+        // What is only made again as it was needs no more than it had then.
+        let was_built_on =
+            |key: &ManifestKey| step.reason.is_heal() && was_after(step).contains(key) && self.input.there.contains(key);
+        let unready = |key: &&ManifestKey| !self.input.ready.contains(*key) && !was_built_on(key);
         let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
     }
@@ -157,6 +160,11 @@ impl Planner<'_> {
             address,
         }
     }
+}
+
+/// What it depended on when it was last applied.
+fn was_after(step: &Step) -> &[ManifestKey] {
+    step.work.was.as_ref().map_or(&[], |row| &row.tracked.after)
 }
 
 fn claim_key(scope: &Scope, id: &ResourceId) -> ManifestKey {

@@ -152,6 +152,7 @@ impl Surveyor {
             seen: &seen,
             deltas: &deltas,
             ready: &facts.ready,
+            there: &facts.there,
             needed: &facts.needed_outside(scope),
             selection: &options.selection,
             suspensions,

@@ -16,7 +16,7 @@
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
 //! ailing         (the entry of the scope)
-//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      ready M      needed M      moved ID ADDRESS
+//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      ready M      there M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
@@ -66,6 +66,7 @@ pub(crate) struct Case {
     selection: Selection,
     suspensions: Vec<Arc<Suspension>>,
     ready: BTreeSet<ManifestKey>,
+    there: BTreeSet<ManifestKey>,
     needed: BTreeSet<ManifestKey>,
     limits: GuardLimits,
     now: Duration,
@@ -180,6 +181,7 @@ impl Case {
             selection: Selection::default(),
             suspensions: Vec::new(),
             ready: BTreeSet::new(),
+            there: BTreeSet::new(),
             needed: BTreeSet::new(),
             limits: GuardLimits::default(),
             now: Duration::from_secs(1000),
@@ -333,6 +335,9 @@ impl Case {
             }
             "ready" => {
                 self.ready.insert(key("infra", line.at(1)));
+            }
+            "there" => {
+                self.there.insert(key("infra", line.at(1)));
             }
             "needed" => {
                 self.needed.insert(key("infra", line.at(1)));
@@ -519,6 +524,7 @@ impl Case {
                 seen: &place.seen,
                 deltas: &deltas,
                 ready: &self.ready,
+                there: &self.there,
                 needed: &self.needed,
                 selection: &self.selection,
                 suspensions: &self.suspensions,
