@@ -10,7 +10,7 @@ use crate::{
 };
 use reconciled_engine::{
     Desired, Store,
-    survey::{Ahead, Glance, Survey, SurveyOptions},
+    survey::{Ahead, Glance, Survey, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Problem, Scope};
 use schemars::JsonSchema;
@@ -64,6 +64,8 @@ pub struct PlanAnswer {
 
 /// Answers [`PlanAsk`]. Holds observers only; writes nothing to a remote, nothing to the state.
 pub async fn plan(session: &Session, reader: &Reader, ask: &Ask, form: &Form) -> Result<PlanAnswer, Failure> {
+    let Surveyor { hurry, cx, .. } = &session.surveyor;
+    let _rush = hurry.rush(&cx.clock);
     let snapshots = session.snapshots(ask, reader).await?;
     let sources = snapshots.iter().map(|s| (s.name.to_string(), s.label.to_string())).collect();
     // Names are not remembered, only their number: what is to be listed has to be read.

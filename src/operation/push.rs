@@ -25,7 +25,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reconciled_engine::{
     Desired, Store,
     store::{Approval, Hold},
-    survey::{Domain, Survey},
+    survey::{Domain, Survey, Surveyor},
 };
 use reconciled_provider::Scope;
 use schemars::JsonSchema;
@@ -298,6 +298,8 @@ pub async fn push(
     actor: &str,
     now: Duration,
 ) -> Result<(PushAnswer, Vec<Given>), Failure> {
+    let Surveyor { hurry, cx, .. } = &session.surveyor;
+    let _rush = hurry.rush(&cx.clock);
     let config = &session.config;
     let sources = at(config, Path::new(&ask.repository));
     if sources.is_empty() {

@@ -44,7 +44,7 @@ use crate::{
 };
 use reconciled_engine::{
     plan::guard::GuardLimits,
-    survey::{Recall, Surveyor, Watched},
+    survey::{Hurry, Recall, Surveyor, Watched},
 };
 use reconciled_provider::{Clock, Cx, Observer, Pace, Problem, Provider, Stop};
 use std::{
@@ -201,7 +201,7 @@ impl Session {
         let views = config.providers.iter().map(view).collect();
         let config = Arc::new(config);
         let outside = Some(suspended::at_each_survey(&config, &clock));
-        let surveyor = Surveyor { entries, cx, outside, recall: Recall::default() };
+        let surveyor = Surveyor { entries, cx, outside, recall: Recall::default(), hurry: Hurry::default() };
         Ok(Session {
             config,
             config_path,

@@ -8,7 +8,7 @@ use super::{Priority, Scheduler, state::Key};
 use crate::{
     Desired,
     pass::{Engine, RoundReport},
-    survey::{Survey, SurveyOptions},
+    survey::{Survey, SurveyOptions, Surveyor},
     telemetry,
 };
 use futures_util::{
@@ -68,12 +68,11 @@ impl Scheduler {
     }
 
     async fn work(&self, number: u64, stop: &Stop) -> Passed {
-        let (desired, key, full, only, asked, unhurried) = self.state.look(|state| {
+        let (desired, key, full, only, asked, priority) = self.state.look(|state| {
             let run = &state.runs[&number];
-            let unhurried = run.priority == Priority::Resync;
             let (key, wish) = &run.keys[0];
             let desired = state.desired.clone().expect("nothing is started before something is desired");
-            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone(), unhurried)
+            (desired, key.clone(), wish.full, run.scopes(state), run.asked.clone(), run.priority)
         });
         let read = async {
             match key {
@@ -89,6 +88,8 @@ impl Scheduler {
                 Either::Right(_) => Passed::Stopped,
             };
         }
+        let Surveyor { hurry, cx, .. } = &self.engine.surveyor;
+        let _rush = (priority <= Priority::Hint).then(|| hurry.rush(&cx.clock));
         // A wish of its own: a pass that is late has ended, one that made way has not.
         let engine = self.engine.under(stop.child());
         let options = SurveyOptions {
@@ -96,7 +97,7 @@ impl Scheduler {
             refresh: full,
             health: true,
             asked: Some(asked),
-            unhurried,
+            unhurried: priority == Priority::Resync,
             ..SurveyOptions::default()
         };
         self.round(number, &engine, &desired, options).boxed().await

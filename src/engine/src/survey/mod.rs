@@ -7,6 +7,7 @@ mod commits;
 mod effective;
 mod focus;
 mod glance;
+mod hurry;
 mod look;
 mod moves;
 mod near;
@@ -63,6 +64,8 @@ pub struct Surveyor {
     pub outside: Option<Outside>,
     /// What was seen of scopes whose versions stand.
     pub recall: Recall,
+    /// Who is in a hurry.
+    pub hurry: Hurry,
 }
 
 /// Says what suspends besides the store: a file, a window that is closed.
@@ -82,7 +85,7 @@ pub struct SurveyOptions {
     /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
     /// ([`Version::until`](reconciled_provider::Version::until)).
     pub asked: Option<BTreeSet<Scope>>,
-    /// Nobody waits for it: fewer reads at once, so that remotes answer those who do.
+    /// Nobody waits for it: fewer reads at once, and none while somebody is in a [`Hurry`].
     pub unhurried: bool,
 }
 
@@ -146,6 +149,7 @@ impl Survey {
 }
 
 pub use glance::{Ahead, Glance};
+pub use hurry::{Hurry, Rush};
 pub use recall::Recall;
 
 impl Surveyor {
@@ -242,6 +246,9 @@ impl Surveyor {
             let (versions, moves, suspensions) = (&versions, &moves.moved, &*suspensions);
             async move {
                 let version = versions.get(&scope);
+                if options.unhurried {
+                    self.hurry.make_way(&*self.cx.clock).await;
+                }
                 let look =
                     self.look(desired, &scope, memory, version, seen, facts, moves, suspensions, options);
                 let view = match AssertUnwindSafe(look).catch_unwind().await {

@@ -19,7 +19,7 @@ use reconciled_engine::{
     plan::{EntryPolicy, guard::GuardLimits},
     scheduler::{BreakerState, Priority, Progress, Scheduler, Settings, Stance},
     store::ConditionKind,
-    survey::{Recall, Surveyor},
+    survey::{Hurry, Recall, Surveyor},
 };
 use reconciled_provider::{Cx, Focus, Health, ManifestKey, Owner, Pace, Provider, Scope, Stop};
 use reconciled_testkit::{
@@ -89,7 +89,7 @@ impl House {
             pace: Pace::default(),
         };
         let engine = Engine::new(
-            Surveyor { entries, cx, outside: None, recall: Recall::of(100) },
+            Surveyor { entries, cx, outside: None, recall: Recall::of(100), hurry: Hurry::default() },
             writers,
             store.clone(),
             "me".into(),

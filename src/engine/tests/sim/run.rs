@@ -16,7 +16,7 @@ use reconciled_engine::{
     pass::{Converge, Engine, ScopeState, watched},
     plan::EntryPolicy,
     store::{ConditionKind, Revision},
-    survey::{Recall, SurveyOptions, Surveyor},
+    survey::{Hurry, Recall, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{Cx, Hash, Pace, Provider, ResourceId, Scope, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
@@ -191,7 +191,7 @@ impl Stage {
         };
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
-        Engine::new(Surveyor { entries, cx, outside: None, recall }, writers, store, "me".into())
+        Engine::new(Surveyor { entries, cx, outside: None, recall, hurry: Hurry::default() }, writers, store, "me".into())
     }
 }
 
