@@ -56,25 +56,46 @@ fn digest(env: &Env) -> String {
     one["digest"].as_str().unwrap().to_owned()
 }
 
-#[test]
-fn a_secret_that_is_rotated_goes_on_beside_a_hold_and_leaves_its_digest_as_it_is() {
+/// A host on which more than two updates are held, with more of its configuration.
+fn narrow_host(more: &str) -> Env {
     let env = Env::host("");
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     let (before, after) = config.split_once("guard: {").unwrap();
     let (_, after) = after.split_once('}').unwrap();
-    let token = env.path("token");
-    env.write(
-        "config.yaml",
-        &format!(
-            "{before}guard: {{maxUpdates: 2, maxUpdatePercent: 100}}{after}secrets: {{t: {{file: {}}}}}\n",
-            token.display()
-        ),
-    );
-    let file = |name: &str, content: &str| {
-        format!(
-            "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, content: {content}}}\n---\n"
-        )
+    let guard = "guard: {maxUpdates: 2, maxUpdatePercent: 100}";
+    env.write("config.yaml", &format!("{before}{guard}{after}{}", more.replace("ENV", &env.path("").to_string_lossy())));
+    env
+}
+
+fn file(name: &str, content: &str) -> String {
+    format!(
+        "apiVersion: local/v1\nkind: File\nmetadata: {{name: {name}}}\nspec: {{path: /etc/{name}, content: {content}}}\n---\n"
+    )
+}
+
+#[test]
+fn what_depends_on_something_held_is_repaired_all_the_same() {
+    let env = narrow_host("");
+    let all = |content: &str| {
+        let plain: String = ["a", "b", "c"].iter().map(|name| file(name, content)).collect();
+        let annotations = "{name: d, annotations: {reconciled/depends-on: File/a}}";
+        plain + &file("d", "z").replace("{name: d}", annotations)
     };
+    env.push("all.yaml", &all("x"));
+    env.run(&["apply", "--yes"]).exits(0);
+    env.push("all.yaml", &all("y"));
+    env.run(&["apply", "--yes"]).exits(3).says(&["3 updates, limit 2"]);
+    let held = digest(&env);
+    env.write("machine/etc/d", "by hand");
+    env.run(&["plan"]).says(&["~ File/d", "drift"]).hides(&["waits until"]);
+    env.run(&["apply", "--yes"]).exits(3).says(&["1 updated"]);
+    assert_eq!(fs::read_to_string(env.path("machine/etc/d")).unwrap(), "z");
+    assert_eq!(digest(&env), held);
+}
+
+#[test]
+fn a_secret_that_is_rotated_goes_on_beside_a_hold_and_leaves_its_digest_as_it_is() {
+    let env = narrow_host("secrets: {t: {file: ENV/token}}\n");
     let all = |content: &str| {
         let plain: String = ["a", "b", "c"].iter().map(|name| file(name, content)).collect();
         plain + &file("s", "{secret: t}")
