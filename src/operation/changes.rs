@@ -22,9 +22,9 @@ pub(crate) fn changed(before: &Desired, after: &Desired) -> Option<BTreeSet<Scop
             || before.ignored.get(scope) != after.ignored.get(scope)
             || old.len() != new.len()
             || match is_one {
-                true => !old.chunk_by(|a, b| a.origin.manifest == b.origin.manifest).all(|run| {
-                    same_manifest(before.manifest(run[0].origin), after.manifest(run[0].origin))
-                }),
+                true => !old
+                    .chunk_by(|a, b| a.origin.manifest == b.origin.manifest)
+                    .all(|run| same_manifest(before.manifest(run[0].origin), after.manifest(run[0].origin))),
                 false => !old.iter().zip(new).all(|(old, new)| same(before, old, after, new)),
             }
     };

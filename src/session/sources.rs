@@ -6,8 +6,8 @@ use crate::{
     config::{Approver, Config, FOLDER, GitRef, History, HostSecrets, SourceConfig},
     manifest::{Files, SourceRules},
     source::{
-        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference, RemoteSpec,
-        RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
+        APPROVE, CommitInfo, CommitTree, Credentials, Limits, Mirror, Oid, Paths, Polled, Reference,
+        RemoteSpec, RemoteUrl, SecretSource, SourceError, SshKey, Tree, Verify,
     },
     trust::Signer,
 };

@@ -247,8 +247,10 @@ mod tests {
             origin: Origin { manifest: 0, line: 1 },
             policy: PolicyId::default(),
         };
-        let desired =
-            Desired { scopes: [(zone.clone(), Arc::new(vec![declared]))].into_iter().collect(), ..Desired::default() };
+        let desired = Desired {
+            scopes: [(zone.clone(), Arc::new(vec![declared]))].into_iter().collect(),
+            ..Desired::default()
+        };
         let bars = vec![
             (zone.clone(), "old".into()),
             (zone.clone(), "www".into()),

@@ -63,7 +63,10 @@ fn narrow_host(more: &str) -> Env {
     let (before, after) = config.split_once("guard: {").unwrap();
     let (_, after) = after.split_once('}').unwrap();
     let guard = "guard: {maxUpdates: 2, maxUpdatePercent: 100}";
-    env.write("config.yaml", &format!("{before}{guard}{after}{}", more.replace("ENV", &env.path("").to_string_lossy())));
+    env.write(
+        "config.yaml",
+        &format!("{before}{guard}{after}{}", more.replace("ENV", &env.path("").to_string_lossy())),
+    );
     env
 }
 

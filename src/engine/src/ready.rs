@@ -63,8 +63,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
                         && resource.spec.hash() == Some(row.tracked.applied)
                 }
             };
-            let settled =
-                row.filter(|row| row.state == RowState::Settled && !unready.contains(&resource.id));
+            let settled = row.filter(|row| row.state == RowState::Settled && !unready.contains(&resource.id));
             let [declared, there] = missing.entry(resource.origin.manifest).or_default();
             *declared += usize::from(!settled.is_some_and(is_as_declared));
             *there += usize::from(settled.is_none());

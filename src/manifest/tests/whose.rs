@@ -204,7 +204,13 @@ fn a_later_path_extends_a_manifest_if_it_says_so() {
     let loaded = setup.once();
     let meta = &loaded.desired.manifests[0];
     assert_eq!((&*meta.file, meta.line), ("env/prod/a.yaml", 2));
-    assert!(loaded.desired.scopes.values().flat_map(|list| list.iter()).all(|r| !loaded.desired.policies.get(r.policy).merge));
+    assert!(
+        loaded.desired.scopes.values().flat_map(|list| list.iter()).all(|r| !loaded
+            .desired
+            .policies
+            .get(r.policy)
+            .merge)
+    );
     let mut bad = Setup::new(&[
         ("common/a.yaml", &base.replace("ttl: 1", "tll: 1")),
         ("env/prod/a.yaml", &over.replace("ttl: 4", "tll: 4")),

@@ -63,8 +63,9 @@ impl Planner<'_> {
             return Some(Blocked::Reference(on.iter().map(|r| r.target.clone()).collect()));
         }
         // What is only made again as it was needs no more than it had then.
-        let was_built_on =
-            |key: &ManifestKey| step.reason.is_heal() && was_after(step).contains(key) && self.input.there.contains(key);
+        let was_built_on = |key: &ManifestKey| {
+            step.reason.is_heal() && was_after(step).contains(key) && self.input.there.contains(key)
+        };
         let unready = |key: &&ManifestKey| !self.input.ready.contains(*key) && !was_built_on(key);
         let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))

@@ -191,7 +191,12 @@ impl Stage {
         };
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
-        Engine::new(Surveyor { entries, cx, outside: None, recall, hurry: Hurry::default() }, writers, store, "me".into())
+        Engine::new(
+            Surveyor { entries, cx, outside: None, recall, hurry: Hurry::default() },
+            writers,
+            store,
+            "me".into(),
+        )
     }
 }
 
