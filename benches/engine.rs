@@ -9,7 +9,7 @@ use reconciled_engine::{
     Desired, ManifestMeta, SourceState, Store,
     pass::{Engine, watched},
     plan::{EntryPolicy, guard::GuardLimits},
-    survey::{Ahead, Recall, SurveyOptions, Surveyor},
+    survey::{Ahead, Hurry, Recall, SurveyOptions, Surveyor},
 };
 use reconciled_provider::{
     Address, Deletion, Hash, ManifestKey, Origin, Owner, Policy, Provider, Resource, Scope, Spec,
@@ -57,7 +57,7 @@ fn declare(scopes: usize, each: usize) -> Desired {
             origin: Origin { manifest: number as u32, line: n as u32 + 1 },
             policy,
         };
-        desired.scopes.insert((*scope).clone(), (0..each).map(resource).collect());
+        desired.scopes.insert((*scope).clone(), Arc::new((0..each).map(resource).collect()));
     }
     desired
 }
@@ -73,7 +73,7 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let desired = declare(scopes, each);
     let world = Arc::new(World::default());
     for (scope, list) in &desired.scopes {
-        for resource in list {
+        for resource in list.iter() {
             let text = resource.spec.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             let owner = Owner::Other(INSTANCE.into());
             world.by_hand(scope, &resource.id.0, text.as_deref(), owner, Duration::ZERO);
@@ -86,7 +86,13 @@ async fn measure(scopes: usize, each: usize) -> Result<(), Box<dyn std::error::E
     let reference = Reference::new(Role::Zone, "zone", INSTANCE, world.clone(), Arc::new(Calm));
     let provider: Arc<dyn Provider> = Arc::new(reference);
     let entries = [("zone".into(), watched(&provider, EntryPolicy::Sync, GuardLimits::default()))];
-    let surveyor = Surveyor { entries: entries.into(), cx, outside: None, recall: Recall::default() };
+    let surveyor = Surveyor {
+        entries: entries.into(),
+        cx,
+        outside: None,
+        recall: Recall::default(),
+        hurry: Hurry::default(),
+    };
     let writers = [("zone".into(), provider)].into();
     let store: Arc<dyn Store> = db.clone();
     let engine = Engine::new(surveyor, writers, store, INSTANCE.into());
