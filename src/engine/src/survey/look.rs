@@ -79,7 +79,7 @@ impl Surveyor {
         let skipped = focus == Focus::Only(Arc::from([]));
         // What is made anew, or shared with others, must not meet what came there without raising the version.
         let is_ours = !needs_merge && all_tracked(&effective.resources, &memory);
-        let recalled = self.recall.at(scope, version).filter(|_| !skipped && is_ours);
+        let recalled = self.recall.at(scope, version, &focus).filter(|_| !skipped && is_ours);
         let is_recalled = recalled.is_some();
         let mut seen = if skipped {
             let resources = Vec::new();

@@ -1,10 +1,10 @@
 //! What was seen of scopes, kept as long as their versions stand: what a push was planned from need not be read again
 //! to carry it out.
 //!
-//! Guarantees: nothing is recalled but a whole observation at the very version that the remote just named; a survey
-//! that was told to list everything recalls nothing, nor does one that would make something or shares something with
-//! others: a version may miss what came about past the API. It deliberately keeps a bounded number of resources, those
-//! of the scopes that were looked at last.
+//! Guarantees: nothing is recalled but a complete observation, of all or of just what is asked for, at the very version that
+//! the remote just named; a survey that was told to list everything recalls nothing, nor does one that would make
+//! something or shares something with others: a version may miss what came about past the API. It deliberately keeps a
+//! bounded number of resources, those of the scopes that were looked at last, and one observation of each.
 
 use reconciled_provider::{Focus, Observation, Scope, Version};
 use std::{
@@ -15,7 +15,7 @@ use std::{
 /// What was seen of a scope.
 type Seen = (Scope, Arc<Observation>);
 
-/// Whole observations by scope; clones share them. The default keeps none.
+/// The last observations by scope; clones share them. The default keeps none.
 #[derive(Clone, Debug, Default)]
 pub struct Recall {
     most: usize,
@@ -29,25 +29,37 @@ impl Recall {
         Recall { most, ..Recall::default() }
     }
 
-    /// What was seen of `scope` at `version`.
-    pub(super) fn at(&self, scope: &Scope, version: Option<&Version>) -> Option<Arc<Observation>> {
+    /// What was seen of `scope` at `version`, when that was all of it or what `focus` means.
+    pub(super) fn at(
+        &self,
+        scope: &Scope,
+        version: Option<&Version>,
+        focus: &Focus,
+    ) -> Option<Arc<Observation>> {
         let version = version.filter(|version| matches!(version, Version::At(_)))?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let index = kept.iter().position(|(kept, _)| kept == scope)?;
         let found = kept.remove(index).filter(|(_, seen)| seen.version == *version)?;
         let seen = found.1.clone();
         kept.push_back(found);
-        Some(seen)
+        is_enough(&seen, focus).then_some(seen)
     }
 
     /// Keeps what was seen, in place of what was seen before. `reads_ahead`: it does not depend on what is desired.
     /// `everything`: all scopes are read in turn, so this one is no nearer to being asked for again than it was.
     pub(super) fn keep(&self, reads_ahead: bool, everything: bool, scope: &Scope, seen: &Arc<Observation>) {
         // Elsewhere an observation covers what was asked for then, not what is asked for now.
-        let is_whole = reads_ahead && seen.complete && seen.covered == Focus::All;
-        let is_kept = is_whole && matches!(seen.version, Version::At(_)) && weight(seen) <= self.most;
+        let is_kept = reads_ahead
+            && seen.complete
+            && matches!(seen.version, Version::At(_))
+            && weight(seen) <= self.most;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let before = kept.iter().position(|(kept, _)| kept == scope);
+        let is_no_more =
+            |before: &Observation| before.version == seen.version && is_enough(before, &seen.covered);
+        if is_kept && before.is_some_and(|index| seen.covered != Focus::All && is_no_more(&kept[index].1)) {
+            return;
+        }
         if let Some(index) = before {
             kept.remove(index);
         }
@@ -64,6 +76,11 @@ impl Recall {
     }
 }
 
+/// More than is asked for would meet what the inventory stands in for, so it is all or just that.
+fn is_enough(seen: &Observation, focus: &Focus) -> bool {
+    seen.covered == Focus::All || seen.covered == *focus
+}
+
 /// Resources, and one for the scope itself.
 fn weight(seen: &Observation) -> usize {
     seen.resources.len() + 1
@@ -72,7 +89,7 @@ fn weight(seen: &Observation) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::Observed;
+    use reconciled_provider::{Observed, ResourceId};
 
     fn at(token: &'static str) -> Version {
         Version::At(token.as_bytes().into())
@@ -88,33 +105,50 @@ mod tests {
     fn only_the_very_version_is_recalled_and_another_one_ends_it() {
         let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
         recall.keep(true, false, &scope, &seen(at("1"), 2));
-        assert_eq!(recall.at(&scope, None).map(|_| ()), None);
-        assert_eq!(recall.at(&scope, Some(&at("1"))).unwrap().resources.len(), 2);
-        assert!(recall.at(&scope, Some(&at("2"))).is_none());
+        assert_eq!(recall.at(&scope, None, &Focus::All).map(|_| ()), None);
+        assert_eq!(recall.at(&scope, Some(&at("1")), &Focus::All).unwrap().resources.len(), 2);
+        assert!(recall.at(&scope, Some(&at("2")), &Focus::All).is_none());
         assert!(
-            recall.at(&scope, Some(&at("1"))).is_none(),
+            recall.at(&scope, Some(&at("1")), &Focus::All).is_none(),
             "a version may come back, what was seen does not"
         );
     }
 
     #[test]
-    fn parts_and_what_has_no_version_are_not_kept() {
+    fn what_is_incomplete_or_has_no_version_is_not_kept() {
         let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
         let version = at("1");
         let whole = seen(version.clone(), 1);
-        let parts = [
-            Observation { complete: false, ..(*whole).clone() },
-            Observation { covered: Focus::Only(Arc::from(["0".into()])), ..(*whole).clone() },
-        ];
-        for part in parts {
-            recall.keep(true, false, &scope, &whole);
-            recall.keep(true, false, &scope, &Arc::new(part.clone()));
-            assert!(recall.at(&scope, Some(&version)).is_none(), "{part:?}");
-        }
+        recall.keep(true, false, &scope, &whole);
+        recall.keep(true, false, &scope, &Arc::new(Observation { complete: false, ..(*whole).clone() }));
+        assert!(recall.at(&scope, Some(&version), &Focus::All).is_none());
         recall.keep(false, false, &scope, &whole);
-        assert!(recall.at(&scope, Some(&version)).is_none(), "nobody asked for the rest");
+        assert!(recall.at(&scope, Some(&version), &Focus::All).is_none(), "nobody asked for the rest");
         recall.keep(true, false, &scope, &seen(Version::Absent, 0));
-        assert!(recall.at(&scope, Some(&Version::Absent)).is_none());
+        assert!(recall.at(&scope, Some(&Version::Absent), &Focus::All).is_none());
+    }
+
+    #[test]
+    fn a_part_answers_for_no_more_and_does_not_displace_the_whole() {
+        let (recall, scope) = (Recall::of(10), Scope::new("zone", "z"));
+        let only = |ids: &[&str]| Focus::Only(ids.iter().copied().map(ResourceId::from).collect());
+        let part = |version, ids| {
+            let whole = seen(version, 1);
+            Arc::new(Observation { covered: only(ids), ..(*whole).clone() })
+        };
+        let is_known = |version, focus: &Focus| recall.at(&scope, Some(&at(version)), focus).is_some();
+        recall.keep(true, false, &scope, &part(at("1"), &["0", "1"]));
+        assert!(is_known("1", &only(&["0", "1"])));
+        for other in [only(&["1"]), only(&["0", "1", "2"]), Focus::All] {
+            assert!(!is_known("1", &other), "{other:?}");
+        }
+        recall.keep(true, false, &scope, &seen(at("1"), 3));
+        recall.keep(true, false, &scope, &part(at("1"), &["0"]));
+        assert!(is_known("1", &Focus::All), "the whole says more");
+        recall.keep(true, false, &scope, &part(at("2"), &["0"]));
+        assert!(!is_known("1", &Focus::All) && !is_known("2", &Focus::All));
+        recall.keep(true, false, &scope, &part(at("2"), &["0"]));
+        assert!(is_known("2", &only(&["0"])));
     }
 
     #[test]
@@ -125,8 +159,11 @@ mod tests {
         for scope in [&pushed, &other] {
             recall.keep(true, true, scope, &seen(at("2"), 6));
         }
-        assert!(recall.at(&other, Some(&at("2"))).is_none(), "there is no room for both");
-        assert!(recall.at(&pushed, Some(&at("2"))).is_some(), "what is asked for is what was read last");
+        assert!(recall.at(&other, Some(&at("2")), &Focus::All).is_none(), "there is no room for both");
+        assert!(
+            recall.at(&pushed, Some(&at("2")), &Focus::All).is_some(),
+            "what is asked for is what was read last"
+        );
     }
 
     #[test]
@@ -135,10 +172,13 @@ mod tests {
         let scopes = ["a", "b", "c"].map(|name| Scope::new("zone", name));
         recall.keep(true, false, &scopes[0], &seen(version.clone(), 4));
         recall.keep(true, false, &scopes[1], &seen(version.clone(), 4));
-        assert!(recall.at(&scopes[0], Some(&version)).is_some());
+        assert!(recall.at(&scopes[0], Some(&version), &Focus::All).is_some());
         recall.keep(true, false, &scopes[2], &seen(version.clone(), 4));
-        assert_eq!(scopes.each_ref().map(|s| recall.at(s, Some(&version)).is_some()), [true, false, true]);
+        assert_eq!(
+            scopes.each_ref().map(|s| recall.at(s, Some(&version), &Focus::All).is_some()),
+            [true, false, true]
+        );
         recall.keep(true, false, &scopes[1], &seen(version.clone(), 11));
-        assert!(recall.at(&scopes[1], Some(&version)).is_none(), "too large to be kept at all");
+        assert!(recall.at(&scopes[1], Some(&version), &Focus::All).is_none(), "too large to be kept at all");
     }
 }
