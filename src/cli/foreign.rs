@@ -26,8 +26,7 @@ pub(super) fn files(
     let observer = observer.ok_or_else(|| Failure::plain("this build has no provider of DNS"))?;
     let mut files = BTreeMap::new();
     for (zone, paths) in zones {
-        let (mut found, mut left_out) =
-            (Found { scope: Scope::new("", ""), resources: Vec::new() }, Vec::new());
+        let (mut found, mut left_out) = (Found::new(Scope::new("", ""), Vec::new()), Vec::new());
         for path in paths {
             let (part, problems) = read(&zone, &path, from)?;
             let is_new = |one: &Observed| found.resources.iter().all(|known: &Observed| known.id != one.id);

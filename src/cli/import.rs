@@ -22,12 +22,16 @@ pub struct ImportArgs {
     /// A provider entry of the configuration; or a state file of Terraform; with --from a file or folder
     #[arg(value_name = "PROVIDER|FILE")]
     pub(super) provider: String,
-    /// What of it: a zone; `*` and `?` are wild. With --from it may be left out where files are named after their zones
+    /// What of it: a zone, or a type or kind that a Terraform provider can list; `*` and `?` are wild. With --from it may be
+    /// left out where files are named after their zones
     #[arg(value_name = "SCOPE")]
     pub(super) scope: Option<String>,
     /// The id of one resource of a Terraform provider, where SCOPE is its type or kind
     #[arg(value_name = "ID", requires = "scope", conflicts_with_all = ["from", "drifted"])]
     pub(super) id: Option<String>,
+    /// What a Terraform provider is asked for where it lists SCOPE: an argument of its `list` block
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair, conflicts_with_all = ["from", "id"])]
+    pub(super) filter: Vec<(String, String)>,
     /// Write secrets of a state file that have to be declared into files of this folder, each of its own
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "drifted", "scope"])]
     pub(super) secrets: Option<PathBuf>,
@@ -77,12 +81,14 @@ pub(super) async fn run(
             "write a zone, `*`, or the type and the id of a resource: reconciled import PROVIDER SCOPE [ID]",
         ));
     }
-    let files = match import.from {
-        Some(from) => super::foreign::files(import, from, out)?,
+    let (files, left_out) = match import.from {
+        Some(from) => (super::foreign::files(import, from, out)?, 0),
         None => files(args, &[import.ask()], environment, out).await?,
     };
-    if import.drifted && files.is_empty() {
-        return Ok(Exit::Good);
+    let exit = if left_out > 0 { Exit::Person } else { Exit::Good };
+    if files.is_empty() {
+        // Why is told; there is nothing to put anywhere.
+        return Ok(exit);
     }
     match &import.out {
         Some(dir) => {
@@ -105,7 +111,7 @@ pub(super) async fn run(
             out.talk("hint: to write files: add --out DIR");
         }
     }
-    Ok(Exit::Good)
+    Ok(exit)
 }
 
 impl ImportArgs {
@@ -115,6 +121,7 @@ impl ImportArgs {
             provider: self.provider.clone(),
             scope: self.scope.clone().unwrap_or_else(|| "*".into()),
             id: self.id.clone(),
+            filter: self.filter.iter().cloned().collect(),
             only: self.only.clone(),
             ignore: self.ignore.clone(),
             by_name: self.split == Split::ByName,
@@ -123,16 +130,25 @@ impl ImportArgs {
     }
 }
 
-/// The manifests of what each of `asks` means, as the daemon sees it where one has the state.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("write KEY=VALUE".into()),
+    }
+}
+
+/// The manifests of what each of `asks` means, as the daemon sees it where one has the state; and how much was found and
+/// could not be written.
 pub(super) async fn files(
     args: &Args,
     asks: &[ImportAsk],
     environment: Environment,
     out: &mut Out,
-) -> Result<BTreeMap<String, String>, Failure> {
-    let mut files = BTreeMap::new();
+) -> Result<(BTreeMap<String, String>, usize), Failure> {
+    let (mut files, mut left_out) = (BTreeMap::new(), 0);
     let mut take = |imported: Imported, out: &mut Out| {
         imported.messages.iter().for_each(|message| out.talk(message));
+        left_out += imported.left_out;
         for (name, text) in imported.files {
             files.insert(free_name(&files, name), text);
         }
@@ -141,7 +157,7 @@ pub(super) async fn files(
         for ask in asks {
             take(client.post("/v1/import", ask).await?, out);
         }
-        return Ok(files);
+        return Ok((files, left_out));
     }
     let session = Session::open(args.config.as_deref(), environment).await?;
     tell_warnings(&session, out);
@@ -149,7 +165,7 @@ pub(super) async fn files(
     for ask in asks {
         take(operation::import(&session, &reader, ask).await?, out);
     }
-    Ok(files)
+    Ok((files, left_out))
 }
 
 /// Writes all files, or none when one of them is there already.

@@ -197,7 +197,8 @@ async fn imported(
         Some(ImportAsk { provider: provider.clone(), scope: scope.clone(), ..ImportAsk::default() })
     };
     let asks: Vec<ImportAsk> = init.import.chunks(2).filter_map(ask).collect();
-    Ok(import::files(args, &asks, environment, out).await?.into_iter().collect())
+    let (files, _) = import::files(args, &asks, environment, out).await?;
+    Ok(files.into_iter().collect())
 }
 
 /// Makes the work tree.

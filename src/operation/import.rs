@@ -1,9 +1,9 @@
 //! Manifests of what a provider holds already. Reads the remote; writes nothing.
 
 use crate::session::{Ask, Failure, Session};
-use reconciled_engine::Store;
+use reconciled_engine::{Row, Store};
 use reconciled_provider::{
-    Address, Focus, Found, Observed, Observer, Owner, Resource, ResourceId, Tracked, Want, address::glob,
+    Address, Focus, Found, Observed, Observer, Owner, Resource, ResourceId, Scope, Want, address::glob,
     problem::did_you_mean,
 };
 use schemars::JsonSchema;
@@ -16,8 +16,11 @@ use std::collections::BTreeMap;
 pub struct ImportAsk {
     /// The entry.
     pub provider: String,
-    /// What of it, such as a zone; `*` and `?` are wild.
+    /// What of it, such as a zone or a type of a Terraform provider; `*` and `?` are wild.
     pub scope: String,
+    /// What a Terraform provider is asked for where it lists a type.
+    #[serde(default)]
+    pub filter: BTreeMap<String, String>,
     /// One resource of a Terraform provider, where `scope` is its type or kind.
     #[serde(default)]
     pub id: Option<String>,
@@ -42,6 +45,9 @@ pub struct Imported {
     pub files: BTreeMap<String, String>,
     /// What there is to say of them.
     pub messages: Vec<String>,
+    /// How much was found and could not be written.
+    #[serde(default)]
+    pub left_out: usize,
 }
 
 /// Writes the manifests of what `ask` means. With `drifted`, `store` has what is declared now.
@@ -52,72 +58,128 @@ pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Re
     // As it is written in addresses and plans: PROVIDER/NAME.
     let prefix = format!("{}/", ask.provider);
     let query = ask.scope.strip_prefix(&prefix).unwrap_or(&ask.scope);
-    let query = match &ask.id {
-        Some(id) => format!("{query} {id}"),
-        None => query.to_string(),
-    };
-    let mut found = observer.discover(&session.surveyor.cx, &query).await?;
+    if !ask.filter.is_empty() && observer.info().type_name != "terraform" {
+        return Err(Failure::hinted(
+            format!("`{}` is asked for nothing but names", ask.provider),
+            "leave --filter out; --only and --ignore choose among what is found",
+        ));
+    }
+    let mut found = observer.discover(&session.surveyor.cx, &ask.query(query)).await?;
     if found.is_empty() {
         return Err(Failure::hinted(
             format!("`{}` has nothing that `{query}` means", ask.provider),
             format!("to see everything: reconciled import {} '*'", ask.provider),
         ));
     }
+    let mut imported = Imported::default();
+    for why in found.iter().flat_map(|found| &found.left_out) {
+        imported.messages.push(format!("left out: {why}"));
+        imported.left_out += 1;
+    }
+    found.retain(|found| found.left_out.is_empty() || !found.resources.is_empty());
     if !observer.info().lists {
-        for found in &mut found {
-            as_tracked(session, store, observer, found).await?;
-        }
+        as_tracked(session, store, (observer, ask), &mut found, &mut imported.messages).await?;
     }
     for found in &mut found {
         found
             .resources
             .retain(|resource| observer.part(&found.scope, &resource.id).is_none_or(|part| ask.means(&part)));
     }
-    let mut imported = Imported::default();
     if ask.drifted {
         let missing = keep_drifted(session, store, ask, observer, &mut found, &mut imported.messages).await?;
         if found.is_empty() && missing == 0 {
             imported.messages.push("nothing that is declared differs there".into());
         }
     }
+    let is_list = ask.id.is_none() && !observer.info().lists;
     for found in &found {
         tell_owners(found, &mut imported.messages);
         for (name, part) in split(found, ask.by_name, observer) {
             let documents = observer.export(&part)?;
             let texts: Vec<String> =
                 documents.iter().map(|document| String::from_utf8_lossy(document).into_owned()).collect();
-            imported.files.insert(free_name(&imported.files, name), texts.join("---\n"));
+            let text = texts.join("---\n");
+            match kind_of(&part).filter(|_| is_list && !ask.by_name) {
+                // A file for each of hundreds would be no use.
+                Some(kind) => {
+                    let file = imported.files.entry(format!("{}.yaml", file_name(kind))).or_default();
+                    if !file.is_empty() {
+                        file.push_str("---\n");
+                    }
+                    file.push_str(&text);
+                }
+                None => drop(imported.files.insert(free_name(&imported.files, name), text)),
+            }
         }
     }
     Ok(imported)
 }
 
-/// Shows what is tracked as it is shown elsewhere: who looks at it knows from its row what of it is a secret.
+/// The kind of resources that have a scope each.
+fn kind_of(found: &Found) -> Option<&str> {
+    found.scope.name.split_once('/').map(|(kind, _)| kind).filter(|kind| !kind.is_empty())
+}
+
+/// What is tracked of what was found. What was asked for by its id is shown as it is shown elsewhere: who looks at it knows
+/// from its row what of it is a secret. Of a list it is left out, since it has a manifest.
 async fn as_tracked(
     session: &Session,
     store: &dyn Store,
-    observer: &dyn Observer,
-    found: &mut Found,
+    (observer, ask): (&dyn Observer, &ImportAsk),
+    found: &mut Vec<Found>,
+    messages: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let memory = store.scope(&found.scope).await?;
-    let rows = memory.rows.iter().map(|row| &row.tracked);
-    let tracked: Vec<Tracked> =
-        rows.filter(|row| found.resources.iter().any(|resource| resource.id == row.id)).cloned().collect();
-    if tracked.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<ResourceId> = tracked.iter().map(|row| row.id.clone()).collect();
-    let focus = Focus::Only(ids.into());
-    let want = Want { scope: &found.scope, focus: &focus, desired: &[], tracked: &tracked, claims: &[] };
-    let seen = observer.observe(&session.surveyor.cx, &want).await?;
-    found.resources.retain_mut(|resource| match seen.get(&resource.id) {
-        Some(observed) => {
-            *resource = observed.clone();
-            true
+    let all = store.all().await?;
+    let rows = all.iter().filter(|(scope, _)| *scope.provider == *ask.provider);
+    let rows: Vec<&Row> = rows.flat_map(|(_, memory)| memory.rows.iter()).collect();
+    let mut known = Vec::new();
+    for found in found.iter_mut() {
+        let resources = std::mem::take(&mut found.resources);
+        for resource in resources {
+            let row = rows.iter().find(|row| is_of(row, observer, &found.scope, &resource));
+            match row {
+                None => {
+                    let taken =
+                        rows.iter().find(|row| row.scope == found.scope && row.tracked.id == resource.id);
+                    messages.extend(taken.map(|row| {
+                        format!("warning: {} is another one already: give this one another name", row.address)
+                    }));
+                    found.resources.push(resource);
+                }
+                Some(row) if ask.id.is_none() => known.push(row.address.to_string()),
+                Some(row) => {
+                    let focus = Focus::Only([row.tracked.id.clone()].into());
+                    let tracked = std::slice::from_ref(&row.tracked);
+                    let want = Want { scope: &row.scope, focus: &focus, desired: &[], tracked, claims: &[] };
+                    let mut seen = observer.observe(&session.surveyor.cx, &want).await?;
+                    found.scope = row.scope.clone();
+                    seen.resources.retain(|observed| observed.id == row.tracked.id);
+                    found.resources.append(&mut seen.resources);
+                }
+            }
         }
-        None => tracked.iter().all(|row| row.id != resource.id),
-    });
+    }
+    found.retain(|found| !found.resources.is_empty());
+    if !known.is_empty() {
+        let (count, most) = (known.len(), 5);
+        let more = if count > most { ", …" } else { "" };
+        known.truncate(most);
+        messages.push(format!("{count} tracked already, and left out: {}{more}", known.join(", ")));
+    }
     Ok(())
+}
+
+/// True when `row` is of what was found.
+fn is_of(row: &Row, observer: &dyn Observer, scope: &Scope, found: &Observed) -> bool {
+    if let (Some(own), Some(theirs)) = (observer.identity(&row.tracked), &found.identity) {
+        return own == *theirs;
+    }
+    let kind = |scope: &Scope| scope.name.split_once('/').map(|(kind, _)| kind.to_string());
+    match (&row.tracked.remote, &found.remote) {
+        // An id says nothing but within its type.
+        (Some(own), Some(theirs)) => own == theirs && kind(&row.scope) == kind(scope),
+        _ => row.scope == *scope && row.tracked.id == found.id,
+    }
 }
 
 fn entry<'a>(session: &'a Session, name: &str) -> Result<&'a dyn Observer, Failure> {
@@ -205,7 +267,7 @@ pub(crate) fn split(found: &Found, by_name: bool, observer: &dyn Observer) -> Ve
     }
     let file = |(name, resources): (Option<String>, _)| {
         let file = name.as_deref().map_or_else(|| whole.clone(), file_name);
-        (format!("{whole}/{file}.yaml"), Found { scope: found.scope.clone(), resources })
+        (format!("{whole}/{file}.yaml"), Found::new(found.scope.clone(), resources))
     };
     names.into_iter().map(file).collect()
 }
@@ -218,6 +280,22 @@ pub(crate) fn free_name(files: &BTreeMap<String, String>, name: String) -> Strin
 }
 
 impl ImportAsk {
+    /// As a provider is asked: what is meant, and which of it.
+    fn query(&self, wanted: &str) -> String {
+        if let Some(id) = &self.id {
+            return format!("{wanted} {id}");
+        }
+        if self.filter.is_empty() {
+            return wanted.to_string();
+        }
+        // What looks like a list or a mapping is one; anything else is text, whatever is in it.
+        let line = |(key, value): (&String, &String)| match value.starts_with(['[', '{']) {
+            true => format!("{}: {value}\n", serde_json::Value::from(&**key)),
+            false => format!("{}: {}\n", serde_json::Value::from(&**key), serde_json::Value::from(&**value)),
+        };
+        format!("{wanted}?\n{}", self.filter.iter().map(line).collect::<String>())
+    }
+
     /// True when `part` (`www/A`) is to be imported.
     pub(crate) fn means(&self, part: &str) -> bool {
         let name = part.rsplit_once('/').map_or(part, |(name, _)| name);
@@ -258,7 +336,6 @@ pub(crate) fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::Scope;
 
     fn ask(only: &[&str], ignore: &[&str]) -> ImportAsk {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -275,13 +352,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_list_is_asked_for_is_text_unless_it_looks_like_more() {
+        let filter = [("b", "[1, {x: y}]"), ("a", "pre: *x")].map(|(key, value)| (key.into(), value.into()));
+        let ask = ImportAsk { filter: filter.into(), ..ImportAsk::default() };
+        assert_eq!(ask.query("Thing"), "Thing?\n\"a\": \"pre: *x\"\n\"b\": [1, {x: y}]\n");
+        assert_eq!(ImportAsk::default().query("Thing"), "Thing");
+        let one = ImportAsk { id: Some("a b".into()), ..ImportAsk::default() };
+        assert_eq!(one.query("Thing"), "Thing a b");
+    }
+
+    #[test]
     fn what_carries_a_mark_is_told_with_what_takes_it_over() {
         let check = |owner: &str, hint: &str| {
             let owner = Owner::Other(owner.into());
             let resources =
                 vec![Observed { owner, ..Observed::new("www.b.test./A".into(), "300\n192.0.2.1") }];
             let mut messages = Vec::new();
-            tell_owners(&Found { scope: Scope::new("pdns", "b.test"), resources }, &mut messages);
+            tell_owners(&Found::new(Scope::new("pdns", "b.test"), resources), &mut messages);
             assert!(messages[1].ends_with(hint), "{messages:?}");
         };
         check("dns2", "once they are declared: reconciled adopt ADDRESS --from-instance dns2");

@@ -2,6 +2,7 @@
 
 use crate::{
     env::Env,
+    running::Daemon,
     terraform::{Moto, aws_entry, desk, state, thing, things},
 };
 use serde_json::{Value as Json, json};
@@ -184,8 +185,63 @@ fn one_resource_is_imported_by_its_type_and_id() {
         .exits(1)
         .says(&["there is no toy_thing with the id `thing-5`"]);
     env.run(&["import", "toy", "Thnig", "x"]).exits(1).says(&["no resource type `Thnig`"]);
-    env.run(&["import", "toy", "*"]).exits(1).says(&["a type and an id are needed"]);
     env.run(&["import", "toy"]).exits(1).says(&["is not said"]);
+}
+
+#[test]
+fn what_a_tracked_resource_has_of_a_secret_is_not_shown_whatever_it_is_imported_as() {
+    let env = desk("");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("key", "canary-in-the-content");
+    let secrets = format!("secrets: {{key: {{file: {}}}}}\n", env.path("key").display());
+    env.write("config.yaml", &format!("{secrets}{config}"));
+    env.push("a.yaml", &thing("a", "", "name: a, content: {secret: key}"));
+    env.apply();
+    assert_eq!(state(&env, "thing-1.json")["content"], "canary-in-the-content");
+    env.run(&["import", "toy", "Thing", "thing-1"])
+        .exits(0)
+        .says(&["name: a\n"])
+        .hides(&["canary-in-the-content"]);
+}
+
+#[test]
+fn what_nobody_declared_is_found_by_the_list_of_its_provider() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, content: hello"));
+    env.apply();
+    for (number, name) in [(2, "web-1"), (3, "web-2"), (4, "db"), (5, "")] {
+        let id = format!("thing-{number}");
+        put(&env, &id, &json!({ "id": id, "name": name, "size": 0, "level": 3 }));
+    }
+    let out = env.path("found");
+    env.run(&["import", "toy", "Thing", "--out", out.to_str().unwrap()]).exits(3).says(&[
+        "left out: toy_thing unnamed",
+        "a name has letters",
+        "1 tracked already, and left out: Thing.toy/a",
+        "1 file written",
+    ]);
+    let text = fs::read_to_string(out.join("Thing.yaml")).unwrap();
+    assert_eq!(text.matches("kind: Thing").count(), 3, "{text}");
+    push_all(&env, &out);
+    env.run(&["plan"]).exits(0).says(&["= Thing/web-1", "= Thing/web-2", "= Thing/db"]).hides(&["+ ", "~ "]);
+    env.apply();
+    env.in_sync();
+
+    // Of a part, with a running daemon too.
+    put(&env, "thing-6", &json!({ "id": "thing-6", "name": "web-3", "size": 0, "level": 3 }));
+    let part = ["import", "toy", "toy_thing", "--filter", "prefix=web-"];
+    let told = ["name: web-3", "2 tracked already, and left out: Thing.toy/web-1, Thing.toy/web-2"];
+    env.run(&part).exits(0).says(&told).hides(&["name: db"]);
+    let daemon = Daemon::start(&env);
+    env.run(&part).exits(0).says(&told);
+    drop(daemon);
+    env.run(&["import", "toy", "Thing", "--filter", "prefix=z"])
+        .exits(1)
+        .says(&["`toy` has nothing that `Thing` means"]);
+    env.run(&["import", "toy", "Thing", "--filter", "prefix"]).exits(2).says(&["write KEY=VALUE"]);
+    env.run(&["import", "toy", "Trivial"])
+        .exits(1)
+        .says(&["list each toy_trivial: `shelf` is required and missing", "--filter KEY=VALUE"]);
 }
 
 #[test]

@@ -350,4 +350,13 @@ pub struct Found {
     pub scope: Scope,
     /// What exists in it.
     pub resources: Vec<Observed>,
+    /// What exists too and cannot be declared, with the reason, in words.
+    pub left_out: Vec<String>,
+}
+
+impl Found {
+    /// `resources` of `scope`, which is all there is.
+    pub fn new(scope: Scope, resources: Vec<Observed>) -> Found {
+        Found { scope, resources, left_out: Vec::new() }
+    }
 }

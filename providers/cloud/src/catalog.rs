@@ -26,17 +26,19 @@ pub struct Catalog {
     plans_deletions: bool,
     resources: Types,
     data: Types,
+    lists: Types,
     read: Mutex<Read>,
 }
 
 /// Schemas as they came, by type.
 type Types = BTreeMap<Arc<str>, Vec<u8>>;
 
-/// What a type is of: the two may have one name.
+/// What a type is of: they may have one name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum What {
     Resource,
     Data,
+    List,
 }
 
 /// Schemas that somebody asked for.
@@ -61,13 +63,17 @@ impl Catalog {
             return Err(error);
         }
         let capabilities = schemas.capabilities.unwrap_or_default();
+        let types = |all: HashMap<String, Vec<u8>>| {
+            all.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect()
+        };
         Ok(Catalog {
             protocol,
             provider: Schema::of(schemas.provider.unwrap_or_default()).map_err(wrong)?,
             meta: schemas.provider_meta.map(Schema::of).transpose().map_err(wrong)?,
             plans_deletions: capabilities.plan_destroy,
-            resources: schemas.resources.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect(),
-            data: schemas.data_sources.into_iter().map(|(name, bytes)| (name.into(), bytes)).collect(),
+            resources: types(schemas.resources),
+            data: types(schemas.data_sources),
+            lists: types(schemas.list_resources),
             read: Mutex::default(),
         })
     }
@@ -87,6 +93,7 @@ impl Catalog {
             && (&self.provider, of_meta) == (&other.provider, of_other)
             && are_same(&self.resources, &other.resources)
             && are_same(&self.data, &other.data)
+            && are_same(&self.lists, &other.lists)
     }
 
     fn parse(&self, bytes: &[u8]) -> Result<Schema, String> {
@@ -111,6 +118,21 @@ impl Catalog {
     /// Errors: as [`Catalog::resource`].
     pub fn data_source(&self, name: &str) -> Result<ResourceType, Error> {
         self.of(What::Data, &self.data, name, "data source")
+    }
+
+    /// The types whose resources can be listed, sorted.
+    pub fn listable(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.lists.keys()
+    }
+
+    /// What may be asked of a type whose resources can be listed; none for other types.
+    ///
+    /// Errors: `Unsupported` when its schema is not understood.
+    pub fn list(&self, name: &str) -> Result<Option<ResourceType>, Error> {
+        match self.lists.contains_key(name) {
+            true => self.of(What::List, &self.lists, name, "list").map(Some),
+            false => Ok(None),
+        }
     }
 
     fn of(&self, what: What, all: &Types, name: &str, word: &str) -> Result<ResourceType, Error> {

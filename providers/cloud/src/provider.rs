@@ -180,16 +180,26 @@ impl Observer for Terraform {
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
-        let one = takeover::by_type_and_id(self.host()?, cx, query).await?;
-        let (scope, id) = kind::place(&self.entry, &one.type_name, "", &one.name);
-        let declared = Declared {
-            config: one.config,
-            ignore: one.ignore,
-            import: Some(one.id),
-            lifecycle: Lifecycle::default(),
-            interval: None,
-        };
-        Ok(vec![Found { scope, resources: vec![Observed::new(id, declared.bytes())] }])
+        let existing = takeover::existing::existing(self.host()?, cx, query).await?;
+        let found = existing.all.into_iter().map(|one| {
+            let (scope, id) = kind::place(&self.entry, &one.type_name, "", &one.name);
+            let declared = Declared {
+                config: one.config,
+                ignore: one.ignore,
+                import: Some(one.import),
+                lifecycle: Lifecycle::default(),
+                interval: None,
+            };
+            let mut observed = Observed::new(id, declared.bytes());
+            (observed.remote, observed.identity) = (one.remote, one.identity);
+            Found::new(scope, vec![observed])
+        });
+        let mut found: Vec<Found> = found.collect();
+        if !existing.left_out.is_empty() {
+            let scope = Scope::new(self.entry.clone(), query);
+            found.push(Found { left_out: existing.left_out, ..Found::new(scope, Vec::new()) });
+        }
+        Ok(found)
     }
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {

@@ -93,6 +93,18 @@ pub(crate) fn data() -> Schema {
     Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
 }
 
+/// What may be asked where things are listed.
+pub(crate) fn list() -> Schema {
+    let attributes = vec![attribute("prefix", TEXT, "o"), attribute("words", r#"["list","string"]"#, "o")];
+    Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
+}
+
+/// `toy_trivial`: where they are remains to be said, and there are none.
+fn list_of_trivial() -> Schema {
+    let attributes = vec![attribute("shelf", TEXT, "r")];
+    Schema { version: 0, block: Some(Block { attributes, ..Block::default() }) }
+}
+
 /// The answer of protocol 6.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Answer {
@@ -104,6 +116,8 @@ pub(crate) struct Answer {
     data: HashMap<String, Schema>,
     #[prost(message, optional, tag = "6")]
     capabilities: Option<ServerCapabilities>,
+    #[prost(map = "string, message", tag = "9")]
+    lists: HashMap<String, Schema>,
 }
 
 /// The answer of protocol 5.
@@ -117,22 +131,28 @@ struct Answer5 {
     data: HashMap<String, v5::Schema>,
     #[prost(message, optional, tag = "6")]
     capabilities: Option<ServerCapabilities>,
+    #[prost(map = "string, message", tag = "9")]
+    lists: HashMap<String, v5::Schema>,
 }
 
-/// All schemas, as `protocol` writes them.
-pub(crate) fn all(protocol: u8, version: i64) -> Vec<u8> {
+/// All schemas, as `protocol` writes them; with those of lists where things `can_be_listed`.
+pub(crate) fn all(protocol: u8, version: i64, can_be_listed: bool) -> Vec<u8> {
     let capabilities = Some(ServerCapabilities { plan_destroy: true, get_provider_schema_optional: true });
     let types = [("toy_thing", thing(version)), ("toy_trivial", trivial())];
+    let lists = [("toy_thing", list()), ("toy_trivial", list_of_trivial())];
+    let lists = lists.into_iter().filter(|_| can_be_listed);
     match protocol {
         5 => {
+            let lists = lists.map(|(name, schema)| (name.to_string(), old(schema))).collect();
             let resources = types.into_iter().map(|(name, schema)| (name.to_string(), old(schema))).collect();
             let data = [("toy_thing".to_string(), old(data()))].into();
-            Answer5 { provider: Some(old(provider())), resources, data, capabilities }.encode_to_vec()
+            Answer5 { provider: Some(old(provider())), resources, data, capabilities, lists }.encode_to_vec()
         }
         _ => {
+            let lists = lists.map(|(name, schema)| (name.to_string(), schema)).collect();
             let resources = types.into_iter().map(|(name, schema)| (name.to_string(), schema)).collect();
             let data = [("toy_thing".to_string(), data())].into();
-            Answer { provider: Some(provider()), resources, data, capabilities }.encode_to_vec()
+            Answer { provider: Some(provider()), resources, data, capabilities, lists }.encode_to_vec()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! gRPC, the server's side: one message there, one back.
+//! gRPC, the server's side: one message there, one or some back.
 
 use crate::thing::Toy;
 use h2::server::SendResponse;
@@ -14,6 +14,8 @@ use tokio::{
 pub(crate) enum Answer {
     /// A message.
     Message(Vec<u8>),
+    /// A stream of messages.
+    Messages(Vec<Vec<u8>>),
     /// A status of gRPC.
     Status(u32, String),
     /// Bytes that are no message.
@@ -81,6 +83,17 @@ async fn handle(
     let mut trailers = HeaderMap::new();
     let (bytes, status) = match answer {
         Answer::Message(bytes) => (frame(&bytes), "0".to_string()),
+        // As most servers say nothing: with headers alone.
+        Answer::Messages(all) if all.is_empty() => {
+            let head =
+                Response::builder().header("content-type", "application/grpc").header("grpc-status", "0");
+            respond.send_response(head.body(()).unwrap_or_default(), true)?;
+            return Ok(());
+        }
+        Answer::Messages(all) => {
+            let all: Vec<Bytes> = all.iter().map(|bytes| frame(bytes)).collect();
+            (all.concat().into(), "0".to_string())
+        }
         Answer::Status(code, message) => {
             if let Ok(message) = message.parse() {
                 trailers.insert("grpc-message", message);

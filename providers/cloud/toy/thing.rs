@@ -11,8 +11,9 @@ use reconciled_cloud::{
     schema::Schema,
     wire::message::{
         Applied, Apply, AttributePath, Configure, DataAnswer, Diagnostic, Diagnostics, DynamicValue, Empty,
-        IdentityData, Import, ImportAnswer, Imported, Plan, Planned, Read, ReadAnswer, ReadData, Selector,
-        Step, Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate, ValidatedProvider,
+        IdentityData, Import, ImportAnswer, Imported, List, Listed, Plan, Planned, Read, ReadAnswer,
+        ReadData, Selector, Step, Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate,
+        ValidatedProvider,
     },
 };
 use std::{
@@ -57,7 +58,9 @@ impl Toy {
 
     pub(crate) async fn call(&self, method: &str, body: Bytes) -> Answer {
         match method {
-            "GetSchema" | "GetProviderSchema" => Answer::Message(schema::all(self.protocol, self.version)),
+            "GetSchema" | "GetProviderSchema" => {
+                Answer::Message(schema::all(self.protocol, self.version, variable("TOY_LISTLESS").is_none()))
+            }
             "PrepareProviderConfig" | "ValidateProviderConfig" => message(&ValidatedProvider::default()),
             "Configure" | "ConfigureProvider" => self.configure(body),
             "ValidateResourceTypeConfig" | "ValidateResourceConfig" => self.validate(body),
@@ -68,6 +71,8 @@ impl Toy {
             "PlanResourceChange" => self.plan(body).await,
             "ApplyResourceChange" => self.apply(body).await,
             "ImportResourceState" => self.import(body),
+            "ValidateListResourceConfig" => self.validate_list(body),
+            "ListResource" => self.list(body),
             "GetResourceIdentitySchemas" if variable("TOY_NAMELESS").is_none() => {
                 message(&schema::identities(self.version))
             }
@@ -438,6 +443,48 @@ impl Toy {
         })
     }
 
+    fn validate_list(&self, body: Bytes) -> Answer {
+        let request = Validate::decode(body).unwrap_or_default();
+        let config = list_config(&request.config);
+        let is_odd = config.get("prefix").as_str() == Some("");
+        let diagnostics = if is_odd { vec![error("a prefix has letters")] } else { Vec::new() };
+        message(&Diagnostics { diagnostics })
+    }
+
+    /// Each thing whose name begins as it should. A prefix of `half` breaks off after the first.
+    fn list(&self, body: Bytes) -> Answer {
+        let request = List::decode(body).unwrap_or_default();
+        let config = list_config(&request.config);
+        let prefix = config.get("prefix").as_str().unwrap_or_default().to_string();
+        if &*request.type_name != "toy_thing" {
+            return Answer::Messages(Vec::new());
+        }
+        let directory = self.directory.borrow();
+        let mut files: Vec<_> = fs::read_dir(&*directory).into_iter().flatten().flatten().collect();
+        files.sort_by_key(fs::DirEntry::file_name);
+        let things = files.into_iter().filter_map(|file| {
+            let thing: serde_json::Value = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
+            let name = thing["name"].as_str()?.to_string();
+            let number = thing["id"].as_str()?.to_string();
+            let parts = [("name", Value::text(&name)), ("number", Value::text(&number))];
+            let names = schema::identity(self.version).attributes.into_iter().map(|part| part.name);
+            let of = Type::Object(names.map(|name| (name.into(), Type::String)).collect());
+            let identity = Value::Map(parts.map(|(part, value)| (Arc::from(part), value)).into());
+            let identity = Some(IdentityData { identity: Some(dynamic(&identity, &of)) });
+            let listed = Listed { identity, display_name: name.clone(), diagnostics: Vec::new() };
+            (prefix == "half" || name.starts_with(&prefix)).then_some(listed)
+        });
+        let mut all: Vec<Listed> = things.take(request.limit.max(0) as usize).collect();
+        if prefix == "half" {
+            all.truncate(1);
+            all.push(Listed {
+                diagnostics: vec![error("the second page is not there")],
+                ..Listed::default()
+            });
+        }
+        Answer::Messages(all.iter().map(Message::encode_to_vec).collect())
+    }
+
     /// The first number that no thing has.
     fn new_id(&self) -> String {
         let directory = self.directory.borrow();
@@ -478,6 +525,11 @@ impl Toy {
 /// What a password is made of: `generate 1` makes another one than `generate 2`.
 fn makes_password(config: &Value) -> Option<&str> {
     config.get("input").as_str()?.strip_prefix("generate ")
+}
+
+fn list_config(config: &Option<DynamicValue>) -> Value {
+    let of = Schema::of(schema::list()).unwrap_or_else(|why| unreachable!("{why}"));
+    value(config, &of.value_type)
 }
 
 /// What is said where an identity is missing that was told.

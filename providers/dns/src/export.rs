@@ -173,7 +173,7 @@ mod tests {
             |r: &reconciled_provider::Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap().to_vec());
         let mut resources: Vec<_> = normalized.resources.iter().map(observed).collect();
         resources.sort_by(|a, b| a.id.cmp(&b.id));
-        Found { scope: (*normalized.resources[0].scope).clone(), resources }
+        Found::new((*normalized.resources[0].scope).clone(), resources)
     }
 
     fn contents(normalized: &Normalized) -> BTreeMap<String, Vec<u8>> {
@@ -227,17 +227,15 @@ mod tests {
     #[test]
     fn what_no_manifest_can_declare_is_listed_in_comments_and_the_apex_is_left_out() {
         let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
-        let mut found = Found {
-            scope: Scope::new("pdns", "example.com"),
-            resources: vec![
-                observed("example.com.", "zone"),
-                observed("example.com./NS", "300\nns1.example.com."),
-                observed("example.com./SOA", "300\na. b. 1 2 3 4"),
-                observed("loc.example.com./LOC", "300\n51 30 12.748 N"),
-                observed("off.example.com./A", "300\n(disabled) 192.0.2.1"),
-                observed("raw.example.com./TXT", "300\n\"\\255\""),
-            ],
-        };
+        let resources = vec![
+            observed("example.com.", "zone"),
+            observed("example.com./NS", "300\nns1.example.com."),
+            observed("example.com./SOA", "300\na. b. 1 2 3 4"),
+            observed("loc.example.com./LOC", "300\n51 30 12.748 N"),
+            observed("off.example.com./A", "300\n(disabled) 192.0.2.1"),
+            observed("raw.example.com./TXT", "300\n\"\\255\""),
+        ];
+        let mut found = Found::new(Scope::new("pdns", "example.com"), resources);
         found.resources[2].owner = Owner::System;
         let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
         assert!(text.contains("records: []"), "{text}");

@@ -285,7 +285,7 @@ impl Observer for Host {
         let found = match query {
             SYSTEMD => {
                 let resources = systemd::discover(&*self.hands, self.manager()?).await?;
-                return Ok(vec![Found { scope: Scope::new(self.entry.clone(), SYSTEMD), resources }]);
+                return Ok(vec![Found::new(Scope::new(self.entry.clone(), SYSTEMD), resources)]);
             }
             CRON | DEPLOYMENTS => {
                 let text = format!("`{query}` cannot be imported: on a host these are units");
@@ -309,7 +309,7 @@ impl Observer for Host {
         let resources = found.filter_map(|seen| observe::observed(cx, &target(&seen.path), seen));
         let mut resources: Vec<Observed> = resources.collect();
         resources.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(vec![Found { scope, resources }])
+        Ok(vec![Found::new(scope, resources)])
     }
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {

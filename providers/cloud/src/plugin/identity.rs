@@ -46,7 +46,7 @@ impl Identity {
 pub(super) struct IdentityType {
     version: i64,
     attributes: Vec<IdentityAttribute>,
-    of: Type,
+    pub(super) of: Type,
 }
 
 /// That of all types that have it.

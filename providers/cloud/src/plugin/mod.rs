@@ -5,12 +5,14 @@
 
 mod changes;
 mod identity;
+mod list;
 mod pace;
 mod reads;
 mod said;
 
 pub use changes::{Applied, Planned};
 pub use identity::Identity;
+pub(crate) use list::Listed;
 pub(crate) use pace::{Class, Pace};
 pub(crate) use said::cut;
 pub use said::said;

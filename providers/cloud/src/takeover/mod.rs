@@ -5,6 +5,7 @@
 //! folder: states that an id does not lead to are handed to [`Handover`].
 
 pub(crate) mod document;
+pub(crate) mod existing;
 mod fit;
 mod marked;
 mod tfstate;
@@ -305,47 +306,6 @@ fn entry_of<'a>(
                 .hint("call the one that is meant like the provider")
         }),
     }
-}
-
-/// One resource by its id: its type, a name, and its declaration in the canonical form.
-///
-/// Errors: `Invalid` when there is no such resource, or no declaration of it leaves it as it is.
-pub(crate) async fn by_type_and_id(host: &Host, cx: &Cx, query: &str) -> Result<One, Error> {
-    let wrong =
-        || Error::invalid("a type and an id are needed").hint("write: reconciled import ENTRY TYPE ID");
-    let (wanted, id) =
-        query.split_once(' ').filter(|(_, id)| !id.is_empty() && *id != "*").ok_or_else(wrong)?;
-    let plugin = host.running(cx).await?;
-    let typed = plugin.catalog.types().find(|name| {
-        ***name == *wanted || kind::kind_of(&plugin.catalog, name).is_some_and(|(_, kind)| kind == wanted)
-    });
-    let of = plugin.catalog.resource(typed.map_or(wanted, |name| name))?;
-    let nothing = Hidden::default();
-    let nowhere = || Error::invalid(format!("there is no {} with the id `{id}`", of.name));
-    let found = plugin.import(cx, &of, id, &nothing).await?.ok_or_else(nowhere)?;
-    let found = plugin.read(cx, &of, &found, &nothing).await?;
-    if found.state.is_null() {
-        return Err(nowhere());
-    }
-    let Fit { config, ignore, secrets } = fit(&plugin, &of, &found, &Marked::default()).await?;
-    let mut attributes = written(&of.schema.block, &config);
-    for name in secrets.keys() {
-        // A person names it; what it is stays where it is.
-        attributes.insert(name.to_string(), canonical::secret("NAME", ""));
-    }
-    let name = id.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or(id);
-    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
-    let name = name.chars().map(safe).take(200).collect();
-    Ok(One { type_name: of.name.clone(), name, id: id.into(), config: Json::Object(attributes), ignore })
-}
-
-/// What [`by_type_and_id`] found.
-pub(crate) struct One {
-    pub(crate) type_name: Arc<str>,
-    pub(crate) name: String,
-    pub(crate) id: Arc<str>,
-    pub(crate) config: Json,
-    pub(crate) ignore: Vec<Arc<str>>,
 }
 
 /// The manifest of a declaration in the canonical form.

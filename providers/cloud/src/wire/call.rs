@@ -5,9 +5,9 @@ use super::{
     grpc::{self, Channel},
     message::{
         Applied, Apply, ClientCapabilities, Configure, DataAnswer, Diagnostics, DynamicValue, Empty,
-        IdentitySchemas, Import, ImportAnswer, Plan, Planned, Read, ReadAnswer, ReadData, Schema, Schemas,
-        Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate, ValidateProvider, ValidatedProvider,
-        v5,
+        IdentitySchemas, Import, ImportAnswer, List, Listed, Plan, Planned, Read, ReadAnswer, ReadData,
+        Schema, Schemas, Upgrade, UpgradeIdentity, Upgraded, UpgradedIdentity, Validate, ValidateProvider,
+        ValidatedProvider, v5,
     },
     version,
 };
@@ -115,6 +115,17 @@ impl Calls {
         self.call(version::IMPORT, &Import { capabilities: Some(CAPABILITIES), ..message }).await
     }
 
+    /// Asks whether the configuration of a list is valid.
+    pub async fn validate_list(&self, type_name: &str, config: DynamicValue) -> Result<Diagnostics, Status> {
+        let message = Validate { type_name: type_name.into(), config: Some(config), capabilities: None };
+        self.call(version::VALIDATE_LIST, &message).await
+    }
+
+    /// Lists the resources of a type.
+    pub async fn list(&self, message: List) -> Result<Vec<Listed>, Status> {
+        self.channel.call_all(&self.protocol.path(version::LIST), &message, grpc::LARGEST).await
+    }
+
     /// What identifies resources.
     pub async fn identity_schemas(&self) -> Result<IdentitySchemas, Status> {
         self.call(version::IDENTITIES, &Empty {}).await
@@ -187,6 +198,7 @@ pub fn schemas(bytes: Bytes, protocol: Protocol) -> Result<Schemas, prost::Decod
                 data_sources: others.data_sources,
                 diagnostics: others.diagnostics,
                 capabilities: others.capabilities,
+                list_resources: others.list_resources,
             })
         }
     }
@@ -203,6 +215,8 @@ struct Others {
     diagnostics: Vec<super::message::Diagnostic>,
     #[prost(message, optional, tag = "6")]
     capabilities: Option<super::message::ServerCapabilities>,
+    #[prost(map = "string, bytes", tag = "9")]
+    list_resources: std::collections::HashMap<String, Vec<u8>>,
 }
 
 /// Reads the schema of one type.

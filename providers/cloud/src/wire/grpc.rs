@@ -1,6 +1,7 @@
-//! Unary gRPC over HTTP/2: one message there, one back, and a status (`PROTOCOL-HTTP2` of gRPC).
+//! gRPC over HTTP/2: one message there, one or some back, and a status (`PROTOCOL-HTTP2` of gRPC).
 //!
-//! By hand on `h2`: what providers are asked is a dozen calls without streams, metadata, compression, TLS or balancing.
+//! By hand on `h2`: what providers are asked is a dozen calls without metadata, compression, TLS or balancing, and a stream of
+//! messages is of use here only once it is there as a whole.
 
 use h2::client::SendRequest;
 use http::{HeaderMap, Request, Version};
@@ -94,9 +95,23 @@ impl Channel {
         message: &impl Message,
         largest: usize,
     ) -> Result<A, Status> {
-        let bytes = self.call_raw(path, frame(message), largest).await?;
-        A::decode(bytes)
-            .map_err(|error| Status::Broken(format!("{path} was answered with what is no message: {error}")))
+        let mut answers = unframe(self.call_raw(path, frame(message), largest).await?)?;
+        match (answers.pop(), answers.is_empty()) {
+            (Some(answer), true) => decode(path, answer),
+            (None, _) => Err(Status::Broken("an answer without a message".into())),
+            (Some(_), false) => Err(Status::Broken("more than one answer".into())),
+        }
+    }
+
+    /// One call that is answered with a stream, whose messages have `largest` bytes at most together.
+    pub(super) async fn call_all<A: Message + Default>(
+        &self,
+        path: &str,
+        message: &impl Message,
+        largest: usize,
+    ) -> Result<Vec<A>, Status> {
+        let answers = unframe(self.call_raw(path, frame(message), largest).await?)?;
+        answers.into_iter().map(|answer| decode(path, answer)).collect()
     }
 
     async fn call_raw(&self, path: &str, body: Bytes, largest: usize) -> Result<Bytes, Status> {
@@ -120,8 +135,8 @@ impl Channel {
             return Err(Status::Broken(format!("HTTP status {}", answer.status())));
         }
         if let Some(status) = status(answer.headers()) {
-            // An answer of headers alone is an error.
-            return Err(status.err().unwrap_or_else(|| Status::Broken("an answer without a message".into())));
+            // An answer of headers alone: an error, or a stream of nothing.
+            return status.map(|()| Bytes::new());
         }
         let mut body = answer.into_body();
         let mut all = BytesMut::new();
@@ -135,8 +150,13 @@ impl Channel {
         }
         let trailers = body.trailers().await.map_err(broken)?.unwrap_or_default();
         status(&trailers).unwrap_or_else(|| Err(Status::Broken("an answer without a status".into())))?;
-        unframe(all.freeze())
+        Ok(all.freeze())
     }
+}
+
+fn decode<A: Message + Default>(path: &str, answer: Bytes) -> Result<A, Status> {
+    A::decode(answer)
+        .map_err(|error| Status::Broken(format!("{path} was answered with what is no message: {error}")))
 }
 
 fn broken(error: impl fmt::Display) -> Status {
@@ -153,18 +173,25 @@ pub(super) fn frame(message: &impl Message) -> Bytes {
     bytes.freeze()
 }
 
-/// The one message of a body.
-fn unframe(body: Bytes) -> Result<Bytes, Status> {
+/// The messages of a body.
+fn unframe(mut body: Bytes) -> Result<Vec<Bytes>, Status> {
     let wrong = |why: &str| Err(Status::Broken(why.into()));
-    let Some((head, _)) = body.split_first_chunk::<5>() else { return wrong("an answer without a message") };
-    if head[0] != 0 {
-        return wrong("a compressed answer, which nobody asked for");
+    let mut messages = Vec::new();
+    while !body.is_empty() {
+        let Some((head, _)) = body.split_first_chunk::<5>() else {
+            return wrong("an answer that is cut off");
+        };
+        if head[0] != 0 {
+            return wrong("a compressed answer, which nobody asked for");
+        }
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        if body.len() - 5 < length {
+            return wrong("an answer that is cut off");
+        }
+        let mut message = body.split_to(5 + length);
+        messages.push(message.split_off(5));
     }
-    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    match body.len() - 5 == length {
-        true => Ok(body.slice(5..)),
-        false => wrong("an answer that is cut off, or more than one"),
-    }
+    Ok(messages)
 }
 
 /// The status in headers or trailers, if there is one.
@@ -209,8 +236,11 @@ mod tests {
     fn a_message_survives_its_frame_and_what_is_cut_off_does_not() {
         let framed = frame(&Diagnostics::default());
         assert_eq!(&framed[..], [0, 0, 0, 0, 0]);
-        assert_eq!(unframe(framed), Ok(Bytes::new()));
-        for wrong in [&b""[..], b"\0\0\0\0", b"\x01\0\0\0\0", b"\0\0\0\0\x02a", b"\0\0\0\0\x01ab"] {
+        assert_eq!(unframe(framed), Ok(vec![Bytes::new()]));
+        assert_eq!(unframe(Bytes::new()), Ok(Vec::new()));
+        let two = Bytes::from_static(b"\0\0\0\0\x01a\0\0\0\0\x02bc");
+        assert_eq!(unframe(two), Ok(vec!["a".into(), "bc".into()]));
+        for wrong in [&b"\0\0\0\0"[..], b"\x01\0\0\0\0", b"\0\0\0\0\x02a", b"\0\0\0\0\x01ab"] {
             assert!(unframe(Bytes::copy_from_slice(wrong)).is_err(), "{wrong:?}");
         }
         assert_eq!(frame(&Empty {}).len(), 5);

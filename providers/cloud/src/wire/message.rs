@@ -75,6 +75,9 @@ pub struct Schemas {
     pub provider_meta: Option<Schema>,
     #[prost(message, optional, tag = "6")]
     pub capabilities: Option<ServerCapabilities>,
+    /// What may be asked of a type whose resources can be listed.
+    #[prost(map = "string, bytes", tag = "9")]
+    pub list_resources: HashMap<String, Vec<u8>>,
 }
 
 /// What a provider can do.
@@ -543,6 +546,30 @@ pub struct UpgradedIdentity {
     #[prost(message, optional, tag = "1")]
     pub identity: Option<IdentityData>,
     #[prost(message, repeated, tag = "2")]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Lists the resources of a type.
+#[derive(Clone, PartialEq, Message)]
+pub struct List {
+    #[prost(string, tag = "1")]
+    pub type_name: String,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<DynamicValue>,
+    #[prost(bool, tag = "3")]
+    pub include_resource_object: bool,
+    #[prost(int64, tag = "4")]
+    pub limit: i64,
+}
+
+/// One of them: the answer is a stream of these.
+#[derive(Clone, PartialEq, Message)]
+pub struct Listed {
+    #[prost(message, optional, tag = "1")]
+    pub identity: Option<IdentityData>,
+    #[prost(string, tag = "2")]
+    pub display_name: String,
+    #[prost(message, repeated, tag = "4")]
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -36,6 +36,8 @@ methods! {
     READ_DATA: "ReadDataSource", "ReadDataSource";
     IDENTITIES: "GetResourceIdentitySchemas", "GetResourceIdentitySchemas";
     UPGRADE_IDENTITY: "UpgradeResourceIdentity", "UpgradeResourceIdentity";
+    VALIDATE_LIST: "ValidateListResourceConfig", "ValidateListResourceConfig";
+    LIST: "ListResource", "ListResource";
     STOP: "Stop", "StopProvider";
 }
 

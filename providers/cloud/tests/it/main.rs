@@ -4,6 +4,7 @@ mod aws;
 mod example;
 mod faults;
 mod identity;
+mod listed;
 mod provider;
 mod sandbox;
 mod takeover;

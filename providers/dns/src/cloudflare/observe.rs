@@ -188,7 +188,7 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
         let scope = Scope::new(backend.entry.clone(), name.as_str());
         if let Some(read) = read(backend, cx, &scope).await? {
             let resources = resources(&read, &scope, &backend.instance, &[]);
-            found.push(Found { scope, resources });
+            found.push(Found::new(scope, resources));
         }
     }
     if found.is_empty() && !wanted.contains(['*', '?']) {

@@ -37,6 +37,6 @@ impl Collector {
     }
     fn finish(self) -> Taken {
         let resources = self.sets.into_iter().map(|(id, bytes)| Observed::new(id, bytes)).collect();
-        Taken { found: Found { scope: self.scope, resources }, left_out: self.left_out }
+        Taken { found: Found::new(self.scope, resources), left_out: self.left_out }
     }
 }

@@ -196,7 +196,7 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
         let scope = Scope::new(backend.entry.clone(), name.as_str());
         // One that was never transferred keeps no other from being found.
         if let Some(zone) = read(backend, cx, &scope, "").await? {
-            found.push(Found { scope, resources: zone.resources });
+            found.push(Found::new(scope, zone.resources));
         }
     }
     if found.is_empty() && !wanted.contains(['*', '?']) {

@@ -241,5 +241,5 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
     })?;
     let scope = record::scope(&backend.entry, &zone);
     let resources = observe(backend, cx, &scope).await?.resources;
-    Ok(vec![Found { scope, resources }])
+    Ok(vec![Found::new(scope, resources)])
 }

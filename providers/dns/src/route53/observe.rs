@@ -296,7 +296,7 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
     for name in names.iter().filter(|name| glob(&wanted, name)) {
         let scope = Scope::new(backend.entry.clone(), name.as_str());
         if let Some((id, sets)) = read(backend, cx, name).await? {
-            found.push(Found { resources: resources(&sets, &id, &scope), scope });
+            found.push(Found::new(scope.clone(), resources(&sets, &id, &scope)));
         }
     }
     if found.is_empty() && !wanted.contains(['*', '?']) {

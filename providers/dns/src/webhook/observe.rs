@@ -248,7 +248,7 @@ pub(crate) async fn discover(backend: &Backend, cx: &Cx, query: &str) -> Result<
         // So that what is exported declares the zone and not only records for it.
         resources.push(Observed::new(record::zone_id(&scope), record::ZONE));
         resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        found.push(Found { scope, resources });
+        found.push(Found::new(scope, resources));
     }
     Ok(found)
 }

@@ -196,7 +196,7 @@ pub(crate) fn discover(backend: &Backend, query: &str) -> Result<Vec<Found>, Err
     let found: Vec<Found> = matching
         .map(|name| {
             let scope = Scope::new(backend.entry.clone(), name.as_str());
-            Ok(Found { resources: observe(backend, &scope)?.resources, scope })
+            Ok(Found::new(scope.clone(), observe(backend, &scope)?.resources))
         })
         .collect::<Result<_, Error>>()?;
     if found.is_empty() && !wanted.contains(['*', '?']) {

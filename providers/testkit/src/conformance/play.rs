@@ -171,7 +171,7 @@ pub(super) fn found(scope: &Scope, resources: &[Resource]) -> Found {
     let observed = |r: &Resource| Observed::new(r.id.clone(), r.spec.bytes().unwrap_or_default().to_vec());
     let mut resources: Vec<Observed> = resources.iter().map(observed).collect();
     resources.sort_by(|a, b| a.id.cmp(&b.id));
-    Found { scope: scope.clone(), resources }
+    Found::new(scope.clone(), resources)
 }
 
 /// The name of an entry that is not the one under test.

@@ -126,7 +126,7 @@ impl Observer for Reference {
             let object = list.first()?;
             Some(Observed::new(id.clone(), Bytes::copy_from_slice(object.content.as_bytes())))
         });
-        Ok(vec![Found { scope, resources: resources.collect() }])
+        Ok(vec![Found::new(scope, resources.collect())])
     }
 
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {

@@ -134,7 +134,7 @@ impl Observer for Notebook {
     }
     async fn discover(&self, _: &Cx, query: &str) -> Result<Vec<Found>, Error> {
         let scope = Scope::new(self.entry.clone(), query);
-        Ok(vec![Found { resources: self.read(&scope)?, scope }])
+        Ok(vec![Found::new(scope.clone(), self.read(&scope)?)])
     }
     fn export(&self, found: &Found) -> Result<Vec<Bytes>, Error> {
         let text = |o: &Observed| (o.id.to_string(), String::from_utf8_lossy(&o.bytes).into_owned());
