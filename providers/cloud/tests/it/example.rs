@@ -102,6 +102,38 @@ async fn the_example_of_a_provider_in_python_is_hosted() {
     a_note_lives(&Notebook::new(&program, false)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_provider_in_go_is_hosted_and_lists_its_notes() {
+    let Some(program) = made("RECONCILED_TEST_GO_PROVIDER") else { return };
+    let book = Notebook::new(&program, false);
+    a_note_lives(&book).await;
+    for (title, text) in [("one", "hello"), ("two", ""), ("other", "x")] {
+        fs::write(book.desk.world.path().join(title), text).expect("a file");
+    }
+    let manifests = async |query: &str| {
+        let found = book.provider.discover(&book.desk.cx, query).await.expect("what is there");
+        let all = found.iter().map(|found| book.provider.export(found).expect("a manifest").remove(0));
+        let texts: Vec<String> = all.map(|text| String::from_utf8_lossy(&text).into_owned()).collect();
+        (texts.concat(), found.iter().map(|found| found.left_out.len()).sum::<usize>())
+    };
+    let (text, left_out) = manifests("Note").await;
+    for part in [
+        r#"reconciled/import: "{\"id\":\"one\"}""#,
+        "  text: hello\n  title: one\n",
+        "name: two",
+        "name: other",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert_eq!(left_out, 0);
+    let (text, _) = manifests("note_note?\nprefix: o").await;
+    assert_eq!(text.matches("kind: Note").count(), 2, "{text}");
+    let (text, _) = manifests("note_*").await;
+    assert_eq!(text.matches("kind: Note").count(), 3, "{text}");
+    let none = book.provider.discover(&book.desk.cx, "Note?\nprefix: z").await.expect("nothing");
+    assert!(none.is_empty());
+}
+
 async fn a_note_lives(book: &Notebook) {
     let one = Notebook::desired("one", "hello");
     let (_, delta, words) = book.plan(&one, &[]).await;

@@ -64,7 +64,7 @@ async fn a_part_of_them_is_what_the_provider_is_asked_for() {
         assert!(error.starts_with(expect), "{error}");
     };
     refuse("toy_thing?\nprefix: ''", "list each toy_thing: a prefix has letters; ").await;
-    refuse("toy_thing?\nprfix: b", "list each toy_thing: unknown field `prfix`; did you mean `prefix`?")
+    refuse("toy_thing?\nprfix: b", "list each toy_thing: unknown attribute `prfix`; did you mean `prefix`?")
         .await;
     refuse("toy_thing?\nwords: b", "list each toy_thing: expected a list for `words`, found").await;
     refuse("toy_thing?\n[", "list each toy_thing: ").await;
