@@ -3,7 +3,6 @@
 use super::{Class, Plugin, ResourceType, said, write_value};
 use crate::{
     cty::{self, Value},
-    hidden::Hidden,
     wire::{Status, message::List},
 };
 use reconciled_provider::{Cx, Error, ErrorKind};
