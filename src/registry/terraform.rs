@@ -6,7 +6,7 @@ use crate::{
     session::Failure,
 };
 use reconciled_cloud::{
-    Given,
+    Given, Mark,
     find::{Program, Written},
 };
 use reconciled_provider::{Problem, Provider, yaml::NodeValue};
@@ -30,6 +30,21 @@ struct Raw {
     #[serde(default)]
     allow_tcp: bool,
     sandbox: Option<PathBuf>,
+    marks: Option<Marks>,
+}
+
+/// Whose a resource is, in a tag of it.
+#[derive(Deserialize)]
+struct Marks {
+    #[serde(rename = "type")]
+    _kind: Kind,
+    key: Option<Arc<str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Tag,
 }
 
 /// Folder below the state directory in which schemas are kept.
@@ -112,6 +127,10 @@ fn read(entry: &ProviderEntry, config: &Config) -> Result<reconciled_cloud::Conf
             entry: entry.name.clone(),
             was: entry.was.clone(),
         })),
+        mark: raw.marks.map(|marks| Mark {
+            key: marks.key.unwrap_or_else(|| Mark::KEY.into()),
+            instance: config.instance.clone(),
+        }),
     })
 }
 

@@ -61,6 +61,7 @@ mod terraform_data;
 mod terraform_import;
 mod terraform_interval;
 mod terraform_lifecycle;
+mod terraform_marks;
 mod tidy;
 mod trust;
 mod unit;

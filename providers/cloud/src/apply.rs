@@ -13,6 +13,7 @@ use crate::{
     host::Host,
     kept::{Former, Kept},
     kind,
+    mark::Mark,
     normalize::Declared,
     observe::{outputs, remote, state_of},
     plan::{self, Plans},
@@ -56,7 +57,8 @@ pub(crate) async fn apply(host: &Host, cx: &Cx, batch: &Batch, journal: &dyn Jou
         let prepared = match named(cx, action) {
             Ok(clear) => {
                 let has_turn = AtomicBool::new(false);
-                let doing = Doing { cx, began, plugin: &plugin, of: &of, action, clear, account, has_turn };
+                let (plugin, of, mark) = (&plugin, &of, host.config.mark.as_ref());
+                let doing = Doing { cx, began, plugin, of, action, clear, account, mark, has_turn };
                 doing.prepared().await.map(|work| (doing, work))
             }
             Err(error) => Err(error),
@@ -162,6 +164,7 @@ struct Doing<'a> {
     action: &'a Action,
     clear: Named<'a>,
     account: Hash,
+    mark: Option<&'a Mark>,
     /// It has waited for the turn of its first write.
     has_turn: AtomicBool,
 }
@@ -220,6 +223,15 @@ impl Doing<'_> {
         }
         let nothing = || Error::unexpected(format!("{}: nothing is remembered of it", self.label()));
         match &self.action.op {
+            Op::Update { delta, .. } if delta.planned.is_empty() => {
+                // What another instance marked is taken over, and is as declared.
+                let (Some(declared), Some(mark)) = (self.declared(), self.mark) else { return Err(lost()) };
+                let old = kept.ok_or_else(nothing)?;
+                let mark = (&declared, mark);
+                let (prior, planned, config) =
+                    plan::mark_alone(self.plugin, self.of, mark, &old, &self.clear).await?;
+                Ok(Work::Change { prior, planned, config, former: old.former, ends: false })
+            }
             Op::Create { delta, .. } | Op::Update { delta, .. } => {
                 let plans = plans(delta)?;
                 let state = plans.prior(self.of).ok_or_else(lost)?;

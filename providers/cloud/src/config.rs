@@ -1,7 +1,7 @@
 //! One entry of the host configuration: `type: terraform`.
 
 use crate::{
-    Handover,
+    Handover, Mark,
     find::Program,
     hidden::Hidden,
     schema::{
@@ -48,6 +48,8 @@ pub struct Config {
     pub sandbox: Option<PathBuf>,
     /// Where states wait that were taken from a state file.
     pub handover: Option<Arc<dyn Handover>>,
+    /// How it is written on resources whose they are; not at all where nobody says so.
+    pub mark: Option<Mark>,
 }
 
 /// A value of a variable.
@@ -242,6 +244,7 @@ mod tests {
             keeper: Vec::new(),
             sandbox: None,
             handover: None,
+            mark: None,
         };
         config.declared(&schema.block)
     }

@@ -16,6 +16,7 @@ mod host;
 mod kept;
 pub mod kind;
 mod lifecycle;
+mod mark;
 mod normalize;
 mod observe;
 mod owner;
@@ -28,5 +29,6 @@ pub mod wire;
 
 pub use config::{Config, Given};
 pub use giveback::{Row, give_back, without_entry};
+pub use mark::Mark;
 pub use provider::{INFO, open, sample};
 pub use takeover::{Handover, Left, TakenOver, take_over};

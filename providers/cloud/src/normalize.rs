@@ -5,6 +5,7 @@ use crate::{
     change,
     kind::{self, API_VERSION},
     lifecycle::{self, LIFECYCLE, Lifecycle},
+    mark::Mark,
     schema::{canonical, config::Reader},
 };
 use reconciled_provider::{
@@ -51,7 +52,12 @@ impl Declared {
 }
 
 /// Turns a manifest into its resource. Without a catalog nothing is known of its type, and only its form is checked.
-pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
+pub(crate) fn normalize(
+    catalog: Option<&Catalog>,
+    mark: Option<&Mark>,
+    manifest: &Manifest,
+    inputs: &dyn Inputs,
+) -> Normalized {
     let mut out = Normalized::default();
     let Some((type_name, attributes)) = split(catalog, manifest, inputs, &mut out.problems) else {
         return out;
@@ -94,6 +100,15 @@ pub(crate) fn normalize(catalog: Option<&Catalog>, manifest: &Manifest, inputs: 
                 None => problem,
             });
         }
+    }
+    if let Some(mark) = mark.filter(|_| !is_data)
+        && let Some(place) = mark.declared_in(block, &config)
+    {
+        let span = attributes.get(place).map_or(manifest.span, |node| node.span);
+        let problem = manifest.error(span, format!("`{}` of `{place}` says whose it is", mark.key));
+        problems.push(
+            problem.hint("leave it out; `marks` of the entry in the host configuration names another key"),
+        );
     }
     let is_wrong = problems.iter().any(Problem::is_error);
     out.problems.extend(problems);

@@ -8,6 +8,7 @@ use crate::{
     kept::Kept,
     kind,
     lifecycle::Lifecycle,
+    mark::Mark,
     normalize::Declared,
     plugin::{Identity, Known, Plugin, ResourceType},
     schema::{
@@ -131,7 +132,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
     };
     let found = plugin.read(cx, &of, &before, clear.hidden()).await?;
     let state = &found.state;
-    let account = host.said(&plugin.catalog)?.1;
+    let (account, mark) = (host.said(&plugin.catalog)?.1, host.config.mark.as_ref());
     let is_elsewhere =
         kept.as_ref().and_then(|kept| kept.account.as_ref()).is_some_and(|was| *was != account.to_string());
     // A secret may lead elsewhere too, and nobody can tell from where it is kept.
@@ -154,7 +155,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
                 (false, Some((first, rest))) if desired.is_none() => {
                     let now = Kept { former: rest.to_vec(), ..first.kept.clone() };
                     let known = state_of(&plugin, &of, &now).await?;
-                    Ok(Some(observed(&clear, id, &of, &known.state, &now, None)))
+                    Ok(Some(observed(&clear, id, &of, &known.state, (&now, mark), None)))
                 }
                 (false, _) => Ok(None),
             };
@@ -170,7 +171,7 @@ async fn look(host: &Host, cx: &Cx, want: &Want<'_>, id: &ResourceId) -> Result<
         _ => now.triggers = declared.as_ref().and_then(|declared| declared.lifecycle.made_with()),
     }
     now.secrets = clear.hidden().within(state);
-    Ok(Some(observed(&clear, id, &of, state, &now, declared.as_ref())))
+    Ok(Some(observed(&clear, id, &of, state, (&now, mark), declared.as_ref())))
 }
 
 /// What cannot be found with what the entry says now, and could with what it said before, may be in another account.
@@ -311,22 +312,26 @@ pub(crate) fn observed(
     id: &ResourceId,
     of: &ResourceType,
     state: &Value,
-    kept: &Kept,
+    (kept, mark): (&Kept, Option<&Mark>),
     declared: Option<&Declared>,
 ) -> Observed {
     let block = &of.schema.block;
+    let unmarked = mark.map(|mark| mark.without(block, state));
+    let content = unmarked.as_ref().unwrap_or(state);
     let seen = match declared {
-        Some(declared) => {
-            Declared { config: canonical::through(&declared.config, state, block, clear), ..declared.clone() }
-        }
+        Some(declared) => Declared {
+            config: canonical::through(&declared.config, content, block, clear),
+            ..declared.clone()
+        },
         None => {
-            let config = canonical::declarable(state, block, clear);
+            let config = canonical::declarable(content, block, clear);
             let lifecycle = Lifecycle::default();
             Declared { config, ignore: Vec::new(), import: None, lifecycle, interval: None }
         }
     };
     let mut observed = Observed::new(id.clone(), seen.bytes());
     observed.remote = remote(state);
+    observed.owner = mark.map(|mark| mark.owner(block, state)).unwrap_or_default();
     observed.identity = kept.identity.as_ref().map(|identity| identified(clear.hidden(), &of.name, identity));
     observed.outputs = outputs(clear, of, state, true);
     observed.private = kept.seal();

@@ -8,6 +8,7 @@ use crate::{
     host::Host,
     kept::{Former, Kept},
     kind,
+    mark::Mark,
     normalize::Declared,
     observe::state_of,
     plugin::{Known, Planned, Plugin, ResourceType},
@@ -66,10 +67,21 @@ async fn of_one(
     let before = kept.iter().flat_map(|kept| kept.secrets.iter().cloned());
     let clear = Named::of(cx, Some(&declared.config), before)?;
     let hidden = clear.hidden();
-    let written = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
+    let declares = canonical::to_value(&declared.config, &of.schema.block, &clear)?;
+    let mark = host.config.mark.as_ref();
+    let marked = |owner: Option<&str>| match mark.zip(owner) {
+        Some((mark, owner)) => {
+            mark.put(&of.schema.block, declares.clone(), &prior.state, (owner, &declared.ignore))
+        }
+        None => declares.clone(),
+    };
+    // A mark is no difference: it is compared as it is, and comes with what else is changed.
+    let there = mark.and_then(|mark| mark.of(&of.schema.block, &prior.state));
+    let ours = mark.map(|mark| &*mark.instance);
+    let mut written = marked(if prior.state.is_null() { ours } else { there });
     plugin.validate(&of, &written, hidden).await?;
-    let config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
-    let planned = plugin.plan(&of, &prior, &config, hidden).await?;
+    let mut config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
+    let mut planned = plugin.plan(&of, &prior, &config, hidden).await?;
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let triggers = Triggers::of(kept.as_ref(), declared);
     let replaces =
@@ -86,6 +98,11 @@ async fn of_one(
     if planned.state == prior.state && !replaces && !triggers.differ() && !ends_former {
         return Ok(None);
     }
+    if !prior.state.is_null() && there != ours && planned.state != prior.state {
+        written = marked(ours);
+        config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
+        planned = plugin.plan(&of, &prior, &config, hidden).await?;
+    }
     if replaces && row.is_none() {
         let text = format!(
             "taking {} over would delete and make it anew, because of {}",
@@ -101,6 +118,7 @@ async fn of_one(
     if replaces {
         // The new one is planned from nothing, with what is declared and nothing ignored.
         let nothing = Known::new(Value::Null, planned.private.clone());
+        written = marked(ours);
         let anew = plugin.plan(&of, &nothing, &written, hidden).await?;
         after = anew.state.clone();
         plans.anew = Some(Step::of(&of, &anew, &written));
@@ -118,6 +136,29 @@ async fn of_one(
         fields.push(FieldChange::text("replaced", Some(ids), None));
     }
     Ok(Some(Delta { fields, replace: replaces, planned: plans.seal(), ..Delta::default() }))
+}
+
+/// Plans that the mark of a resource is ours, where all else is as declared.
+pub(crate) async fn mark_alone(
+    plugin: &Plugin,
+    of: &ResourceType,
+    (declared, mark): (&Declared, &Mark),
+    kept: &Kept,
+    clear: &Named<'_>,
+) -> Result<(Known, Planned, Value), Error> {
+    let prior = state_of(plugin, of, kept).await?;
+    let block = &of.schema.block;
+    let written = canonical::to_value(&declared.config, block, clear)?;
+    let written = mark.put(block, written, &prior.state, (&mark.instance, &declared.ignore));
+    let config = change::leave_ignored(written, &prior.state, &declared.ignore);
+    let planned = plugin.plan(of, &prior, &config, clear.hidden()).await?;
+    match planned.replace.is_empty() {
+        true => Ok((prior, planned, config)),
+        false => Err(Error::invalid(format!(
+            "to mark it would delete and make it anew, because of {}",
+            planned.replace.join(", ")
+        ))),
+    }
 }
 
 /// What was planned, as `apply` gets it back. It stays in memory: it holds secrets.

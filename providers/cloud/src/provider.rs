@@ -126,7 +126,8 @@ impl Observer for Terraform {
 
     fn normalize(&self, _: &Kinds, manifest: &Manifest, inputs: &dyn Inputs) -> Normalized {
         let catalog = self.host.as_ref().and_then(Host::known).map(|catalog| &**catalog);
-        normalize::normalize(catalog, manifest, inputs)
+        let mark = self.host.as_ref().and_then(|host| host.config.mark.as_ref());
+        normalize::normalize(catalog, mark, manifest, inputs)
     }
 
     async fn versions(&self, cx: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {

@@ -8,7 +8,9 @@ use crate::{
     cty::Value,
     hidden::Hidden,
     host::Host,
-    kind, observe,
+    kind,
+    mark::Mark,
+    observe,
     plugin::{Listed, Plugin, ResourceType},
     schema::{
         canonical,
@@ -76,12 +78,12 @@ pub(crate) struct Existing {
 pub(crate) async fn existing(host: &Host, cx: &Cx, query: &str) -> Result<Existing, Error> {
     let query = Query::read(query);
     let plugin = &*host.running(cx).await?;
-    let catalog = &plugin.catalog;
+    let (catalog, mark) = (&plugin.catalog, host.config.mark.as_ref());
     match query.what {
         What::One(id) => {
             let of = catalog.resource(typed(catalog, query.wanted).map_or(query.wanted, |name| name))?;
             let name = id.rsplit(['/', ':']).find(|part| !part.is_empty()).unwrap_or(id);
-            let one = find(cx, plugin, &of, id, named(name)).await?;
+            let one = find(cx, (plugin, mark), &of, id, named(name)).await?;
             Ok(Existing { all: vec![one], left_out: Vec::new() })
         }
         What::All(arguments) if query.wanted.contains(['*', '?']) => {
@@ -96,7 +98,7 @@ pub(crate) async fn existing(host: &Host, cx: &Cx, query: &str) -> Result<Existi
             let mut existing = Existing::default();
             for type_name in types {
                 let of = catalog.resource(type_name)?;
-                if let Err(error) = list(cx, plugin, &of, arguments, &mut existing).await {
+                if let Err(error) = list(cx, (plugin, mark), &of, arguments, &mut existing).await {
                     existing.left_out.push(in_words(type_name, &error));
                 }
             }
@@ -105,7 +107,7 @@ pub(crate) async fn existing(host: &Host, cx: &Cx, query: &str) -> Result<Existi
         What::All(arguments) => {
             let of = catalog.resource(typed(catalog, query.wanted).map_or(query.wanted, |name| name))?;
             let mut existing = Existing::default();
-            list(cx, plugin, &of, arguments, &mut existing).await?;
+            list(cx, (plugin, mark), &of, arguments, &mut existing).await?;
             Ok(existing)
         }
     }
@@ -157,7 +159,7 @@ fn unlisted(catalog: &Catalog, of: Option<&ResourceType>) -> Error {
 /// All of a type.
 async fn list(
     cx: &Cx,
-    plugin: &Plugin,
+    (plugin, mark): (&Plugin, Option<&Mark>),
     of: &ResourceType,
     arguments: &str,
     existing: &mut Existing,
@@ -176,7 +178,7 @@ async fn list(
             let name =
                 super::tfstate::free(&mut names, &named(if name.is_empty() { "unnamed" } else { &name }));
             async move {
-                let found = find(cx, plugin, of, &import, name.clone()).await;
+                let found = find(cx, (plugin, mark), of, &import, name.clone()).await;
                 found.map_err(|error| in_words(&format!("{} {name} {import}", of.name), &error))
             }
         })
@@ -197,7 +199,13 @@ fn in_words(what: &str, error: &Error) -> String {
 }
 
 /// One, by its id or identity.
-async fn find(cx: &Cx, plugin: &Plugin, of: &ResourceType, import: &str, name: String) -> Result<One, Error> {
+async fn find(
+    cx: &Cx,
+    (plugin, mark): (&Plugin, Option<&Mark>),
+    of: &ResourceType,
+    import: &str,
+    name: String,
+) -> Result<One, Error> {
     let nothing = Hidden::default();
     let nowhere = || Error::invalid(format!("there is no {} with the id `{import}`", of.name));
     let found = plugin.import(cx, of, import, &nothing).await?.ok_or_else(nowhere)?;
@@ -207,6 +215,9 @@ async fn find(cx: &Cx, plugin: &Plugin, of: &ResourceType, import: &str, name: S
     }
     let Fit { config, ignore, secrets } = fit(plugin, of, &found, &Marked::default()).await?;
     let mut attributes = written(&of.schema.block, &config);
+    if let Some(mark) = mark {
+        mark.leave_out(&of.schema.block, &mut attributes);
+    }
     for name in secrets.keys() {
         // A person names it; what it is stays where it is.
         attributes.insert(name.to_string(), canonical::secret("NAME", ""));

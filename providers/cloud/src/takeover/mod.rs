@@ -157,6 +157,9 @@ pub async fn take_over(
     }
     for one in &found {
         let mut attributes = written(&one.block, &one.fit.config);
+        if let Some(mark) = entries.get(&one.entry).and_then(|entry| entry.mark.as_ref()) {
+            mark.leave_out(&one.block, &mut attributes);
+        }
         for (name, clear) in &one.fit.secrets {
             let secret = secret_name(&out.secrets, &one.held, name);
             attributes.insert(name.to_string(), json!({ "secret": secret }));

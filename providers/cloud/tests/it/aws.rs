@@ -220,6 +220,7 @@ impl Cloud {
             keeper: Vec::new(),
             sandbox: None,
             handover: None,
+            mark: None,
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::File("/key".into()), SECRET.into());

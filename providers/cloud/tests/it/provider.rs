@@ -44,6 +44,7 @@ impl Desk {
             keeper: Vec::new(),
             sandbox: None,
             handover: None,
+            mark: None,
         };
         let mut secrets = TableSecrets::default();
         secrets.0.insert(SecretRef::Named("key".into()), SECRET.into());
