@@ -69,11 +69,11 @@ pub(super) async fn run(
     };
     let (sources, reader) = (&session.config.sources, writing.db.reader());
     consent::lay_over(sources, reader, &outlook, &mut survey, session.clock.now()).await?;
-    let mut plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
+    let mut plan = document(&session, &survey, &outlook, &form);
     if let Some(file) = &planfile {
         same(&file.plan, &plan)?;
         approve(&session, &writing, &mut survey, &actor).await?;
-        plan = document(&session, &survey, &outlook.desired, &outlook.problems(), &form);
+        plan = document(&session, &survey, &outlook, &form);
     }
     plan.finds_nothing(&ask.selection.targets).iter().for_each(|line| out.talk(line));
     if apply.output == Format::Text {

@@ -12,7 +12,7 @@ use reconciled_engine::{
     Desired, Store,
     survey::{Ahead, Glance, Survey, SurveyOptions, Surveyor},
 };
-use reconciled_provider::{Problem, Scope};
+use reconciled_provider::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, sync::Arc};
@@ -154,7 +154,7 @@ async fn consented(
     form: &Form,
 ) -> Result<Document, Failure> {
     consent::lay_over(&session.config.sources, reader, outlook, &mut survey, session.clock.now()).await?;
-    Ok(document(session, &survey, &outlook.desired, &outlook.problems(), form))
+    Ok(document(session, &survey, outlook, form))
 }
 
 /// Reads the manifests and glances at the remotes side by side.
@@ -174,18 +174,14 @@ fn snapshots_of(snapshots: &[Snapshot]) -> Vec<(Arc<str>, Arc<str>, Arc<str>)> {
 }
 
 /// The document of a survey.
-pub fn document(
-    session: &Session,
-    survey: &Survey,
-    desired: &Desired,
-    problems: &[Problem],
-    form: &Form,
-) -> Document {
+pub fn document(session: &Session, survey: &Survey, outlook: &Outlook, form: &Form) -> Document {
+    let desired = &outlook.desired;
     let details = form.limit.map_or(Details::All, Details::First);
-    let problems = if form.problems { problems } else { &[] };
+    let problems = if form.problems { outlook.problems() } else { Vec::new() };
     let sources = &session.config.sources;
     let names: BTreeSet<Arc<str>> = sources.iter().map(|source| source.name.clone()).collect();
-    let options = Options { problems, show_foreign: form.show_foreign, details, configured: Some(&names) };
+    let options =
+        Options { problems: &problems, show_foreign: form.show_foreign, details, configured: Some(&names) };
     let mut document = Document::of(survey, desired, &|entry| session.observer(entry), &options);
     // `adopt` reads the configured sources alone.
     if !desired.sources.keys().all(|name| names.contains(name)) {
@@ -198,6 +194,7 @@ pub fn document(
             seen.is_some_and(|seen| consent::may(sources, seen, survey, desired, Approver::Trailer));
     }
     document.trailers = document.domains.iter().any(|domain| domain.trailers);
+    document.incomplete = outlook.has_errors();
     document
 }
 

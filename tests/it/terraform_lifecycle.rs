@@ -292,6 +292,7 @@ fn an_entry_that_cannot_be_used_stops_no_other_and_loses_nothing() {
     let said = env.run(&["apply", "--yes", "--timeout", "2s"]).exits(1);
     said.says(&[
         "provider `toy` cannot be used: the provider's program /nonexistent/toy cannot be run",
+        "Errors kept part of it from being planned.",
         "install the provider there",
         "config.yaml:",
         "this Thing and 2 other manifests wait",

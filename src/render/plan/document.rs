@@ -64,6 +64,9 @@ pub struct Document {
     /// A trailer of a commit may consent to what is held in one of the domains.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trailers: bool,
+    /// Something is wrong with sources, manifests or entries, so this is not a plan of all that is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

@@ -174,6 +174,14 @@ pub(super) fn words(summary: &Summary, always: bool) -> String {
 
 /// The last line: what would happen, or that nothing would.
 pub(super) fn conclusion(document: &Document) -> String {
+    let text = planned(document);
+    if !document.incomplete {
+        return text;
+    }
+    format!("{}. Errors kept part of it from being planned.", text.trim_end_matches('.'))
+}
+
+fn planned(document: &Document) -> String {
     let frozen = document.frozen.iter().map(|one| one.tracked).sum();
     if document.has_changes() {
         let frozen = match frozen {

@@ -316,6 +316,9 @@ fn nothing_to_do_is_one_line() {
     let mut survey = survey(Vec::new());
     plan_of(&mut survey).in_sync = 412;
     assert_eq!(plain(&survey), "No changes. 412 resources in sync.\n");
+    let part = Document { incomplete: true, ..document(&survey, &Options::default()) };
+    let expect = "No changes. 412 resources in sync. Errors kept part of it from being planned.";
+    assert_eq!(super::lines::conclusion(&part), expect);
     plan_of(&mut survey).foreign_count = 148;
     assert_eq!(
         plain(&survey),
