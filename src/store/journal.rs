@@ -151,20 +151,26 @@ async fn check_fence(conn: &mut SqliteConnection, fence: &[(ManifestKey, u64)]) 
 /// Writes answers into the groups that hold their actions. An action that is not open is left alone.
 pub(super) async fn end(tx: &mut Tx<'_>, endings: &[Ending]) -> Result<()> {
     let mut missing: HashMap<u64, &Ending> = endings.iter().map(|e| (e.action.0, e)).collect();
-    let open: Vec<i64> =
-        sqlx::query_scalar("SELECT number FROM journal WHERE ended < total ORDER BY number DESC")
-            .fetch_all(&mut *tx.conn)
-            .await?;
-    for number in open {
-        if missing.is_empty() {
-            break;
+    let mut meant = Vec::new();
+    // One question for all of them: as many groups may be open as there are passes at once. The newest come first.
+    let mut open =
+        sqlx::query("SELECT number, numbers, outcomes FROM journal WHERE ended < total ORDER BY number DESC")
+            .fetch(&mut *tx.conn);
+    let mut left = missing.len();
+    while left > 0
+        && let Some(group) = open.try_next().await?
+    {
+        let runs: Vec<(u64, u64)> = parse_json(group.try_get(1)?)?;
+        let actions = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
+        let found = actions.filter(|action| missing.contains_key(action)).count();
+        if found > 0 {
+            left = left.saturating_sub(found);
+            let (number, outcomes): (i64, String) = (group.try_get(0)?, group.try_get(2)?);
+            meant.push((number, runs, outcomes));
         }
-        let (numbers, outcomes): (String, String) =
-            sqlx::query_as("SELECT numbers, outcomes FROM journal WHERE number = ?1")
-                .bind(number)
-                .fetch_one(&mut *tx.conn)
-                .await?;
-        let runs: Vec<(u64, u64)> = parse_json(&numbers)?;
+    }
+    drop(open);
+    for (number, runs, outcomes) in meant {
         let actions = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
         let mut outcomes: Vec<Option<StoredOutcome>> = parse_json(&outcomes)?;
         outcomes.resize(runs.iter().map(|(_, count)| *count as usize).sum(), None);

@@ -147,7 +147,14 @@ impl Writer {
 
     /// Runs one transaction. `Err`: nothing of it holds. Else rows that were written are kept, and gone from the group.
     async fn transact(&mut self, group: &mut [Commit]) -> Result<Vec<Result<()>>> {
-        match self.try_transact(group).await {
+        if group.len() > 1 {
+            // As a rule all of them can be had, and need no way back for each.
+            match self.try_transact(group, false).await {
+                Ok(answers) => return Ok(answers),
+                Err(_) => drop(sqlx::query("ROLLBACK").execute(&mut self.conn).await),
+            }
+        }
+        match self.try_transact(group, true).await {
             Ok(answers) => Ok(answers),
             Err(error) => {
                 // Fails when SQLite has rolled back already, which is as good.
@@ -157,7 +164,8 @@ impl Writer {
         }
     }
 
-    async fn try_transact(&mut self, group: &mut [Commit]) -> Result<Vec<Result<()>>> {
+    /// `apart`: a commit that fails takes none of the others with it.
+    async fn try_transact(&mut self, group: &mut [Commit], apart: bool) -> Result<Vec<Result<()>>> {
         self.touched.clear();
         if size(group) > LARGE {
             sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut self.conn).await?;
@@ -166,7 +174,7 @@ impl Writer {
         self.check_epoch().await?;
         let mut answers = Vec::with_capacity(group.len());
         for (number, Commit { writes, .. }) in group.iter().enumerate() {
-            if group.len() == 1 {
+            if !apart || group.len() == 1 {
                 self.apply(number, writes).await?;
                 answers.push(Ok(()));
                 continue;

@@ -11,11 +11,7 @@ use crate::{
 };
 use futures_util::future::select;
 use reconciled_provider::{Error, Scope};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    time::Duration,
-};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 /// What happened over several rounds: (scope, change, outcome) → how many.
 #[derive(Clone, Debug, Default)]
@@ -47,18 +43,17 @@ impl Outcomes {
     }
     /// How many came to their end that had been begun before.
     pub fn resumed(&self) -> usize {
-        let scopes: BTreeSet<&Scope> = self.all.keys().map(|(scope, ..)| scope).collect();
-        let count = |scope: &Scope, is_meant: fn(&str, &str) -> bool| -> usize {
-            let meant = self.all.iter().filter(|((s, c, o), _)| s == scope && is_meant(c, o));
-            meant.map(|(_, count)| count).sum()
-        };
-        let resumed = |scope: &Scope| {
-            let ended =
-                count(scope, |change, outcome| change == "continue" && matches!(outcome, "done" | "gone"));
-            let begun = count(scope, |change, outcome| change != "continue" && outcome == "pending");
-            ended.saturating_sub(begun)
-        };
-        scopes.into_iter().map(resumed).sum()
+        let mut scopes: BTreeMap<&Scope, [usize; 2]> = BTreeMap::new();
+        for ((scope, change, outcome), count) in &self.all {
+            let [ended, begun] = scopes.entry(scope).or_default();
+            match (*change, *outcome) {
+                ("continue", "done" | "gone") => *ended += count,
+                ("continue", _) => {}
+                (_, "pending") => *begun += count,
+                _ => {}
+            }
+        }
+        scopes.values().map(|[ended, begun]| ended.saturating_sub(*begun)).sum()
     }
     /// How many actions ended with `outcome`.
     pub fn count(&self, outcome: &str) -> usize {
