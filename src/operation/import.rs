@@ -58,7 +58,14 @@ pub async fn import(session: &Session, store: &dyn Store, ask: &ImportAsk) -> Re
     // As it is written in addresses and plans: PROVIDER/NAME.
     let prefix = format!("{}/", ask.provider);
     let query = ask.scope.strip_prefix(&prefix).unwrap_or(&ask.scope);
-    if !ask.filter.is_empty() && observer.info().type_name != "terraform" {
+    let is_terraform = observer.info().type_name == "terraform";
+    if ask.drifted && is_terraform {
+        return Err(Failure::hinted(
+            format!("`{}` tells drift resource by resource", ask.provider),
+            "see it with `reconciled plan --refresh`; one as it is: reconciled import ENTRY TYPE ID",
+        ));
+    }
+    if !ask.filter.is_empty() && !is_terraform {
         return Err(Failure::hinted(
             format!("`{}` is asked for nothing but names", ask.provider),
             "leave --filter out; --only and --ignore choose among what is found",
@@ -120,8 +127,8 @@ fn kind_of(found: &Found) -> Option<&str> {
     found.scope.name.split_once('/').map(|(kind, _)| kind).filter(|kind| !kind.is_empty())
 }
 
-/// What is tracked of what was found. What was asked for by its id is shown as it is shown elsewhere: who looks at it knows
-/// from its row what of it is a secret. Of a list it is left out, since it has a manifest.
+/// What is tracked of what was found is shown as it is shown elsewhere: who looks at it knows from its row what of it is a
+/// secret. Of a list by identities it is left out: it has a manifest, of whatever name.
 async fn as_tracked(
     session: &Session,
     store: &dyn Store,
@@ -146,7 +153,9 @@ async fn as_tracked(
                     }));
                     found.resources.push(resource);
                 }
-                Some(row) if ask.id.is_none() => known.push(row.address.to_string()),
+                Some(row) if ask.id.is_none() && resource.identity.is_some() => {
+                    known.push(row.address.to_string());
+                }
                 Some(row) => {
                     let focus = Focus::Only([row.tracked.id.clone()].into());
                     let tracked = std::slice::from_ref(&row.tracked);

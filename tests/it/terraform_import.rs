@@ -238,6 +238,7 @@ fn what_nobody_declared_is_found_by_the_list_of_its_provider() {
     env.run(&["import", "toy", "Thing", "--filter", "prefix=z"])
         .exits(1)
         .says(&["`toy` has nothing that `Thing` means"]);
+    env.run(&["import", "toy", "Thing", "--drifted"]).exits(1).says(&["resource by resource"]);
     env.run(&["import", "toy", "Thing", "--filter", "prefix"]).exits(1).says(&["write KEY=VALUE"]);
     env.run(&["import", "toy", "Trivial"])
         .exits(1)
