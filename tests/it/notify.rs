@@ -2,12 +2,12 @@
 
 use crate::{
     env::{Env, zone},
+    pebble::free_port,
     running::{Daemon, wait_for},
     sink::{Request, Sink},
 };
 use std::{
     fs,
-    net::TcpListener,
     process::{Child, Command, Stdio},
 };
 
@@ -203,11 +203,6 @@ fn a_receiver_is_tried_by_hand_and_a_reload_brings_another() {
     daemon.stop();
 }
 
-/// A port that was free a moment ago.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A server that ends with the test.
 struct Server(Child);
 
@@ -221,7 +216,7 @@ impl Drop for Server {
 #[test]
 fn alertmanager_knows_what_stands_and_that_it_is_over() {
     let env = desk(&[]);
-    let port = port();
+    let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
     env.write("alertmanager.yml", "route: {receiver: none}\nreceivers: [{name: none}]\n");
     let server = Command::new("prometheus-alertmanager")
@@ -287,7 +282,7 @@ fn mail_goes_over_tls_to_a_server_that_wants_a_login() {
     env.write("key.pem", &certificate.key_pair.serialize_pem());
     env.write("password", "canary-mail-password\n");
     env.write("mail.py", MAIL_SERVER);
-    let port = port();
+    let port = free_port();
     let log = fs::File::create(env.path("mail.log")).unwrap();
     let server = Command::new("/usr/bin/python3")
         .current_dir(env.path("."))

@@ -4,9 +4,10 @@ use crate::running::wait_for;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// A running Pebble.
@@ -29,9 +30,18 @@ impl Drop for Pebble {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody has for TCP or UDP, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on
+/// (ip(7)).
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + u16::try_from(number % 20_000).unwrap();
+        let address = ("127.0.0.1", port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Writes what a server at localhost shows: `srv.pem` and `srv.key`, signed by `ca.pem`, whose key is `ca.key`.

@@ -3,11 +3,12 @@
 
 use crate::{
     env::Env,
+    pebble::free_port,
     running::{Daemon, wait_for},
 };
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -400,7 +401,7 @@ impl Drop for Moto {
 
 impl Moto {
     pub(crate) fn start() -> Moto {
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let child = Command::new("moto_server")
             .args(["-H", "127.0.0.1", "-p", &port.to_string()])
             .stdout(Stdio::null())

@@ -2,11 +2,11 @@
 
 use crate::{
     env::{Env, WIDE_GUARD, zone},
+    pebble::free_port,
     running::{Daemon, wait_for},
 };
 use std::{
     fs,
-    net::{TcpListener, UdpSocket},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -26,17 +26,6 @@ impl Drop for Bind {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A number that is free for TCP and UDP alike.
-fn free_port() -> u16 {
-    loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = tcp.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
-            return address.port();
-        }
     }
 }
 

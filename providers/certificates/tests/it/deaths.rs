@@ -45,9 +45,17 @@ fn die(_: &str) {
     }
 }
 
-/// An address that is free just now.
+/// An address that nobody has, and that nobody gets who leaves the choice to the kernel: it chooses from 32768 on (ip(7)).
 fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = 10_000 + std::process::id() as usize % 10_000;
+    loop {
+        let port = first + NEXT.fetch_add(1, Ordering::SeqCst) % 10_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], port as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 fn sha256(text: &str) -> Vec<u8> {
