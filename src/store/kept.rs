@@ -9,6 +9,7 @@ use reconciled_engine::{Row, RowState, Write};
 use reconciled_provider::{ResourceId, Scope};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
+    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -129,6 +130,19 @@ impl Kept {
 /// Puts or replaces rows by id; of several with one id the last counts.
 fn put(rows: &mut Vec<Row>, list: impl Iterator<Item = Row>) {
     let mut names = Names::default();
+    if rows.is_empty() {
+        // In the memory that they came in: a new scope may have thousands.
+        *rows = list.map(|row| stored(row, &mut names)).collect();
+        rows.sort_by(|a, b| a.tracked.id.cmp(&b.tracked.id));
+        rows.dedup_by(|later, one| {
+            let is_same = later.tracked.id == one.tracked.id;
+            if is_same {
+                mem::swap(later, one);
+            }
+            is_same
+        });
+        return;
+    }
     let mut new: BTreeMap<ResourceId, Row> =
         list.map(|row| (row.tracked.id.clone(), stored(row, &mut names))).collect();
     for row in rows.iter_mut() {

@@ -9,6 +9,7 @@
 //! is sealed with a key that lies outside ([`Seal`]).
 
 mod backup;
+mod begun;
 mod blame;
 mod counts;
 mod drift;
@@ -56,7 +57,7 @@ use error::Result;
 use open::{Lock, Schema};
 use reconciled_engine::{
     Pin, Row, Store, Suspension, Write,
-    store::{Approval, Converged, Hold, KnownVersion, Revision, ScopeMemory},
+    store::{Approval, Begun, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{Clock, Error, Hash, ManifestKey, Scope};
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
@@ -359,6 +360,9 @@ impl Store for Reader {
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         read!(self, conn, conn => memory::approval(&mut conn, digest, self.clock.now()))
     }
+    async fn begun(&self) -> Result<Vec<Begun>, Error> {
+        read!(self, conn, conn => begun::all(&mut conn, self.clock.now()))
+    }
     async fn is_recovering(&self) -> Result<bool, Error> {
         Ok(Reader::is_recovering(self).await?)
     }
@@ -413,6 +417,9 @@ impl Store for Db {
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         self.reader.approval(digest).await
+    }
+    async fn begun(&self) -> Result<Vec<Begun>, Error> {
+        self.reader.begun().await
     }
     async fn is_recovering(&self) -> Result<bool, Error> {
         Store::is_recovering(&self.reader).await

@@ -49,12 +49,13 @@ impl fmt::Display for Rename {
 }
 
 /// Columns that hold a scope, as PROVIDER/NAME, or an entry alone.
-const SCOPES: [(&str, &str); 14] = [
+const SCOPES: [(&str, &str); 15] = [
     ("inventory", "scope"),
     ("edge", "scope"),
     ("journal", "scope"),
     ("condition", "scope"),
     ("hold", "domain"),
+    ("begun", "domain"),
     ("consent", "scope"),
     ("claim", "scope"),
     ("claim", "owner_scope"),

@@ -3,7 +3,7 @@
 //! Guarantee: a write that changes nothing touches no page, so a transaction of such writes costs no fsync.
 
 use super::{
-    drift,
+    begun, drift,
     error::{Result, StoreError},
     events, health, journal, pin,
     rows::{self, hash, json, ms},
@@ -83,6 +83,8 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Hold(hold) => put_hold(tx.conn, hold).await,
         Write::Release(domain) => release(tx.conn, domain).await,
         Write::Approve(approval) => approve(tx.conn, approval).await,
+        Write::Begun(begun) => begun::put(tx.conn, begun).await,
+        Write::BegunOver(domain) => begun::end(tx.conn, domain).await,
         Write::UseApproval(digest, at) => use_approval(tx.conn, *digest, *at).await,
         Write::Consent(scope, id, consent) => put_consent(tx.conn, scope, id, consent).await,
         Write::ConsentSpent(scope, id) => consent_spent(tx.conn, scope, id).await,

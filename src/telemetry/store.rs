@@ -8,7 +8,7 @@ use crate::{clock::SystemClock, store::Db};
 use async_trait::async_trait;
 use reconciled_engine::{
     Pin, Row, Store, Suspension, Write,
-    store::{Approval, Converged, Hold, KnownVersion, Revision, ScopeMemory},
+    store::{Approval, Begun, Converged, Hold, KnownVersion, Revision, ScopeMemory},
 };
 use reconciled_provider::{ActionId, Clock, Error, Hash, ManifestKey, Scope};
 use std::{
@@ -120,6 +120,9 @@ impl Store for Measured {
     }
     async fn pins(&self) -> Result<Vec<Pin>, Error> {
         self.inner.pins().await
+    }
+    async fn begun(&self) -> Result<Vec<Begun>, Error> {
+        self.inner.begun().await
     }
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error> {
         self.inner.approval(digest).await

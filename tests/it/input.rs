@@ -205,9 +205,22 @@ fn a_state_that_cannot_be_written_is_named() {
     fs::remove_file(env.path("state")).unwrap();
     fs::create_dir(env.path("state")).unwrap();
     fs::set_permissions(env.path("state"), fs::Permissions::from_mode(0o500)).unwrap();
-    let probe = fs::write(env.path("state/probe"), "");
-    if probe.is_err() {
+    if fs::write(env.path("state/probe"), "").is_err() {
         env.run(&["apply", "--yes"]).exits(1).says(&["DIR/state", "hint: run as the user that owns"]);
+    } else {
+        // Root is not stopped by that, but by a file system that is for reading only, where one can be had.
+        let script =
+            "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" || exit 100; shift; exec \"$@\"";
+        let config = env.path("config.yaml");
+        let verb = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
+        let values = verb.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut command = std::process::Command::new("unshare");
+        command.env_clear().envs(values).args(["--mount", "sh", "-c", script, "sh"]).arg(env.path("state"));
+        command.arg(verb.get_program()).args(verb.get_args());
+        let output = env.finish(command);
+        if output.code != Some(100) && !output.stderr.contains("unshare failed") {
+            output.exits(1).says(&["DIR/state", "Read-only file system", "hint:"]);
+        }
     }
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[]));
 }

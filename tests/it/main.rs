@@ -15,6 +15,7 @@ mod asker;
 mod certificates;
 mod certificates_apart;
 mod certificates_served;
+mod consented;
 mod control;
 mod crash;
 mod daemon;

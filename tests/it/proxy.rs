@@ -23,12 +23,13 @@ pub(crate) enum Damage {
     Silence,
 }
 
-/// Which requests are spoiled: method and a part of the path, and how many of them.
+/// Which requests are spoiled: method and a part of the path, after so many of them that are not.
 #[derive(Clone)]
 struct Rule {
     method: &'static str,
     path: &'static str,
     damage: Damage,
+    passes: usize,
 }
 
 /// A listening proxy; every connection carries one request.
@@ -79,7 +80,17 @@ impl Proxy {
     }
     /// From now on spoils requests of `method` whose path contains `path`.
     pub(crate) fn spoil(&self, method: &'static str, path: &'static str, damage: Damage) {
-        *self.rule.lock().unwrap() = Some(Rule { method, path, damage });
+        self.spoil_after(0, method, path, damage);
+    }
+    /// The same, but for the first `passes` of them.
+    pub(crate) fn spoil_after(
+        &self,
+        passes: usize,
+        method: &'static str,
+        path: &'static str,
+        damage: Damage,
+    ) {
+        *self.rule.lock().unwrap() = Some(Rule { method, path, damage, passes });
         self.spoilt.store(0, Ordering::SeqCst);
     }
     /// From now on lets everything through.
@@ -103,7 +114,16 @@ fn serve(
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let matching = |rule: &Rule| rule.method == method && path.contains(rule.path);
-    let damage = rule.lock().unwrap().clone().filter(matching).map(|rule| rule.damage);
+    let damage = {
+        let mut rule = rule.lock().unwrap();
+        match rule.as_mut().filter(|rule| matching(rule)) {
+            Some(rule) if rule.passes > 0 => {
+                rule.passes -= 1;
+                None
+            }
+            rule => rule.map(|rule| rule.damage.clone()),
+        }
+    };
     if damage.is_some() {
         spoilt.fetch_add(1, Ordering::SeqCst);
     }

@@ -41,6 +41,8 @@ pub(crate) struct BatchJournal<'a> {
     /// The plan that a person consented to, where that was needed.
     pub(crate) consented: Option<Hash>,
     pub(crate) ended: Mutex<Vec<(ActionId, Outcome)>>,
+    /// Why something could not be written down.
+    pub(crate) unwritten: Mutex<Option<Error>>,
     /// Reads the scope while the last outcomes are noted down.
     pub(crate) reread: Option<Reread<'a>>,
     /// The span of the scope: a provider calls from within spans of its own.
@@ -50,6 +52,14 @@ pub(crate) struct BatchJournal<'a> {
 }
 
 impl BatchJournal<'_> {
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), Error> {
+        let result = self.store.commit(writes).await;
+        if let Err(error) = &result {
+            *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+        result
+    }
+
     fn step(&self, action: ActionId) -> Result<&(&Step, Arc<str>), Error> {
         self.steps.get(&action).ok_or_else(|| {
             Error::unexpected(format!("the provider named action {} of another batch", action.0))
@@ -231,7 +241,7 @@ impl Journal for BatchJournal<'_> {
         let steps = actions.iter().filter_map(|a| Some((*a, self.steps.get(a)?.0)));
         writes.extend(drift::healing(self.scope, steps, self.clock.now()));
         writes.extend(sources.into_iter().map(|source| Write::Converged(Err(source))));
-        self.store.commit(writes).await?;
+        self.commit(writes).await?;
         self.open_spans(actions);
         Ok(())
     }
@@ -239,11 +249,11 @@ impl Journal for BatchJournal<'_> {
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
         let (step, _) = self.step(action)?;
         let row = self.row(step, tracked, RowState::Pending { recheck_at: self.clock.now() });
-        self.store.commit(vec![Write::Rows(row.into_iter().collect())]).await
+        self.commit(vec![Write::Rows(row.into_iter().collect())]).await
     }
 
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
-        let mut writes = Writes::default();
+        let mut writes = Writes { rows: Vec::with_capacity(outcomes.len()), ..Writes::default() };
         let mut endings = Vec::with_capacity(outcomes.len());
         let mut events = Vec::new();
         for (action, outcome) in &outcomes {
@@ -273,7 +283,7 @@ impl Journal for BatchJournal<'_> {
         all.extend(events.into_iter().map(Write::Event));
         let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
         let commit = async {
-            self.store.commit(all).await?;
+            self.commit(all).await?;
             self.close_spans(&outcomes);
             self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
             Ok(())

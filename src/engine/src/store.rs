@@ -103,7 +103,8 @@ pub struct OpenIntent {
 pub struct Ending {
     /// Which action.
     pub action: ActionId,
-    /// `done`, `gone`, `pending`, `partial`, `failed`, `unknown`, or `observed` when a later pass found the answer.
+    /// `done`, `gone`, `pending`, `partial`, `failed`, `unknown`; or, when a later pass found the answer, `observed` where
+    /// what was intended is there and `not-observed` where it is not.
     /// `unknown` leaves the intent open.
     pub outcome: Arc<str>,
     /// The error chain, for `partial`, `failed` and `unknown`.
@@ -241,6 +242,28 @@ pub struct Event {
     pub message: Arc<str>,
 }
 
+/// A plan that a person consented to, from its first write until nothing of it is left.
+///
+/// Consent is used once, and covers all of its plan: what a failure or a crash left undone goes on with it. A step that was
+/// done, or found to be another one, leaves the plan and never comes back into it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Begun {
+    /// The guard domain.
+    pub domain: Arc<str>,
+    /// The consent. It is used, and lasts as long from then on as it would have unused.
+    pub approval: Approval,
+    /// The guarded steps that are left in each scope, as [`crate::plan::digest::guarded`] has them.
+    pub left: BTreeMap<Scope, Vec<Hash>>,
+}
+
+impl Begun {
+    /// True when the person consented to all of these steps, and none of them was done yet.
+    pub fn covers(&self, scope: &Scope, steps: &[Hash]) -> bool {
+        let left = self.left.get(scope).map_or(&[][..], Vec::as_slice);
+        steps.iter().all(|step| left.binary_search(step).is_ok())
+    }
+}
+
 /// A revision that came into force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Revision {
@@ -322,6 +345,10 @@ pub enum Write {
     Approve(Approval),
     /// A consent used. Fails with `Conflict` when it was used already or has expired.
     UseApproval(Hash, Duration),
+    /// What is left of a plan that was consented to, put or replaced, by domain.
+    Begun(Begun),
+    /// Nothing is left of the plan that was consented to in this domain.
+    BegunOver(Arc<str>),
     /// A word on one identity.
     Consent(Scope, ResourceId, Consent),
     /// The word on one identity is spent.
@@ -422,6 +449,8 @@ pub trait Store: Send + Sync {
     async fn pins(&self) -> Result<Vec<Pin>, Error>;
     /// The unused, unexpired approval of a digest.
     async fn approval(&self, digest: Hash) -> Result<Option<Approval>, Error>;
+    /// Plans that were consented to and begun, and of which something is left; those that are too old are not.
+    async fn begun(&self) -> Result<Vec<Begun>, Error>;
     /// True while a lost memory is being made anew: what it does not know may have been ours.
     async fn is_recovering(&self) -> Result<bool, Error>;
 }

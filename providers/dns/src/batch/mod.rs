@@ -227,7 +227,9 @@ pub(crate) fn ids<T>(chunk: &[Unit<'_, T>]) -> impl Iterator<Item = ActionId> {
 
 /// How the actions of a chunk end that took effect.
 pub(crate) fn done<T>(chunk: &[Unit<'_, T>]) -> Vec<(ActionId, Outcome)> {
-    items(chunk).map(|item| (item.action.id, merge::done(item.action))).collect()
+    let mut outcomes = Vec::with_capacity(items(chunk).count());
+    outcomes.extend(items(chunk).map(|item| (item.action.id, merge::done(item.action))));
+    outcomes
 }
 
 /// `error` with the RRset it is about.

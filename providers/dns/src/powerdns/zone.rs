@@ -94,6 +94,8 @@ pub(crate) fn parse_zone(
     let version = if raise.is_some() { token(serial) } else { Version::Unknown };
     let mut resources = records.resources;
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    // It stays for as long as the pass, or longer.
+    resources.shrink_to_fit();
     Ok(ZoneRead { serial, version, raise, resources })
 }
 

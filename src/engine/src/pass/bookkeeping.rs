@@ -80,13 +80,7 @@ pub(super) fn bookkeeping(
         let asked = asked || unanswered.contains(&open.intent.action);
         !asked && visible && view.seen.covered.covers(id) && view.seen.complete
     };
-    let endings: Vec<Ending> = view
-        .memory
-        .open
-        .iter()
-        .filter(answered)
-        .map(|open| Ending { action: open.intent.action, outcome: "observed".into(), error: None })
-        .collect();
+    let mut endings = Vec::new();
     let mut found = FoundDone::new();
     for open in view.memory.open.iter().filter(answered) {
         let intent = &open.intent;
@@ -96,6 +90,9 @@ pub(super) fn bookkeeping(
         if let (Some(word), true) = (word, took_effect) {
             *found.entry((word, "observed")).or_default() += 1;
         }
+        // Whoever reads the trail must not take what never happened for a deletion.
+        let outcome = if took_effect || word.is_none() { "observed" } else { "not-observed" };
+        endings.push(Ending { action: intent.action, outcome: outcome.into(), error: None });
     }
     // Rows recovered from those intents are not in the store yet.
     let touched: BTreeSet<&ResourceId> = rows.iter().map(|r| &r.tracked.id).chain(&gone).collect();

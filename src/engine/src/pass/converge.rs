@@ -1,7 +1,7 @@
 //! Round after round, until nothing is due.
 //!
 //! Guarantees: it ends when every scope is in sync, waits for a person, or is due only after the given time;
-//! a wish to stop is heard between rounds. What a round wrote is seen by the next one, never believed.
+//! a wish to stop is heard between rounds. Where nothing can be written down, as on a full disk, it ends with that error. What a round wrote is seen by the next one, never believed.
 //! It deliberately keeps no queue: priorities and spreading are the scheduler's.
 
 use super::{Engine, Next, RoundReport};
@@ -110,6 +110,9 @@ impl Engine {
         let mut total = self.carry_out_and(Next::Look, desired, survey).await?;
         let mut outcomes = Outcomes::default();
         outcomes.add(&total);
+        if let Some(error) = total.unwritten() {
+            return Err(error.clone());
+        }
         let mut progress = total.moved();
         let mut seen = total.take_seen(self.surveyor.cx.clock.now());
         loop {
@@ -147,6 +150,9 @@ impl Engine {
             let mut next = self.carry_out_and(Next::Look, desired, survey).await?;
             seen = next.take_seen(self.surveyor.cx.clock.now());
             outcomes.add(&next);
+            if let Some(error) = next.unwritten() {
+                return Err(error.clone());
+            }
             progress = next.moved();
             // A scope that nothing desires and nothing remembers has come to its end.
             total.scopes.retain(|scope, _| !due.contains(scope));

@@ -1,14 +1,16 @@
-//! The guard's word made durable: holds put and released, approvals used up.
+//! The guard's word made durable: holds put and released, approvals used, and what is left of the plans they were for.
 //!
-//! Invariant: an approval is used before the first write that it allows, so that it is never used twice.
+//! Invariant: an approval is used before the first write that it allows, and with it is written down what it allows. What a
+//! failure or a crash leaves undone of that goes on without another word; what is done leaves it and never comes back.
 //! It deliberately does not judge: that is [`crate::plan::guard`].
 
 use super::{Engine, bookkeeping::event};
 use crate::{
-    store::{Event, Hold, Write},
-    survey::{Domain, Survey},
+    plan::digest,
+    store::{Approval, Begun, Event, Hold, Write},
+    survey::{Domain, Survey, View},
 };
-use reconciled_provider::{Error, Hash, Scope};
+use reconciled_provider::{Error, Focus, Hash, Scope};
 use std::collections::BTreeMap;
 
 /// What the guard lets a scope do.
@@ -53,6 +55,7 @@ impl Engine {
     pub(super) async fn holds(&self, survey: &Survey) -> Result<Held, Error> {
         let mut out = Held::default();
         let before = self.store.holds().await?;
+        let mut begun = self.store.begun().await?;
         let mut writes = Vec::new();
         let now = self.surveyor.cx.clock.now();
         for domain in survey.domains.values() {
@@ -85,9 +88,21 @@ impl Engine {
                 if let Some(approval) = &domain.approval {
                     let leave = Leave::Consented(approval.digest);
                     out.scopes.extend(domain.scopes.iter().map(|scope| (scope.clone(), leave)));
-                    // Used before the first write: an approval lost in a crash is asked for again, one used
-                    // twice could delete twice.
+                    if approval.used_at.is_some() {
+                        continue;
+                    }
+                    // Used before the first write, or what somebody makes again could be deleted again. What it was given
+                    // for is written down with that, or one failure would use it up.
                     writes.push(Write::UseApproval(approval.digest, now));
+                    begun.retain(|one| one.domain != domain.name);
+                    let plans = domain.scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
+                    let left = plans.map(|view| (view.plan.scope.clone(), digest::guarded(&view.plan)));
+                    let approval = Approval { used_at: Some(now), ..approval.clone() };
+                    writes.push(Write::Begun(Begun {
+                        domain: domain.name.clone(),
+                        approval: approval.clone(),
+                        left: left.filter(|(_, steps)| !steps.is_empty()).collect(),
+                    }));
                     let said = format!("{} goes on with plan {}", domain.name, approval.digest);
                     let used = event(now, "consented", &domain.revision, &said);
                     let (actor, reason) = (approval.actor.clone(), approval.reason.clone());
@@ -103,9 +118,34 @@ impl Engine {
                 writes.push(Write::Release(hold.domain.clone()));
             }
         }
+        writes.extend(begun.into_iter().filter_map(|one| still_left(one, survey)));
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }
         Ok(out)
     }
+}
+
+/// What a survey says of a plan that was begun, where it says anything new.
+fn still_left(mut begun: Begun, survey: &Survey) -> Option<Write> {
+    let mut is_less = false;
+    begun.left.retain(|scope, steps| {
+        let Some(Ok(view)) = survey.scopes.get(scope) else { return true };
+        // Of what was not looked at nothing is known.
+        if is_whole(view) {
+            let left = digest::left(&view.plan);
+            let before = steps.len();
+            steps.retain(|step| left.binary_search(step).is_ok());
+            is_less |= steps.len() < before;
+        }
+        !steps.is_empty()
+    });
+    match begun.left.is_empty() {
+        true => Some(Write::BegunOver(begun.domain)),
+        false => is_less.then_some(Write::Begun(begun)),
+    }
+}
+
+fn is_whole(view: &View) -> bool {
+    view.skipped || view.seen.complete && view.seen.covered == Focus::All
 }

@@ -154,7 +154,10 @@ impl Engine {
             let result = match result {
                 Ok(done) => done,
                 // The store failed, or another process is the writer: this scope is tried again, others go on.
-                Err(error) => ScopeReport { unreachable: false, ..self.failed(&scope, &error, Vec::new()) },
+                Err(error) => {
+                    let report = self.failed(&scope, &error, Vec::new());
+                    ScopeReport { unreachable: false, unwritten: Some(error), ..report }
+                }
             };
             report.scopes.insert(scope, result);
         }

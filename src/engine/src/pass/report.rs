@@ -8,7 +8,7 @@ use crate::{
     store::{Condition, ConditionKind},
     survey::Domain,
 };
-use reconciled_provider::{Error, Observation, Scope};
+use reconciled_provider::{Error, ErrorKind, Observation, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -59,6 +59,8 @@ pub struct ScopeReport {
     pub error: Option<Error>,
     /// The remote gave no answer: a matter of its entry, not only of this scope.
     pub unreachable: bool,
+    /// Why something of it could not be written down.
+    pub(super) unwritten: Option<Error>,
     /// The scope as it was read after everything was written, while that was noted down.
     pub(super) seen: Option<Seen>,
 }
@@ -78,6 +80,7 @@ impl ScopeReport {
             is_repair: false,
             error: None,
             unreachable: false,
+            unwritten: None,
             seen: None,
         }
     }
@@ -136,6 +139,11 @@ impl RoundReport {
     /// Scopes where something waits for another resource.
     pub(super) fn waiting(&self) -> BTreeSet<Scope> {
         self.scopes.iter().filter(|(_, r)| r.waits()).map(|(s, _)| s.clone()).collect()
+    }
+    /// Why the memory takes nothing, where it does not. That another process or a newer commit is in the way is no such reason.
+    pub(super) fn unwritten(&self) -> Option<&Error> {
+        let mut errors = self.scopes.values().filter_map(|report| report.unwritten.as_ref());
+        errors.find(|error| matches!(error.kind, ErrorKind::Unavailable | ErrorKind::PermissionDenied))
     }
     pub(super) fn take_wakes(&mut self) -> BTreeSet<Scope> {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()

@@ -166,12 +166,14 @@ impl Engine {
             place,
             consented: leave.consented(),
             ended: Mutex::default(),
+            unwritten: Mutex::default(),
             reread: self.rereads(scope, next).then(|| Reread::new(&self.surveyor)),
             span: tracing::Span::current(),
             spans: Mutex::default(),
         };
         let result = self.apply(scope, &batch, &journal).await;
         let seen = journal.reread.and_then(Reread::into_seen);
+        let unwritten = journal.unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ended = journal.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         let claimed = ended.iter().filter_map(|(_, outcome)| match outcome {
             Outcome::Pending { claims, .. } => Some(claims),
@@ -182,6 +184,7 @@ impl Engine {
         let mut report = self
             .report(scope, &view, &actionable, &batch, result, ended, claimed, conditions, adopted)
             .await?;
+        report.unwritten = unwritten;
         report.wakes.extend(wakes);
         report.outcomes.extend(found);
         if report.state == ScopeState::DueNow {

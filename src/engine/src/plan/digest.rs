@@ -21,6 +21,23 @@ pub fn digest<'a>(plans: impl IntoIterator<Item = &'a ScopePlan>) -> Option<Hash
     Some(Hash::of(&lines.concat()))
 }
 
+/// The guarded steps of one plan, a hash each, sorted: what of a plan that a person consented to is left in this scope.
+pub fn guarded(plan: &ScopePlan) -> Vec<Hash> {
+    hashes(plan, plan.steps.iter().filter(|step| step.is_guarded()))
+}
+
+/// As [`guarded`], with what is only put off or not asked for: it is not done yet, and was consented to as well.
+pub fn left(plan: &ScopePlan) -> Vec<Hash> {
+    let put_off = plan.steps.iter().filter(|step| step.is_guarded() || step.is_put_off());
+    hashes(plan, put_off.chain(&plan.unselected))
+}
+
+fn hashes<'a>(plan: &ScopePlan, steps: impl Iterator<Item = &'a Step>) -> Vec<Hash> {
+    let mut hashes: Vec<Hash> = steps.map(|step| Hash::of(&line(plan, step))).collect();
+    hashes.sort();
+    hashes
+}
+
 fn line(plan: &ScopePlan, step: &Step) -> Vec<u8> {
     let hash = |h: Option<Hash>| h.map_or_else(|| "-".to_string(), |h| h.to_string());
     let parts = [

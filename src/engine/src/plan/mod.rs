@@ -218,6 +218,10 @@ pub fn plan(input: &ScopeInput<'_>) -> ScopePlan {
         open: OnceCell::new(),
         written: OnceCell::new(),
     };
+    if input.memory.rows.is_empty() {
+        // Nearly all of a new scope is a step: a vector that grows holds twice as much, and three times while it does.
+        out.steps.reserve_exact(input.effective.len());
+    }
     for desired in input.effective {
         planner.desired(desired, &mut out);
     }

@@ -273,6 +273,7 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
             continue;
         }
         let may_go = marked.is_none() && left.is_none();
+        let may_go = may_go && is_in_reach(planner, observed);
         if exclusive && whole && may_go && input.policy == EntryPolicy::Sync {
             let step = foreign_delete(planner, observed);
             if planner.selects(&step.address, input.desired.exclusive_by(input.scope)) {
@@ -283,6 +284,21 @@ pub(super) fn foreign(planner: &Planner<'_>, out: &mut ScopePlan) {
         out.foreign.push((observed.id.clone(), marked));
     }
     out.foreign_count = out.foreign.len() as u32;
+}
+
+/// True where a source that wants the scope for itself may write this resource: what the host denies it, it cannot delete by
+/// leaving it out.
+fn is_in_reach(planner: &Planner<'_>, observed: &Observed) -> bool {
+    let (desired, scope) = (planner.input.desired, planner.input.scope);
+    let wanting = desired.exclusive.get(scope).map_or(&[][..], Vec::as_slice);
+    let reaches = |index: &u32| {
+        let manifest = &desired.manifests[*index as usize];
+        let Some(source) = desired.sources.get(manifest.key.source()) else { return false };
+        let part = planner.input.provider.part(scope, &observed.id);
+        let address = Address { part, ..manifest.address.clone() };
+        source.reach.covers(scope, &address, manifest.key.group())
+    };
+    wanting.is_empty() || wanting.iter().any(reaches)
 }
 
 /// Whether what nobody declares is left to others, and why.

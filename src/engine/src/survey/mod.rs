@@ -20,11 +20,11 @@ use crate::{
     desired::Desired,
     health::Assessment,
     plan::{
-        self, EntryPolicy, ScopePlan, Selection,
+        self, EntryPolicy, ScopePlan, Selection, digest,
         guard::{self, GuardLimits, Verdict},
     },
     ready,
-    store::{Approval, ClaimRow, Hold, ScopeMemory, Store},
+    store::{Approval, Begun, ClaimRow, Hold, ScopeMemory, Store},
     suspension::Suspension,
 };
 use commits::Commits;
@@ -300,6 +300,7 @@ impl Surveyor {
         let recovering = store.is_recovering().await?;
         // Asked for once something is held.
         let mut holds: Option<Vec<Hold>> = None;
+        let mut begun: Option<Vec<Begun>> = None;
         for (name, scopes) in groups {
             let entry = &self.entries[&scopes[0].provider];
             let plans = plans_of(survey, &scopes);
@@ -334,6 +335,17 @@ impl Surveyor {
             let (mut approval, mut hold) = (None, None);
             if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
                 approval = store.approval(digest).await?;
+                if approval.is_none() {
+                    let known = match begun.take() {
+                        Some(known) => known,
+                        None => store.begun().await?,
+                    };
+                    let goes_on = |one: &&Begun| {
+                        let covers = |plan: &&ScopePlan| one.covers(&plan.scope, &digest::guarded(plan));
+                        one.domain == name && plans.iter().all(covers)
+                    };
+                    approval = begun.insert(known).iter().find(goes_on).map(|one| one.approval.clone());
+                }
                 let known = match holds.take() {
                     Some(known) => known,
                     None => store.holds().await?,

@@ -4,6 +4,7 @@
 //! role zone|host|cloud|cloud-without-tokens|issuer      policy observe|create-only|upsert-only|sync
 //! now SECONDS      window SECONDS      normalizer N     marks none     lists none
 //! source NAME label=L prunes=no broken=FILE unassigned=M unselected=M path-changed needs-consent drift=MODE
+//!             denies=PART,PART (what `allow` of the host keeps from it)
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
@@ -411,7 +412,12 @@ impl Case {
             needs_consent: line.has("needs-consent"),
             path_changed: line.has("path-changed"),
             drift: line.get("drift").map(drift),
-            reach: Reach::default(),
+            reach: match line.list("denies").map(Arc::<str>::from).collect::<Vec<_>>() {
+                denied if denied.is_empty() => Reach::default(),
+                denied => Reach::within(move |_, address, _| {
+                    address.part.as_ref().is_none_or(|part| !denied.contains(part))
+                }),
+            },
         };
         self.desired.sources.insert(name.into(), state);
     }

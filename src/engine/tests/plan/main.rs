@@ -107,6 +107,7 @@ scenarios! {
         a_withdrawn_claim_is_removed_outside_the_guard,
         a_withdrawn_claim_waits_for_a_complete_observation,
         in_an_exclusive_scope_what_nobody_declared_is_held,
+        in_an_exclusive_scope_what_the_host_denies_its_source_stays,
         in_an_exclusive_scope_what_nobody_declared_is_chosen_as_a_part_of_its_manifest,
         in_an_exclusive_scope_a_broken_file_protects_what_it_may_declare,
         in_an_exclusive_scope_an_unreachable_source_protects_what_it_may_declare,

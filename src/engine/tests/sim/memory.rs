@@ -22,6 +22,7 @@ pub(crate) struct Disk {
     pub(crate) suspensions: BTreeMap<Arc<str>, Suspension>,
     pub(crate) pins: BTreeMap<(Scope, ResourceId), Pin>,
     pub(crate) approvals: Vec<Approval>,
+    pub(crate) begun: BTreeMap<Arc<str>, Begun>,
     /// Entries of the drift ledger that are over.
     pub(crate) ledger: Vec<(Drifted, DriftEnd)>,
     pub(crate) commits: u64,
@@ -148,6 +149,8 @@ impl Disk {
                 self.holds.remove(&domain);
             }
             Write::Approve(approval) => self.approvals.push(approval),
+            Write::Begun(begun) => drop(self.begun.insert(begun.domain.clone(), begun)),
+            Write::BegunOver(domain) => drop(self.begun.remove(&domain)),
             Write::UseApproval(digest, at) => {
                 let unused = self.approvals.iter_mut().filter(|a| a.digest == digest && a.used_at.is_none());
                 unused.for_each(|approval| approval.used_at = Some(at));
@@ -327,11 +330,17 @@ impl Store for Memory {
         let disk = self.disk.lock().unwrap();
         Ok(disk.approvals.iter().find(|a| a.digest == digest && a.used_at.is_none()).cloned())
     }
+    async fn begun(&self) -> Result<Vec<Begun>, Error> {
+        Ok(self.disk.lock().unwrap().begun.values().cloned().collect())
+    }
 }
 
 /// An approval as a person gives it, past every fault.
-pub(crate) fn approve(disk: &Mutex<Disk>, at: Duration) -> bool {
+pub(crate) fn approve(disk: &Mutex<Disk>, at: Duration, only_once: bool) -> bool {
     let mut disk = disk.lock().unwrap();
+    if only_once && !disk.approvals.is_empty() {
+        return false;
+    }
     let digests: Vec<Hash> = disk.holds.values().map(|h| h.digest).collect();
     for digest in &digests {
         if !disk.approvals.iter().any(|a| a.digest == *digest && a.used_at.is_none()) {

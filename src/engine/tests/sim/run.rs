@@ -18,7 +18,7 @@ use reconciled_engine::{
     store::{ConditionKind, Revision},
     survey::{Hurry, Recall, SurveyOptions, Surveyor},
 };
-use reconciled_provider::{Cx, Hash, Pace, Provider, ResourceId, Scope, Stop};
+use reconciled_provider::{Cx, Pace, Provider, ResourceId, Scope, Stop};
 use reconciled_testkit::{Fault, Point, Reference, World, context::TableSecrets, world::Change};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -363,7 +363,7 @@ pub(crate) fn run_traced(scenario: &Scenario, faulty: Faulty, trace: bool) -> Ou
             continue;
         }
         if at_rest && script.peek().is_none() {
-            if scenario.operator && approve(&stage.disk, stage.sim.now()) {
+            if scenario.operator && approve(&stage.disk, stage.sim.now(), scenario.consents_once) {
                 stage.branch.poke();
                 continue;
             }
@@ -538,10 +538,4 @@ pub(crate) fn look(scenario: &Scenario) -> (u64, u64) {
     }
     let commits = stage.disk.lock().unwrap().commits;
     (stage.world.calls().1, commits)
-}
-
-/// A hash of a trace, to compare runs cheaply.
-#[expect(dead_code, reason = "for a person who compares long traces by hand")]
-pub(crate) fn fingerprint(trace: &[String]) -> Hash {
-    Hash::of(trace.join("\n").as_bytes())
 }

@@ -41,6 +41,8 @@ pub(crate) struct Scenario {
     pub(crate) excluded: Vec<Fault>,
     /// A person approves what is held, after a while.
     pub(crate) operator: bool,
+    /// Only the first time: one word has to do for all of a plan, whatever goes wrong.
+    pub(crate) consents_once: bool,
     pub(crate) guard: GuardLimits,
     /// Replacements delete what is desired, for a moment.
     pub(crate) replaces: bool,
@@ -168,6 +170,8 @@ const NAMES: &[&str] = &[
     "zone_two_daemons_one_frozen",
     "zone_mass_deletion_is_held",
     "host_threshold_of_deletions_is_never_passed",
+    "host_consent_is_for_all_of_a_plan",
+    "zone_consent_is_for_all_of_a_plan",
     "zone_merges_with_others",
     "zone_merges_with_others_who_write_meanwhile",
     "host_merges_with_others_who_write_meanwhile",
@@ -180,7 +184,7 @@ const NAMES: &[&str] = &[
     "cloud_create_without_tokens_that_nothing_asks_for_meanwhile",
     "cloud_create_in_part",
     "cloud_held_commit_lets_nothing_go",
-    "cloud_rename_is_a_move",
+    "host_move_of_nothing_is_an_update",
     "host_rename_leaves_nothing_behind",
     "cloud_rename_that_finds_nothing_leaves_nothing_behind",
     "chain_across_zone_host_and_cloud",
@@ -214,6 +218,7 @@ impl Scenario {
             expect: BTreeMap::new(),
             excluded: vec![],
             operator: false,
+            consents_once: false,
             guard: GuardLimits { max_delete_percent: 100, max_update_percent: 100, ..GuardLimits::default() },
             replaces: false,
             meddles: None,
@@ -346,6 +351,24 @@ impl Scenario {
                 must_hit: &["crash with an open intent", "held"],
                 ..base
             },
+            "host_consent_is_for_all_of_a_plan" => Scenario {
+                roles: host(),
+                script: vec![(AtRest, commit(files("r1", "abcd"))), (AtRest, commit(files("r2", "d")))],
+                operator: true,
+                consents_once: true,
+                guard: GuardLimits { max_deletes: 1, max_delete_percent: 100, ..GuardLimits::default() },
+                expect: [(scope("host/files"), contents(&[("d", "d")]))].into(),
+                must_hit: &["crash with an open intent", "held"],
+                ..base
+            },
+            "zone_consent_is_for_all_of_a_plan" => Scenario {
+                script: vec![(AtRest, commit(desired("r1", &three))), (AtRest, commit(desired("r2", &[])))],
+                operator: true,
+                consents_once: true,
+                expect: [(scope("zone/z"), contents(&[]))].into(),
+                must_hit: &["crash with an open intent", "held"],
+                ..base
+            },
             "zone_merges_with_others" => Scenario {
                 before: vec![(scope("zone/z"), "txt", "theirs")],
                 script: vec![
@@ -454,7 +477,7 @@ impl Scenario {
                 must_hit: &["made in part, then the rest"],
                 ..base
             },
-            "cloud_rename_is_a_move" => Scenario {
+            "host_move_of_nothing_is_an_update" => Scenario {
                 roles: host(),
                 script: vec![
                     (AtRest, commit(desired("r1", &["host/files|a|a", "host/files|b|b"]))),
