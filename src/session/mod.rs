@@ -161,6 +161,7 @@ impl Session {
             deadline: READ_LIMIT,
             stop: Stop::default(),
             pace: Pace::default(),
+            answers: Default::default(),
         };
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();
