@@ -93,7 +93,7 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let mut hangup = caught(SignalKind::hangup())?;
     let session = Session::open_to_run(run.config.as_deref(), environment.clone()).await?;
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
-    let options = Options { observe: run.observe, ..Options::default() };
+    let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
     tell(&run.telemetry, &session, &tasks);
     // Before anything is at work: a daemon that cannot be reached shall not begin.
