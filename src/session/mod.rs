@@ -29,7 +29,8 @@ pub use renamed::{renames, take_along};
 pub use sources::{Snapshot, TreeFiles, is_at, local_places, reference, tree_limits, verify};
 pub use state::HostState;
 pub use suspended::{by_files, by_windows, outside};
-pub use writer::Writing;
+pub(crate) use writer::rewound;
+pub use writer::{Accounts, Brought, Writing};
 
 use sources::Mirrors;
 
