@@ -29,6 +29,17 @@ pub const NAMES: &[&str] = &[
     "apply.after",
 ];
 
+/// Failpoints between a push that somebody consents to and the first pass over it, in the order it meets them.
+pub const CONSENT: &[&str] = &[
+    "store.approve.before",
+    "store.approve.after",
+    "push.approved",
+    "store.force.before",
+    "store.force.after",
+    "store.event.before",
+    "store.event.after",
+];
+
 /// Failpoints around what is written down in the middle of an action, as each step of a rolling update is.
 pub const STEPS: &[&str] = &["progress.before", "progress.after"];
 
@@ -46,7 +57,7 @@ pub const CERTIFICATES: &[&str] = &[
 ];
 
 /// All of them.
-const ALL: [&[&str]; 4] = [NAMES, STEPS, RENAME, CERTIFICATES];
+const ALL: [&[&str]; 5] = [NAMES, CONSENT, STEPS, RENAME, CERTIFICATES];
 
 struct Armed {
     name: String,

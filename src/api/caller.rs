@@ -43,8 +43,8 @@ pub(super) struct Caller {
 
 /// Lets in whom the socket lets in.
 pub(super) async fn of_socket(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().copied();
-    let Some(name) = peer.and_then(|peer| door.lets(peer)) else {
+    let peer = request.extensions().get::<Peer>().cloned();
+    let Some(name) = peer.as_ref().and_then(|peer| door.lets(peer)) else {
         let failure = Failure::hinted(
             "this user may not use the daemon",
             "become a member of the group named by `api.group`, or use sudo",
@@ -54,7 +54,7 @@ pub(super) async fn of_socket(State(door): State<Door>, mut request: Request, ne
     request.extensions_mut().insert(Caller {
         name,
         right: Right::Socket,
-        is_owner: peer.is_some_and(Peer::is_owner),
+        is_owner: peer.as_ref().is_some_and(Peer::is_owner),
         peer,
     });
     next.run(request).await

@@ -77,8 +77,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answers = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
         hyper::service::Service::call(&answers, request)
     });
     let connection = http1::Builder::new()

@@ -103,7 +103,7 @@ async fn carry_out(
     options: &SurveyOptions,
     timeout: Period,
 ) -> Result<Converge, Failure> {
-    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &|_, _| Vec::new()).await?;
     writing.end_pins(&outlook.pins).await?;
     writing.note_problems(outlook).await?;
     let until = session.clock.now() + timeout.0;
@@ -121,7 +121,7 @@ async fn carry_out(
         && outlook.desired.sources.values().all(|source| source.prunes);
     let path_changed = outlook.desired.sources.values().any(|s| s.path_changed);
     if whole && path_changed && converge.round.held.is_empty() && !converge.timed_out {
-        writing.bring_into_force(&outlook.snapshots(), &outlook.desired, true).await?;
+        writing.bring_into_force(&outlook.snapshots(), &outlook.desired, true, &|_, _| Vec::new()).await?;
     }
     let configured = outlook.snapshots.len() == session.config.sources.len();
     if whole && configured {

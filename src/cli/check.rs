@@ -11,7 +11,7 @@ use crate::{
     config::{
         self, Config, Environment, HostSecrets, Place, ProviderEntry, SecretPlace, Way, describe_secret,
     },
-    manifest,
+    manifest, operation,
     render::counted,
     session::{self, Failure, Session, Snapshot, SourceAsk, TreeFiles, renames},
     sops::Identities,
@@ -137,6 +137,7 @@ pub(super) async fn run(
     state(&config, std::sync::Arc::new(clock), &mut report).await;
     match Session::open(args.config.as_deref(), environment).await {
         Ok(session) => {
+            targets(&config, &mut report);
             let snapshots = sources(&session, check.timeout.0, &mut report).await;
             let scopes = declared(&session, snapshots).await;
             providers(&session, &scopes, check.timeout.0, &mut report).await;
@@ -442,6 +443,18 @@ async fn providers(session: &Session, scopes: &[Scope], limit: Duration, report:
             Ok(Err(error)) => report.failure(&what, &error.into()),
             Err(_) => late(&what, limit, report),
         }
+    }
+}
+
+/// Whether the hooks of repositories that are pushed to know this configuration.
+fn targets(config: &Config, report: &mut Report<'_>) {
+    match operation::stale(config) {
+        Ok(stale) => {
+            for one in stale {
+                report.say(Verdict::Warn, "push target", &one.text(), Some(&one.hint()));
+            }
+        }
+        Err(failure) => report.failure("push target", &failure),
     }
 }
 

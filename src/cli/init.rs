@@ -2,11 +2,11 @@
 //!
 //! Guarantees: what is there and not ours is left alone; said again it repairs, and says what it changed.
 
-use super::{Args, Exit, Out, hook::KEPT, import};
+use super::{Args, Exit, Out, import};
 use crate::{
     api,
-    config::{self, Config, Environment, LocateError, SYSTEM_SOCKET},
-    operation::{ImportAsk, PushTarget},
+    config::{self, Config, Environment, LocateError},
+    operation::{ImportAsk, KEPT, PushTarget, program, target_files},
     session::Failure,
     source::{Found, Target, Work},
 };
@@ -119,19 +119,11 @@ fn prepare(target: &Target, config: Option<&Config>, group: Option<u32>) -> Resu
             changes.push(format!("{key} set to {value}"));
         }
     }
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::plain(format!("find the path of this program: {error}")))?;
-    let socket = config.map_or_else(|| Path::new(SYSTEM_SOCKET), |config| &config.api.socket);
-    for hook in ["pre-receive", "post-receive"] {
-        if target.write(&format!("hooks/{hook}"), &script(&program, hook, socket), 0o755)? {
-            changes.push(format!("hooks/{hook} written"));
-        }
-    }
-    if let Some(config) = config {
-        let kept = PushTarget::of(config, target.directory());
-        let text = serde_json::to_string_pretty(&kept).unwrap_or_default() + "\n";
-        if !kept.sources.is_empty() && target.write(KEPT, &text, 0o644)? {
-            changes.push(format!("{KEPT} written: what the hooks go by while no daemon answers"));
+    for file in target_files(config, target.directory(), &program()?) {
+        if target.write(&file.name, &file.text, file.mode)? {
+            let is_kept = file.name == KEPT;
+            let why = if is_kept { ": what the hooks go by while no daemon answers" } else { "" };
+            changes.push(format!("{} written{why}", file.name));
         }
     }
     if let Some(group) = group {
@@ -141,18 +133,6 @@ fn prepare(target: &Target, config: Option<&Config>, group: Option<u32>) -> Resu
         }
     }
     Ok(changes)
-}
-
-fn script(program: &Path, hook: &str, socket: &Path) -> String {
-    let (program, socket) = (quoted(program), quoted(socket));
-    format!(
-        "#!/bin/sh\n# Written by `reconciled init`; say it again to repair it.\nexec {program} hook {hook} --socket {socket}\n"
-    )
-}
-
-/// One word for a shell.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 
 /// Says how to go on.
@@ -261,16 +241,6 @@ const EXAMPLE: &str = "\
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_is_one_word_for_a_shell() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
-        let script = script(Path::new("/usr/bin/reconciled"), "pre-receive", Path::new("/run/api.sock"));
-        assert!(
-            script.ends_with("\nexec '/usr/bin/reconciled' hook pre-receive --socket '/run/api.sock'\n"),
-            "{script}"
-        );
-    }
 
     #[test]
     fn the_example_is_a_manifest_once_its_marks_are_removed() {

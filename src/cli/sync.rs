@@ -9,10 +9,9 @@ use super::{
 use crate::{
     config::{Environment, Period},
     operation::SyncAsk,
-    session::{Ask, Failure, Session},
+    session::{Ask, Failure, Session, Snapshot, rewound},
 };
 use clap::Args as ClapArgs;
-use reconciled_engine::{Store, Write, store::Event};
 
 /// Arguments of `sync`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -115,19 +114,9 @@ async fn accept(
     if invalid || outlook.snapshots.iter().any(|snapshot| snapshot.behind.is_some()) {
         return Ok(Exit::Error);
     }
-    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+    let consented = |snapshot: &Snapshot, at| vec![rewound(snapshot, actor, at)];
+    writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &consented).await?;
     for snapshot in &outlook.snapshots {
-        let event = Event {
-            at: session.clock.now(),
-            kind: "rewind".into(),
-            scope: None,
-            address: None,
-            revision: snapshot.label.clone(),
-            actor: actor.into(),
-            reason: "accept-rewind".into(),
-            message: format!("source {} rewound to {}", snapshot.name, snapshot.revision).into(),
-        };
-        writing.db.commit(vec![Write::Event(event)]).await?;
         let subject = snapshot.commit.as_ref().map_or("", |commit| commit.subject.as_str());
         out.data(&format!("source {} is in force at {}: {subject}", snapshot.name, snapshot.label));
     }

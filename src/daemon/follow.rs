@@ -69,7 +69,7 @@ struct Source {
     accept_rewind: Option<(Arc<str>, Arc<str>)>,
     /// The consent that the poll under way was given.
     rewinding: Option<(Arc<str>, Arc<str>)>,
-    /// Pushes that no poll has followed yet.
+    /// Pushes that the audit trail does not know of yet.
     pushes: Vec<Pushed>,
     polls: u64,
     /// The newest commit that was not in force when it was first seen, and when that was.
@@ -320,7 +320,6 @@ impl Loop {
             true => self.load().await,
             false => Ok(BTreeSet::new()),
         };
-        self.record_rewind(&name).await;
         if is_final {
             self.record_pushes(&name).await;
         }
@@ -365,8 +364,13 @@ impl Loop {
         let snapshots: Vec<Snapshot> =
             self.sources.values_mut().filter_map(|source| source.snapshot.take()).collect();
         let outlook = self.session.load(snapshots, &*self.writing.db).await?;
-        let has_consent =
-            self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false).await?;
+        let sources = &self.sources;
+        let accounts = |snapshot: &Snapshot, at: Duration| {
+            sources.get(&snapshot.name).map(|s| s.accounts(snapshot, at)).unwrap_or_default()
+        };
+        let brought =
+            self.writing.bring_into_force(&outlook.snapshots(), &outlook.desired, false, &accounts).await?;
+        self.forget_accounts(&outlook.snapshots(), &brought.moved);
         self.writing.end_pins(&outlook.pins).await?;
         self.writing.note_problems(&outlook).await?;
         let has_errors = outlook.has_errors();
@@ -391,7 +395,7 @@ impl Loop {
         };
         let mut changed = changed(&self.outlook.desired, &desired).unwrap_or_else(everything);
         // A commit that came into force may consent to what waits elsewhere.
-        if has_consent {
+        if brought.has_consent {
             changed.extend(held(&self.scheduler));
         }
         for message in messages.values().flatten() {
@@ -550,7 +554,7 @@ impl Loop {
         let desired = &self.outlook.desired;
         let snapshots: Vec<&Snapshot> = self.sources.values().filter_map(|s| s.snapshot.as_ref()).collect();
         if desired.sources.values().any(|s| s.path_changed) {
-            writing.bring_into_force(&snapshots, desired, true).await?;
+            writing.bring_into_force(&snapshots, desired, true, &|_, _| Vec::new()).await?;
         }
         writing.lift_bars(desired).await?;
         writing.end_recovery().await?;

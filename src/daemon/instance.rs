@@ -23,7 +23,6 @@ use reconciled_engine::{
 use reconciled_provider::Hash;
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -42,12 +41,7 @@ const RECALLED: usize = 20_000;
 pub struct Options {
     /// Look and record, write nothing.
     pub observe: bool,
-    /// Up to where the audit trail was exported, for the instance after this one.
-    pub(super) exported: Exported,
 }
-
-/// A file, and the number of the last event in it.
-pub(super) type Exported = Arc<Mutex<Option<(PathBuf, i64)>>>;
 
 /// One configuration at work.
 pub struct Instance {
@@ -139,7 +133,7 @@ impl Instance {
         tracked(&instance.tasks, control::watch(instance.clone()));
         tracked(&instance.tasks, fate::watch(instance.clone(), tell_fates));
         tracked(&instance.tasks, notify::watch(instance.clone()));
-        tracked(&instance.tasks, upkeep::watch(instance.clone(), options.exported.clone()));
+        tracked(&instance.tasks, upkeep::watch(instance.clone()));
         for watched in instance.session.surveyor.entries.values() {
             tracked(&instance.tasks, hints::watch(instance.clone(), watched.observer.clone()));
         }

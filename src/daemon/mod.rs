@@ -37,6 +37,7 @@ use crate::{
     api,
     clock::SystemClock,
     config::Environment,
+    operation,
     session::{Failure, Session, renames},
     telemetry::Telemetry,
 };
@@ -93,11 +94,12 @@ pub async fn run(run: &Run, environment: Environment) -> Result<(), Failure> {
     let mut hangup = caught(SignalKind::hangup())?;
     let session = Session::open_to_run(run.config.as_deref(), environment.clone()).await?;
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
-    let options = Options { observe: run.observe, ..Options::default() };
+    let options = Options { observe: run.observe };
     let tasks = TaskTracker::new();
     tell(&run.telemetry, &session, &tasks);
     // Before anything is at work: a daemon that cannot be reached shall not begin.
     let socket = api::Socket::bind(&session.config.api).await?;
+    tell_stale(&session);
     let first = Instance::start(session, None, &options, &tasks).await?;
     let daemon = Arc::new(Daemon { current: RwLock::new(first), stop: Stop::default() });
     tracked(&tasks, api::serve(socket, daemon.clone()));
@@ -194,6 +196,7 @@ async fn reload(
         return refused(&error.into());
     }
     session.warnings.iter().for_each(|warning| tracing::warn!("{}", warning.message));
+    tell_stale(&session);
     old.stop();
     tokio::select! {
         () = old.ended() => {}
@@ -209,6 +212,14 @@ async fn reload(
     *daemon.current.write().unwrap_or_else(PoisonError::into_inner) = instance;
     tracing::info!("configuration is reloaded");
     Ok(true)
+}
+
+/// Tells of repositories whose hooks were written for another configuration: they know neither this socket nor what to refuse.
+fn tell_stale(session: &Session) {
+    match operation::stale(&session.config) {
+        Ok(stale) => stale.iter().for_each(|one| tracing::warn!(hint = one.hint(), "{}", one.text())),
+        Err(failure) => tracing::warn!(error = %failure, "the hooks of repositories cannot be looked at"),
+    }
 }
 
 fn tell(telemetry: &Telemetry, session: &Session, tasks: &TaskTracker) {

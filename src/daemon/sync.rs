@@ -6,6 +6,7 @@
 use super::{Instance, News, follow::held};
 use crate::{
     config::Approver,
+    failpoint,
     operation::{PushFollow, Pushed, SyncAsk, SyncLine, SyncOutcome, followed, is_line, pattern, take},
     render::{clean, cut},
     session::Failure,
@@ -59,6 +60,7 @@ pub(crate) async fn pushed(
     }
     if !ask.approve.is_empty() {
         approve(instance, ask, actor, lines).await?;
+        failpoint::hit("push.approved");
     }
     let claimed = ask.claimed.as_deref().map(|name| clean(&cut(name, LONGEST_CLAIM)).into_owned());
     let pushed = Pushed {

@@ -1,10 +1,11 @@
 //! What the daemon does for its state by the clock: backups, the export of the audit trail, its retention.
 //!
 //! Guarantees: none of it holds up a pass; a backup is complete or not there; the export repeats no event and leaves
-//! none out, also across a crash: where it goes on is read from the file itself. What fails is tried again and told
-//! once.
+//! none out, also across a crash: where it goes on is read from the file itself, or, where that was moved away or emptied,
+//! from the state. A crash between the file and the state repeats events only where the file goes in the same moment. What
+//! fails is tried again and told once; a backup, which costs as much as the state is large, less and less often.
 
-use super::{Instance, instance::Exported as Done};
+use super::Instance;
 use crate::{
     config::Backups,
     session::Failure,
@@ -15,7 +16,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,17 +26,18 @@ const LOOK: Duration = Duration::from_secs(5);
 const BATCH: i64 = 1_000;
 /// How often old events are taken out.
 const TRIM: Duration = Duration::from_secs(3_600);
+/// Longest time until a backup that failed is tried again.
+const LONGEST: Duration = Duration::from_secs(900);
 /// Longest line that is read at the end of an export.
 const TAIL: u64 = 1 << 20;
 
 /// Runs until the instance stops.
-///
-/// `exported` says how far the instance before this one was, and the next one how far this was.
-pub(super) async fn watch(instance: Arc<Instance>, exported: Done) {
+pub(super) async fn watch(instance: Arc<Instance>) {
     let cx = &instance.session.surveyor.cx;
     let config = &instance.session.config;
-    let mut export = config.audit.export.clone().map(|path| Export::new(path, exported));
+    let mut export = config.audit.export.clone().map(Export::new);
     let (mut trimmed, mut failed_before) = (None::<Duration>, [false; 3]);
+    let mut pause = Pause::default();
     while !cx.stop.is_set() {
         let now = cx.clock.now();
         let mut told = |index: usize, what: &str, result: Result<(), Failure>| {
@@ -46,8 +48,10 @@ pub(super) async fn watch(instance: Arc<Instance>, exported: Done) {
             }
             failed_before[index] = result.is_err();
         };
-        if let Some(backups) = &config.backup {
-            told(0, "the state cannot be backed up", back_up(&instance, backups, now).await);
+        if let Some(backups) = config.backup.as_ref().filter(|_| pause.is_over(now)) {
+            let result = back_up(&instance, backups, now).await;
+            pause.after(&result, cx.clock.now());
+            told(0, "the state cannot be backed up", result);
         }
         let mut is_exported = true;
         if let Some(export) = &mut export {
@@ -76,6 +80,26 @@ pub(super) async fn watch(instance: Arc<Instance>, exported: Done) {
         && let Err(failure) = export.go_on(&instance).await
     {
         tracing::error!(error = %failure, "the audit trail cannot be exported");
+    }
+}
+
+/// How long something that fails is let be: twice as long each time.
+#[derive(Debug, Default)]
+struct Pause {
+    length: Duration,
+    /// Since the epoch.
+    until: Duration,
+}
+
+impl Pause {
+    /// A clock that went back makes no pause longer.
+    fn is_over(&self, now: Duration) -> bool {
+        now >= self.until || now + self.length < self.until
+    }
+
+    fn after<T, E>(&mut self, result: &Result<T, E>, now: Duration) {
+        self.length = if result.is_ok() { Duration::ZERO } else { (self.length * 2).clamp(LOOK, LONGEST) };
+        self.until = now + self.length;
     }
 }
 
@@ -140,24 +164,31 @@ struct Export {
     path: PathBuf,
     /// The last event in it; none before it was looked for.
     last: Option<i64>,
-    /// The same, from one instance to the next.
-    done: Done,
+    /// As the state has it; none before it was looked for.
+    noted: Option<i64>,
 }
 
 impl Export {
-    fn new(path: PathBuf, done: Done) -> Export {
-        Export { path, last: None, done }
+    fn new(path: PathBuf) -> Export {
+        Export { path, last: None, noted: None }
     }
 
-    /// How far the instance before this one was, where it wrote the same file.
-    fn before(&self) -> i64 {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.as_ref().filter(|(path, _)| *path == self.path).map_or(0, |(_, last)| *last)
-    }
-
-    fn went(&mut self, last: i64) {
-        self.last = Some(last);
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.path.clone(), last));
+    /// Where the export goes on: behind what is in the file, or was before somebody moved or emptied it.
+    async fn begin(&mut self, instance: &Instance) -> Result<i64, Failure> {
+        let reader = instance.writing.db.reader();
+        self.noted = reader.exported_until(&self.path).await?;
+        let path = self.path.clone();
+        match blocking(move || tail(&path)).await? {
+            None => Ok(self.noted.unwrap_or_default()),
+            Some(found) if reader.continues(&found).await? => Ok(found.number),
+            Some(found) => {
+                // Another trail, as after `restore`: both stay whole.
+                let aside = PathBuf::from(format!("{}.until-{}", self.path.display(), found.number));
+                fs::rename(&self.path, &aside).map_err(about("rename", &self.path))?;
+                tracing::warn!(file = %aside.display(), "the audit trail does not continue its export: a new one begins");
+                Ok(0)
+            }
+        }
     }
 
     /// Appends what is new.
@@ -166,21 +197,7 @@ impl Export {
         // Who rotates the file begins a new one: it goes on where the old one ended.
         let mut last = match self.last {
             Some(last) => last,
-            None => {
-                let path = self.path.clone();
-                match blocking(move || tail(&path)).await? {
-                    // Moved away before the configuration was reloaded.
-                    None => self.before(),
-                    Some(found) if reader.continues(&found).await? => found.number,
-                    Some(found) => {
-                        // Another trail, as after `restore`: both stay whole.
-                        let aside = PathBuf::from(format!("{}.until-{}", self.path.display(), found.number));
-                        fs::rename(&self.path, &aside).map_err(about("rename", &self.path))?;
-                        tracing::warn!(file = %aside.display(), "the audit trail does not continue its export: a new one begins");
-                        0
-                    }
-                }
-            }
+            None => self.begin(instance).await?,
         };
         loop {
             let events = reader.exported(last, BATCH).await?;
@@ -188,9 +205,13 @@ impl Export {
             last = newest.number;
             let path = self.path.clone();
             blocking(move || append(&path, &events)).await?;
-            self.went(last);
+            self.last = Some(last);
         }
-        self.went(last);
+        self.last = Some(last);
+        if self.noted != Some(last) {
+            instance.writing.db.note_exported(&self.path, last).await?;
+            self.noted = Some(last);
+        }
         Ok(())
     }
 }
@@ -249,5 +270,30 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(Failure::plain(format!("work on files panicked: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_let_be_for_longer_each_time_until_it_succeeds() {
+        let (mut pause, mut now) = (Pause::default(), Duration::from_secs(1_000));
+        assert!(pause.is_over(now));
+        for seconds in [5, 10, 20, 40, 80, 160, 320, 640, 900, 900] {
+            pause.after(&Err::<(), ()>(()), now);
+            let length = Duration::from_secs(seconds);
+            assert!(
+                !pause.is_over(now) && !pause.is_over(now + length - Duration::from_millis(1)),
+                "{seconds}"
+            );
+            now += length;
+            assert!(pause.is_over(now), "{seconds}");
+        }
+        pause.after(&Err::<(), ()>(()), now);
+        assert!(pause.is_over(Duration::ZERO), "the clock went back");
+        pause.after(&Ok::<(), ()>(()), now);
+        assert!(pause.is_over(now));
     }
 }

@@ -3,7 +3,9 @@
 use super::tally::{Counting, Tally};
 use crate::telemetry::{Metrics, names};
 use async_trait::async_trait;
-use reconciled_provider::{Batch, Cx, Error, Journal, Provider, Renewal, ResourceId, Scope};
+use reconciled_provider::{
+    Answers, Batch, Cx, Error, Journal, Listener, Provider, Renewal, ResourceId, Scope,
+};
 use std::{borrow::Cow, sync::Arc};
 use tracing::Instrument;
 
@@ -24,7 +26,8 @@ impl Trace {
     }
 
     fn within<'a>(&self, cx: &'a Cx) -> Cow<'a, Cx> {
-        Cow::Borrowed(cx)
+        let counted = Counted { entry: self.entry.clone(), metrics: self.metrics.clone() };
+        Cow::Owned(Cx { answers: Answers::of(counted), ..cx.clone() })
     }
 
     async fn around<T>(
@@ -55,6 +58,18 @@ impl Trace {
     }
 }
 
+/// Counts the requests of one entry.
+struct Counted {
+    entry: Arc<str>,
+    metrics: Arc<Metrics>,
+}
+
+impl Listener for Counted {
+    fn answered(&self, status: Option<u16>) {
+        self.metrics.answered(&self.entry, status);
+    }
+}
+
 forward_observer!(Trace);
 
 #[async_trait]
@@ -63,12 +78,14 @@ impl Provider for Trace {
         tracing::info!(scope = %batch.scope, actions = batch.actions.len(), "apply");
         self.tally.begun(batch.actions.len());
         let counting = Counting { journal, tally: &self.tally };
+        let cx = &*self.within(cx);
         self.around("apply", Some(&batch.scope), self.inner.apply(cx, batch, &counting)).await
     }
     async fn can_renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
         self.inner.can_renew(cx, scope, id, way).await
     }
     async fn renew(&self, cx: &Cx, scope: &Scope, id: &ResourceId, way: &Renewal) -> Result<(), Error> {
+        let cx = &*self.within(cx);
         self.around("renew", Some(scope), self.inner.renew(cx, scope, id, way)).await
     }
 }

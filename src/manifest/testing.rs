@@ -119,6 +119,7 @@ fn info() -> ProviderInfo {
         concurrency: 1,
         consistency_window: Default::default(),
         apply_limit: Default::default(),
+        create_backoff: ProviderInfo::BACKOFF,
         normalizer: 1,
     }
 }

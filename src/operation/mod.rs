@@ -21,6 +21,7 @@ mod rollback;
 mod select;
 mod suspend;
 mod sync;
+mod target;
 
 pub use adopt::{AdoptAsk, Adoptable, Adoption, adopt, adoptable};
 pub use approve::{ApproveAsk, Approved, approve, may_approve};
@@ -49,6 +50,7 @@ pub use rollback::{RollbackAsk, RolledBack, rollback};
 pub use select::{Selected, Upload, UploadFile, upload};
 pub use suspend::{Meant, ResumeAsk, Resumed, SuspendAsk, Suspended, resume, suspend};
 pub use sync::{RequestEntry, SyncAsk, SyncLine, SyncOutcome};
+pub(crate) use target::{KEPT, files as target_files, program, stale};
 
 use crate::session::Failure;
 use reconciled_provider::{Pattern, address::AddressError};

@@ -35,6 +35,9 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 /// What the audit trail has as the reason of such consent.
 const WAY: &str = "push option";
 
+/// What a plan says of consent that a trailer gives once its commit comes into force.
+const TRAILER: &str = "trailer";
+
 /// Who follows this repository?
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -214,7 +217,7 @@ pub struct PushAnswer {
     pub approved: Vec<String>,
     /// Digests that this push would have held, and that were not held before.
     pub held: Vec<Arc<str>>,
-    /// What it would have held too, and its trailers consent to: that counts once it comes into force.
+    /// What it or an earlier one would have held too, and its trailers consent to: that counts once it comes into force.
     #[serde(default)]
     pub consented: Vec<Arc<str>>,
     /// Why it would not come into force: whose signature is missing, and what to do.
@@ -332,27 +335,21 @@ pub async fn push(
     };
     let unverified = unverified(&tracked, ask)?;
     let is_broken = meant.iter().any(|source| outlook.broken.contains(&source.name));
+    let counts = |domain: &str, way: Approver| concerned.counts(&config.sources, domain, way, &by);
     // Nobody consents to what does not come into force.
-    let (approved, given) = match unverified.is_empty() && !is_broken {
+    let (approved, given, consented) = match unverified.is_empty() && !is_broken {
         true => {
-            let counts = |domain: &str| concerned.counts(&config.sources, domain, Approver::PushOption, &by);
-            lay_over(&mut survey, &tracked, counts, ask, actor, now)?
+            let option = |domain: &str| counts(domain, Approver::PushOption);
+            let (approved, given) = lay_over(&mut survey, &tracked, option, ask, actor, now)?;
+            let trailer = |domain: &str| counts(domain, Approver::Trailer).is_ok();
+            (approved, given, lay_trailers_over(&mut survey, trailer, ask, now))
         }
-        false => (ask.approve.clone(), Vec::new()),
+        false => (ask.approve.clone(), Vec::new(), Vec::new()),
     };
     let document = document_from(session, reader, survey, &outlook, in_force, &ask.form).await?;
     let is_new = |digest: &Arc<str>| before.iter().all(|hold| hold.digest.to_string() != **digest);
     let held = document.domains.iter().filter(|domain| domain.state == State::Held);
-    let held = held.filter_map(|domain| Some((&domain.name, domain.digest.clone()?)));
-    let held = held.filter(|(_, digest)| is_new(digest));
-    let is_consented = |(domain, digest): &(&Arc<str>, Arc<str>)| {
-        ask.trailers.iter().any(|given| given.eq_ignore_ascii_case(digest))
-            && concerned.counts(&config.sources, domain, Approver::Trailer, &by).is_ok()
-    };
-    let (consented, held): (Vec<_>, Vec<_>) = held.partition(is_consented);
-    let digests =
-        |domains: Vec<(&Arc<str>, Arc<str>)>| domains.into_iter().map(|(_, digest)| digest).collect();
-    let (consented, held) = (digests(consented), digests(held));
+    let held = held.filter_map(|domain| domain.digest.clone()).filter(is_new).collect();
     // Nothing is said of sources that are none of the pusher's business, and of two that read the same tree once.
     let mut messages: Vec<String> = Vec::new();
     for message in meant.iter().flat_map(|source| outlook.messages_of(&source.name)) {
@@ -485,6 +482,29 @@ fn lay_over<'s>(
         given.push(Given { text: text.clone(), hold });
     }
     Ok((approved, given))
+}
+
+/// Has `survey` show as approved what the trailers of the pushed commit consent to, and returns the digests. `counts` says
+/// whether a trailer of it may consent to a plan of a domain.
+fn lay_trailers_over(
+    survey: &mut Survey,
+    counts: impl Fn(&str) -> bool,
+    ask: &PushAsk,
+    now: Duration,
+) -> Vec<Arc<str>> {
+    let mut consented = Vec::new();
+    let label: Arc<str> = ask.commit.get(..7).unwrap_or(&ask.commit).into();
+    for domain in survey.domains.values_mut().filter(|domain| domain.approval.is_none()) {
+        let Some(digest) = domain.verdict.digest.filter(|_| domain.verdict.is_held()) else { continue };
+        let text = digest.to_string();
+        if ask.trailers.iter().any(|given| given.eq_ignore_ascii_case(&text)) && counts(&domain.name) {
+            let approval =
+                Approval { digest, reason: TRAILER.into(), actor: label.clone(), at: now, used_at: None };
+            domain.approval = Some(approval);
+            consented.push(text.into());
+        }
+    }
+    consented
 }
 
 /// The held domain of which `text` begins the digest.

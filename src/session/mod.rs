@@ -26,10 +26,11 @@ pub use outputs::KnownOutputs;
 pub use pins::Pins;
 pub use problems::{FROZEN, source_of};
 pub use renamed::{renames, take_along};
-pub use sources::{Snapshot, TreeFiles, is_at, reference, tree_limits, verify};
+pub use sources::{Snapshot, TreeFiles, is_at, local_places, reference, tree_limits, verify};
 pub use state::HostState;
 pub use suspended::{by_files, by_windows, outside};
-pub use writer::Writing;
+pub(crate) use writer::rewound;
+pub use writer::{Accounts, Brought, Writing};
 
 use sources::Mirrors;
 
@@ -161,6 +162,7 @@ impl Session {
             deadline: READ_LIMIT,
             stop: Stop::default(),
             pace: Pace::default(),
+            answers: Default::default(),
         };
         let tally = Arc::new(layer::Tally::default());
         let mut buckets = BTreeMap::new();

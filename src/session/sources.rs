@@ -18,7 +18,7 @@ use std::{
     collections::BTreeMap,
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -142,6 +142,11 @@ pub fn reference(reference: &GitRef) -> Result<Reference, Failure> {
 
 /// Says whether one of the source's urls is the repository at `directory`, which has no link in it.
 pub fn is_at(config: &Config, source: &SourceConfig, directory: &Path) -> bool {
+    local_places(config, source).iter().any(|place| place == directory)
+}
+
+/// Where the source's local urls are, without links.
+pub fn local_places(config: &Config, source: &SourceConfig) -> Vec<PathBuf> {
     let names = |path: &Path| {
         // Git finds a repository under these three names.
         let mut with_suffix = path.as_os_str().to_owned();
@@ -149,8 +154,8 @@ pub fn is_at(config: &Config, source: &SourceConfig, directory: &Path) -> bool {
         [path.to_owned(), with_suffix.into(), path.join(".git")]
     };
     let urls = urls(config, source).unwrap_or_default();
-    let mut paths = urls.iter().filter_map(RemoteUrl::local_path).flat_map(names);
-    paths.any(|path| path.canonicalize().is_ok_and(|path| path == directory))
+    let paths = urls.iter().filter_map(RemoteUrl::local_path).flat_map(names);
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// How much of a source's tree is read.

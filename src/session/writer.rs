@@ -24,6 +24,18 @@ const KEPT: usize = 20_000;
 /// How long remotes are looked at to find out which plan a trailer means.
 const CONSENT_LIMIT: Duration = Duration::from_secs(30);
 
+/// What the audit trail has of a commit beside that it came into force: who pushed it, or consented to its being a rewind.
+pub type Accounts<'a> = &'a (dyn Fn(&Snapshot, Duration) -> Vec<Event> + Sync);
+
+/// What came of bringing revisions into force.
+#[derive(Debug, Default)]
+pub struct Brought {
+    /// Any of their commits consents to something.
+    pub has_consent: bool,
+    /// The sources that have another commit now.
+    pub moved: BTreeSet<Arc<str>>,
+}
+
 /// A session that may write.
 pub struct Writing {
     /// The state, locked.
@@ -88,14 +100,17 @@ impl Writing {
     /// Brings the revisions of `snapshots` into force, and what their commits consent to: from here on an older plan
     /// writes nothing.
     ///
-    /// `confirm_path` takes a changed `path` as consented to. Returns whether any of the commits consents to something.
+    /// `confirm_path` takes a changed `path` as consented to. What `accounts` says of a commit that was not in force is in
+    /// the same transaction: no kill leaves one in force of which the audit trail does not know who it is from.
     pub async fn bring_into_force(
         &self,
         snapshots: &[&Snapshot],
         desired: &Desired,
         confirm_path: bool,
-    ) -> Result<bool, Failure> {
-        let (mut writes, mut consenting) = (Vec::new(), Vec::new());
+        accounts: Accounts<'_>,
+    ) -> Result<Brought, Failure> {
+        let (mut writes, mut events, mut consenting) = (Vec::new(), Vec::new(), Vec::new());
+        let mut moved = BTreeSet::new();
         for &snapshot in snapshots {
             let manifests: Vec<(ManifestKey, _)> = desired
                 .manifests
@@ -105,12 +120,12 @@ impl Writing {
                 .collect();
             let before = self.db.in_force(&snapshot.name).await?;
             let known = before.as_ref();
-            let moved = desired.sources.get(&snapshot.name).is_some_and(|s| s.path_changed);
+            let path_changed = desired.sources.get(&snapshot.name).is_some_and(|s| s.path_changed);
             // A changed path stays unconfirmed until a whole apply went through: else its hold would be gone the
             // next time. A folder in place of a repository moves neither commit nor path: both guard rewinds.
             let is_folder = snapshot.revision.is_empty();
             let path = match known {
-                Some(known) if is_folder || moved && !confirm_path => known.path.to_string(),
+                Some(known) if is_folder || path_changed && !confirm_path => known.path.to_string(),
                 _ => snapshot.path(),
             };
             let commit_id = match known {
@@ -134,16 +149,19 @@ impl Writing {
             // Once for each time a commit comes into force, and not again when the same one is loaded anew.
             if known.is_none_or(|r| r.commit != revision.commit) {
                 consenting.extend(snapshot.approvals(at).into_iter().map(|approval| (snapshot, approval)));
+                events.extend(accounts(snapshot, at).into_iter().map(Write::Event));
+                moved.insert(snapshot.name.clone());
             }
             writes.push(Write::InForce { revision, manifests, at });
         }
         let consents = self.consents(consenting, desired).await?;
         let has_consent = !consents.is_empty();
         writes.extend(consents);
+        writes.extend(events);
         if !writes.is_empty() {
             self.db.commit(writes).await?;
         }
-        Ok(has_consent)
+        Ok(Brought { has_consent, moved })
     }
 
     /// What of `given` counts: a trailer consents only to plans that its source has to do with, and only where all
@@ -218,6 +236,20 @@ fn consent(snapshot: &Snapshot, approval: Approval) -> [Write; 2] {
         message: format!("plan {} approved by a trailer of source {}", approval.digest, snapshot.name).into(),
     };
     [Write::Approve(approval), Write::Event(event)]
+}
+
+/// That `actor` consented to the rewind that the commit of `snapshot` is.
+pub(crate) fn rewound(snapshot: &Snapshot, actor: &str, at: Duration) -> Event {
+    Event {
+        at,
+        kind: "rewind".into(),
+        scope: None,
+        address: None,
+        revision: snapshot.label.clone(),
+        actor: actor.into(),
+        reason: "accept-rewind".into(),
+        message: format!("source {} rewound to {}", snapshot.name, snapshot.revision).into(),
+    }
 }
 
 fn lifted(

@@ -76,6 +76,25 @@ impl Target {
         Ok(target)
     }
 
+    /// The one at `directory`, if there is one; nothing is made or changed, and nothing but its configuration is read.
+    pub fn at(directory: &Path) -> Option<Self> {
+        let config = directory.join("config");
+        let is_ours = config.is_file() && git2::Config::open(&config).ok()?.get_bool(MARK).unwrap_or(false);
+        is_ours.then(|| Self { directory: directory.to_owned() })
+    }
+
+    /// A file below it, as text.
+    pub fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.directory.join(name)).ok()
+    }
+
+    /// Says whether [`Target::write`] would change anything.
+    pub fn differs(&self, name: &str, text: &str, mode: u32) -> bool {
+        let has_mode = |meta: fs::Metadata| meta.mode() & 0o111 == mode & 0o111;
+        self.read(name).as_deref() != Some(text)
+            || !fs::metadata(self.directory.join(name)).is_ok_and(has_mode)
+    }
+
     /// Returns where it is.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -103,11 +122,11 @@ impl Target {
     /// [`SourceError::Io`].
     pub fn write(&self, name: &str, text: &str, mode: u32) -> Result<bool, SourceError> {
         let path = self.directory.join(name);
-        let found = fs::read_to_string(&path).ok();
-        let is_same = found.as_deref() == Some(text);
-        if is_same && fs::metadata(&path).is_ok_and(|meta| meta.mode() & 0o111 == mode & 0o111) {
+        if !self.differs(name, text, mode) {
             return Ok(false);
         }
+        let found = self.read(name);
+        let is_same = found.as_deref() == Some(text);
         let write = || -> io::Result<()> {
             let folder = path.parent().unwrap_or(&self.directory);
             fs::create_dir_all(folder)?;

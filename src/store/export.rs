@@ -13,8 +13,11 @@ use super::{
 use reconciled_provider::Error;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
-use std::{io::BufRead, time::Duration};
+use std::{io::BufRead, path::Path, time::Duration};
 use tokio::sync::oneshot;
+
+/// Up to which event the trail was exported, and into which file.
+pub(super) const UNTIL: &str = "exported_until";
 
 /// One event as a line of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +88,16 @@ impl Reader {
         found.iter().map(Exported::of).collect()
     }
 
+    /// The last event that `file` was given; none where another file was, or none was ever.
+    pub async fn exported_until(&self, file: &Path) -> Result<Option<i64>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?1").bind(UNTIL);
+        let found: Option<String> =
+            found.fetch_optional(&mut *conn).await.map_err(|error| self.error(error))?;
+        let noted = found.as_deref().and_then(|value| value.split_once(' '));
+        Ok(noted.filter(|(_, of)| *of == file.display().to_string()).and_then(|(last, _)| last.parse().ok()))
+    }
+
     /// True when the event is in the trail as it was exported, or the trail begins after it.
     pub async fn continues(&self, last: &Exported) -> Result<bool> {
         let found = self.exported(last.number - 1, 1).await?;
@@ -93,6 +106,14 @@ impl Reader {
 }
 
 impl Db {
+    /// Remembers the last event that `file` was given.
+    pub async fn note_exported(&self, file: &Path, last: i64) -> std::result::Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        let message = writer::Message::Exported(format!("{last} {}", file.display()), reply);
+        self.queue.send(message).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
     /// Takes events from before `cutoff` out of the trail, and what the journal and the drift ledger have of that time; what is left still
     /// holds together. Returns how many events went.
     pub async fn trim_events(&self, cutoff: Duration) -> std::result::Result<u64, Error> {

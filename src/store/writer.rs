@@ -36,6 +36,8 @@ pub(super) enum Message {
     Commit(Commit),
     /// The recovery is over.
     Recovered(oneshot::Sender<Result<(), Error>>),
+    /// Up to which event the trail was exported, and into which file.
+    Exported(String, oneshot::Sender<Result<(), Error>>),
     /// Events from before this time go.
     Trim(Duration, oneshot::Sender<Result<u64, Error>>),
     /// What receivers of notifications are told.
@@ -78,6 +80,10 @@ impl Writer {
                     Message::Recovered(reply) => {
                         let answer = self.recovered().await.map_err(|error| error.of(&self.file).into());
                         // The asker may have gone; that changes nothing.
+                        let _ = reply.send(answer);
+                    }
+                    Message::Exported(until, reply) => {
+                        let answer = self.exported(&until).await.map_err(|error| error.of(&self.file).into());
                         let _ = reply.send(answer);
                     }
                     Message::Trim(cutoff, reply) => {
@@ -263,6 +269,13 @@ impl Writer {
         Ok(())
     }
 
+    async fn exported(&mut self, until: &str) -> Result<()> {
+        self.check_epoch().await?;
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+        sqlx::query(sql).bind(export::UNTIL).bind(until).execute(&mut self.conn).await?;
+        Ok(())
+    }
+
     async fn check_epoch(&mut self) -> Result<()> {
         let now: i64 = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(&mut self.conn).await?;
         let (mine, now) = (self.epoch, now as u64);
@@ -314,6 +327,12 @@ fn hit(group: &[Commit], moment: &'static str) {
             (Write::End(_), _) => failpoint::hit("store.end.after"),
             (Write::Rows(_), "before") => failpoint::hit("store.rows.before"),
             (Write::Rows(_), _) => failpoint::hit("store.rows.after"),
+            (Write::InForce { .. }, "before") => failpoint::hit("store.force.before"),
+            (Write::InForce { .. }, _) => failpoint::hit("store.force.after"),
+            (Write::Approve(_), "before") => failpoint::hit("store.approve.before"),
+            (Write::Approve(_), _) => failpoint::hit("store.approve.after"),
+            (Write::Event(_), "before") => failpoint::hit("store.event.before"),
+            (Write::Event(_), _) => failpoint::hit("store.event.after"),
             _ => {}
         }
     }

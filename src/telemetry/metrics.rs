@@ -14,8 +14,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Buckets of what takes from a millisecond to a minute.
 const SHORT: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
-/// Buckets of what takes from a second to a day.
-const LONG: &[f64] = &[0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
+/// Buckets of what takes from a moment to a day.
+const LONG: &[f64] =
+    &[0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
 
 /// Every metric of the process.
 pub struct Metrics {
@@ -38,6 +39,7 @@ pub struct Metrics {
     passes: CounterVec,
     pass_seconds: HistogramVec,
     rate_tokens: GaugeVec,
+    requests: CounterVec,
     resources: GaugeVec,
     scopes: GaugeVec,
     seen_to_converged: HistogramVec,
@@ -92,6 +94,7 @@ impl Default for Metrics {
             passes: counter(&registry, &names::PASSES),
             pass_seconds: histogram(&registry, &names::PASS_SECONDS, SHORT),
             rate_tokens: gauge(&registry, &names::RATE_TOKENS),
+            requests: counter(&registry, &names::PROVIDER_REQUESTS),
             resources: gauge(&registry, &names::RESOURCES),
             scopes: gauge(&registry, &names::SCOPES),
             seen_to_converged: histogram(&registry, &names::SEEN_TO_CONVERGED, LONG),
@@ -108,6 +111,11 @@ impl Metrics {
     /// A call to a provider ended.
     pub fn called(&self, entry: &str, operation: &str, outcome: &str) {
         self.calls.with_label_values(&[entry, operation, outcome]).inc();
+    }
+    /// A request to the HTTP API of an entry was answered, or was not.
+    pub fn answered(&self, entry: &str, status: Option<u16>) {
+        let code = status.map_or_else(|| "none".to_owned(), |status| status.to_string());
+        self.requests.with_label_values(&[entry, &code]).inc();
     }
     /// An action ended.
     pub fn wrote(&self, entry: &str, reason: &str, outcome: &str) {

@@ -150,7 +150,7 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
 }
 
 /// Takes back what migration 7 made, so that there is something to migrate.
-const TO_SCHEMA_6: &str =
+pub(crate) const TO_SCHEMA_6: &str =
     "DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
     UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
     ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent;

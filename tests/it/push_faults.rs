@@ -1,12 +1,12 @@
 //! Pushes while something is away, hangs or dies.
 
 use crate::{
-    env::WIDE_GUARD,
+    env::{Env, WIDE_GUARD},
     pdns::Pdns,
-    push::{WWW, ZONE, addresses, commit, desk, push, tip},
+    push::{MAIL, WWW, ZONE, addresses, commit, desk, push, tip},
     running::{Daemon, is_ready, wait_for},
 };
-use reconciled::failpoint::{NAMES, VARIABLE};
+use reconciled::failpoint::{CONSENT, NAMES, VARIABLE};
 use std::{
     fs,
     os::unix::net::UnixListener,
@@ -39,6 +39,29 @@ fn a_daemon_that_hangs_keeps_no_push_back() {
     push(&env, &[]).exits(0).says(&["did not answer within 1s", "is taken"]);
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert_eq!(tip(&env, "main"), sha);
+}
+
+#[test]
+fn hooks_that_were_written_for_another_configuration_are_told() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let stale = |files: &str| format!("{files} of {} are not as", env.path("repo.git").display());
+    let hint = format!("hint: reconciled init {}", env.path("repo.git").display());
+    commit(&env, &[WWW]);
+    push(&env, &[]).exits(0);
+    env.run(&["check"]).exits(0).hides(&["push target"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
+    env.run(&["check"]).exits(0).says(&["warn  push target", &stale("reconciled.json"), &hint]);
+    let socket = env.path("state/other.sock");
+    env.write("config.yaml", &format!("{config}api: {{socket: {}}}\n", socket.display()));
+    let hooks = stale("hooks/pre-receive, hooks/post-receive");
+    env.run(&["check"]).exits(0).says(&["warn  push target", &hooks, &hint]);
+    let daemon = Daemon::start_with(&env, &[]);
+    wait_for("the daemon", || is_ready(&socket));
+    assert!(daemon.log().contains(&hooks), "{}", daemon.log());
+    env.run(&["init", "repo.git"]).exits(0);
+    env.run(&["check"]).exits(0).hides(&["push target"]);
 }
 
 #[test]
@@ -113,6 +136,99 @@ fn a_daemon_killed_at_every_place_of_a_push_loses_nothing() {
     }
     let missed: Vec<_> = NAMES.iter().filter(|name| !reached.contains(*name)).collect();
     assert_eq!(missed, [&"store.migrate.after-backup"], "no push came there");
+}
+
+/// What the trail has of a kind.
+fn events(env: &Env, kind: &str) -> usize {
+    env.sql(&format!("SELECT count(*) FROM event WHERE kind = '{kind}'")).parse().unwrap()
+}
+
+#[test]
+fn consent_of_a_push_counts_whole_or_not_at_all_wherever_the_daemon_is_killed() {
+    let server = Pdns::start();
+    let env = desk(&server, "", "");
+    let socket = env.path("state/api.sock");
+    let mut reached = std::collections::BTreeSet::new();
+    for (round, name) in CONSENT.iter().enumerate() {
+        let record = |name: &str| format!("{{name: {name}, type: A, values: [192.0.2.{}]}}", round + 1);
+        let address = format!("192.0.2.{}", round + 1);
+        let four: Vec<_> = ["www", "mail", "api", "ftp"].map(|name| (name, &*address)).into();
+        let (all, one) = (addresses(&four), addresses(&four[..1]));
+        let mut hit = 1;
+        loop {
+            let place = format!("{name}:{hit}");
+            let daemon = Daemon::ready(&env);
+            let records = ["www", "mail", "api", "ftp"].map(record);
+            commit(&env, &records.each_ref().map(String::as_str));
+            push(&env, &[]).exits(0);
+            wait_for("what is to be deleted", || server.rrsets(ZONE) == all);
+            let sha = commit(&env, &[&records[0]]);
+            let planned = push(&env, &["-o", "reconciled.plan"]).exits(1);
+            let option = planned.stderr.split("-o reconciled.approve=").nth(1).unwrap();
+            let option = format!("reconciled.approve={}", option.split_whitespace().next().unwrap());
+            drop(daemon);
+            let before = [events(&env, "approve"), events(&env, "push")];
+
+            let mut daemon = Daemon::start_with(&env, &[(VARIABLE, &place)]);
+            // Some places are met before there is a push: then a later hit is the one.
+            wait_for("a daemon", || is_ready(&socket) || daemon.ended().is_some());
+            let was_alive = daemon.ended().is_none();
+            push(&env, &["-o", &option]).exits(0);
+            assert_eq!(tip(&env, "main"), sha, "{place}");
+            let has_died = daemon.ended().is_some();
+            drop(daemon);
+            if was_alive && has_died {
+                reached.insert(*name);
+            }
+            let after = [events(&env, "approve"), events(&env, "push")];
+            if was_alive
+                && has_died
+                && env.sql("SELECT commit_id FROM revision ORDER BY number DESC LIMIT 1") == sha
+            {
+                assert_eq!(after[1], before[1] + 1, "{place}: who pushed what is in force is not known");
+            }
+
+            let _daemon = Daemon::ready(&env);
+            if after[0] == before[0] {
+                env.run(&["sync", "--wait", "--timeout", "60s"]).exits(3);
+                assert_eq!(server.rrsets(ZONE), all, "{place}: nobody consented");
+                let digest = option.split('=').nth(1).unwrap();
+                env.run(&["approve", digest, "--reason", "meant"]).exits(0);
+            }
+            wait_for(&place, || server.rrsets(ZONE) == one);
+            assert_eq!(env.sql("PRAGMA integrity_check"), "ok", "{place}");
+            if was_alive || hit == 6 {
+                break;
+            }
+            hit += 1;
+        }
+    }
+    let missed: Vec<_> = CONSENT.iter().filter(|name| !reached.contains(*name)).collect();
+    assert!(missed.is_empty(), "no push came there: {missed:?}");
+}
+
+#[test]
+fn a_rewind_is_in_force_only_together_with_who_consented_to_it() {
+    let server = Pdns::start();
+    let env = desk(&server, WIDE_GUARD, "");
+    let daemon = Daemon::ready(&env);
+    let first = commit(&env, &[WWW]);
+    push(&env, &[]).exits(0);
+    commit(&env, &[WWW, MAIL]);
+    push(&env, &[]).exits(0);
+    drop(daemon);
+    env.git(&["reset", "-q", "--hard", &first]);
+    let option = format!("reconciled.accept-rewind={first}");
+    let mut daemon = Daemon::start_with(&env, &[(VARIABLE, "store.force.after")]);
+    wait_for("a daemon", || is_ready(&env.path("state/api.sock")));
+    push(&env, &["--force", "-o", &option]).exits(0);
+    wait_for("its death", || daemon.ended().is_some());
+    assert_eq!(env.sql("SELECT commit_id FROM revision ORDER BY number DESC LIMIT 1"), first);
+    assert_eq!((events(&env, "rewind"), events(&env, "push")), (1, 3));
+    // Once for each time, whatever is looked at again.
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait"]).exits(0);
+    assert_eq!((events(&env, "rewind"), events(&env, "push")), (1, 3));
 }
 
 #[test]

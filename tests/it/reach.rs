@@ -30,7 +30,7 @@ pub(crate) fn address(daemon: &Daemon) -> Place {
 }
 
 /// Makes a token as an operator does, and returns it with its line of the configuration.
-fn token(env: &Env, name: &str, role: &str) -> (String, String) {
+pub(crate) fn token(env: &Env, name: &str, role: &str) -> (String, String) {
     let made = env.run(&["token", "new", name, "--role", role]).exits(0);
     let token = made.stdout.trim().to_owned();
     assert!(token.starts_with("rcd_") && !made.stderr.contains(&token), "{made:?}");

@@ -4,6 +4,7 @@ use crate::{
     env::{Env, WIDE_GUARD, zone},
     http::Place,
     pdns::Pdns,
+    reach::{address, token},
     running::{Daemon, wait_for},
     sink::Sink,
     terraform,
@@ -13,6 +14,11 @@ use std::{fs, path::Path};
 /// A key and a token that occur nowhere else.
 const KEY: &str = "canary?key/of=the+server";
 const TOKEN: &str = "canary?token/of=the+forge";
+/// Of who is told what, of a forge's commit statuses, and of the mail server.
+const RECEIVER: &str = "canary?url/of=the+receiver";
+const SIGNING: &str = "canary?key/of=the+signature";
+const REPORT: &str = "canary?token/of=the+statuses";
+const MAIL: &str = "canary?password/of=the+mail";
 /// What passwords begin with that the small provider makes.
 const MADE: &str = "canary?made/";
 
@@ -35,7 +41,9 @@ fn spellings(secret: &str) -> Vec<String> {
 #[track_caller]
 fn search(place: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
-    for word in [KEY, TOKEN, MADE].iter().flat_map(|secret| spellings(secret)) {
+    for word in
+        [KEY, TOKEN, RECEIVER, SIGNING, REPORT, MAIL, MADE].iter().flat_map(|secret| spellings(secret))
+    {
         assert!(!text.contains(&word.to_lowercase()), "{place} holds a secret as {word}");
     }
 }
@@ -148,13 +156,40 @@ fn a_password_in_an_address_is_not_repeated() {
 
 #[test]
 fn a_running_daemon_tells_no_secret_whomever_it_answers() {
-    let (server, collector) = (Sink::start(), Sink::start());
+    let (server, collector, told) = (Sink::start(), Sink::start(), Sink::start());
     server.answers(403);
     let env = Env::new();
     env.write("key", KEY);
     env.write("hook", TOKEN);
-    let more = format!("\napi: {{listen: \"127.0.0.1:0\"}}\ntelemetry: {{otlp: \"{}\"}}", collector.url);
-    let hook = format!(", webhook: {{type: github, secret: {{file: {}}}}}", env.path("hook").display());
+    // What refuses makes the daemon say why.
+    told.answers(403);
+    env.write("receiver", &format!("{}/{RECEIVER}", told.url));
+    env.write("signing", SIGNING);
+    env.write("report", REPORT);
+    env.write("mail", MAIL);
+    let (token, line) = token(&env, "ci", "read");
+    let search = |place: &str, bytes: &[u8]| {
+        search(place, bytes);
+        assert!(!String::from_utf8_lossy(bytes).contains(&token), "{place} holds the token of the API");
+    };
+    let at = |name: &str| format!("{{file: {}}}", env.path(name).display());
+    let notify = format!(
+        "notify:\n  - {{name: chat, type: slack, url: {}, for: 1s}}\n  - {{name: own, type: webhook, url: \"{}/own\", secret: {}, for: 1s}}\n  - {{name: mail, type: email, server: \"localhost:9\", from: it@dns1.example, to: [ops@example.com], username: it, password: {}, for: 1s}}",
+        at("receiver"),
+        told.url,
+        at("signing"),
+        at("mail")
+    );
+    let more = format!(
+        "\napi: {{listen: \"127.0.0.1:0\"}}\ntokens: [{line}]\n{notify}\ntelemetry: {{otlp: \"{}\"}}",
+        collector.url
+    );
+    let hook = format!(
+        ", webhook: {{type: github, secret: {}}}, report: {{github: acme/infra, url: \"{}\", token: {}}}",
+        at("hook"),
+        told.url,
+        at("report")
+    );
     env.config_with("it", &(env.pdns_entry(&server.url, WIDE_GUARD) + &more), &hook);
     fs::remove_dir_all(env.path("repo.git")).unwrap();
     env.run(&["init", "repo.git"]).exits(0);
@@ -179,15 +214,48 @@ fn a_running_daemon_tells_no_secret_whomever_it_answers() {
     for path in asked {
         let answer = socket.ask("GET", path, &[], b"");
         assert!(matches!(answer.status, 200 | 503), "{path}: {answer:?}");
+        let refused = "reconciled_provider_requests_total{code=\"403\",provider=\"pdns\"}";
+        assert!(path != "/metrics" || answer.text().contains(refused), "{answer:?}");
         search(path, &answer.body);
     }
-    let forged =
-        socket.ask("POST", "/v1/hooks/infra/guessed", &[("x-hub-signature-256", "sha256=00")], b"{}");
-    search("a forged webhook", &forged.body);
+    // The address to give to a forge is made from its secret, and is none.
+    let checked = env.run(&["check"]);
+    let place = checked.stdout.find("/hooks/").unwrap_or_else(|| panic!("{}", checked.all()));
+    let path = checked.stdout[place..].split_whitespace().next().unwrap();
+    let listening = address(&daemon);
+    let forge = |path: &str, signature: &str| {
+        listening.ask("POST", path, &[("x-hub-signature-256", signature)], b"{}")
+    };
+    let wrong = format!("sha256={}", "0".repeat(64));
+    for (what, answer, status) in [
+        ("a forged webhook", forge(path, &wrong), 404),
+        ("a guessed path", forge("/hooks/infra/guessed", &wrong), 404),
+        (
+            "a wrong token",
+            listening.ask("GET", "/v1/status", &[("authorization", "Bearer rcd_wrong")], b""),
+            401,
+        ),
+        (
+            "a token",
+            listening.ask("GET", "/v1/status", &[("authorization", &format!("Bearer {token}"))], b""),
+            200,
+        ),
+    ] {
+        assert_eq!(answer.status, status, "{what}: {answer:?}");
+        search(what, answer.head.as_bytes());
+        search(what, &answer.body);
+    }
+    wait_for("both receivers and the forge were told", || {
+        [format!("/{RECEIVER}"), "/own".into()].iter().all(|path| !told.at(path).is_empty())
+            && told
+                .requests()
+                .iter()
+                .any(|request| request.header("authorization") == format!("Bearer {REPORT}"))
+    });
+    wait_for("the mail server was tried", || daemon.log().contains("mail"));
     let config = env.path("config.yaml");
     for args in [&["status"][..], &["plan", "-vvv"], &["plan", "-o", "json"], &["check"]] {
         let output = env.run(&[&["--config", config.to_str().unwrap()], args].concat());
-        // The address to give to a forge is made from its secret, and is none.
         search(&format!("{args:?}"), output.all().as_bytes());
     }
     env.write(

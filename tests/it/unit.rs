@@ -4,6 +4,7 @@
 //! be had, `RECONCILED_TEST_SYSTEMD=no` leaves these tests out; without it they fail and say why.
 
 use crate::{
+    crash::TO_SCHEMA_6,
     env::{Env, rrsets, zone},
     pdns::Pdns,
     running::wait_for,
@@ -432,9 +433,18 @@ fn a_package_starts_what_it_installs_and_an_upgrade_keeps_state_and_wishes() {
     let history = machine.run(&["reconciled", "history"]);
     assert!(history.contains("create"), "{history}");
 
+    // The state is that of a program of before, so that the new one has something to bring up to date.
+    let state =
+        |query: &str| machine.run(&["sqlite3", "/var/lib/reconciled/state.db", query]).trim().to_owned();
+    let newest = state("PRAGMA user_version");
+    machine.systemctl("stop");
+    state(TO_SCHEMA_6);
+    assert_eq!(state("PRAGMA user_version"), "6");
     dpkg(&["--install", &packages[1]]);
     assert!(machine.is_active() && machine.pid() != pid, "{}", machine.journal());
+    assert_eq!(state("PRAGMA user_version"), newest);
     assert_eq!(machine.run(&["reconciled", "history"]), history);
+    machine.run(&["reconciled", "sync", "--wait"]);
     machine.is_sound();
 
     machine.run(&["systemctl", "disable", "--now", UNIT]);

@@ -81,6 +81,44 @@ fn a_file_that_was_rotated_goes_on_after_a_reload() {
 }
 
 #[test]
+fn a_file_that_was_moved_away_or_emptied_goes_on_after_a_restart() {
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let file = env.path("audit.jsonl");
+    let with = |name: &str| {
+        let file = env.path(name);
+        env.write("config.yaml", &format!("{config}\naudit: {{keep: 400d, export: {}}}\n", file.display()));
+    };
+    with("audit.jsonl");
+    env.push("zone.yaml", &zone(ZONE, "zones", &[WWW]));
+    let daemon = Daemon::ready(&env);
+    wait_for("what happened is exported", || exported(&env).iter().any(|event| event["kind"] == "create"));
+    daemon.stop();
+    let mut before = exported(&env).len() as i64;
+    for (turn, copies) in [("moved", false), ("emptied", true)] {
+        match copies {
+            true => fs::write(&file, "").unwrap(),
+            false => fs::rename(&file, env.path("audit.jsonl.1")).unwrap(),
+        }
+        env.run(&["suspend", "--all", "--reason", turn]).exits(0);
+        let daemon = Daemon::ready(&env);
+        wait_for("it goes on", || fs::read_to_string(&file).is_ok_and(|text| text.contains(turn)));
+        daemon.stop();
+        let new = exported(&env);
+        assert_eq!(new[0]["number"].as_i64().unwrap(), before + 1, "{turn}: {new:?}");
+        before += new.len() as i64;
+    }
+    // Another file is another export.
+    with("other.jsonl");
+    let other = env.path("other.jsonl");
+    let daemon = Daemon::ready(&env);
+    wait_for("all of it", || {
+        fs::read_to_string(&other).is_ok_and(|text| text.lines().count() as i64 >= before)
+    });
+    daemon.stop();
+}
+
+#[test]
 fn every_event_is_exported_once_also_across_a_kill() {
     let env = Env::zonefile();
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();

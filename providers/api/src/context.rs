@@ -178,6 +178,29 @@ impl Turns for Ahead {
     }
 }
 
+/// Who counts what a remote answers.
+pub trait Listener: Send + Sync {
+    /// A request of the protocol was answered with this HTTP status, or not at all.
+    fn answered(&self, status: Option<u16>);
+}
+
+/// Where a provider with an HTTP API says how each request ended, for numbers alone: nothing follows from it.
+#[derive(Clone, Default)]
+pub struct Answers(Option<Arc<dyn Listener>>);
+
+impl Answers {
+    /// Told to `listener`.
+    pub fn of(listener: impl Listener + 'static) -> Answers {
+        Answers(Some(Arc::new(listener)))
+    }
+    /// Says that a request was answered with this HTTP status, or with none where no answer came.
+    pub fn answered(&self, status: Option<u16>) {
+        if let Some(listener) = &self.0 {
+            listener.answered(status);
+        }
+    }
+}
+
 /// The context of a call.
 #[derive(Clone)]
 pub struct Cx {
@@ -191,6 +214,8 @@ pub struct Cx {
     pub stop: Stop,
     /// When each request may be sent.
     pub pace: Pace,
+    /// How each request ended.
+    pub answers: Answers,
 }
 
 impl fmt::Debug for Cx {

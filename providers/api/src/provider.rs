@@ -99,11 +99,17 @@ pub struct ProviderInfo {
     pub consistency_window: Duration,
     /// How long an `apply` may take before it is given up for lost.
     pub apply_limit: Duration,
+    /// Longest wait until a creation, or a step of one, that failed again and again is tried once more. A remote that counts
+    /// or bills what it is asked to make wants more than [`ProviderInfo::BACKOFF`].
+    pub create_backoff: Duration,
     /// Raised when `normalize` gives other bytes for the same manifest; tells `upgrade` from `commit`.
     pub normalizer: u32,
 }
 
 impl ProviderInfo {
+    /// Longest wait after anything else that failed.
+    pub const BACKOFF: Duration = Duration::from_secs(300);
+
     /// True when a resource can be found though nobody remembers it: by its key, by a mark, or in a list.
     ///
     /// Where it is false (Terraform), only [`Tracked::remote`](crate::Tracked::remote) or

@@ -39,6 +39,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     concurrency: 20,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
+    // An authority counts orders that fail.
+    create_backoff: Duration::from_secs(1_800),
     normalizer: 1,
 };
 

@@ -43,6 +43,8 @@ pub const INFO: ProviderInfo = ProviderInfo {
     consistency_window: Duration::from_secs(60),
     // Databases and clusters take more than an hour.
     apply_limit: Duration::from_secs(7200),
+    // What a quota refuses is refused in a minute too, and some of it is billed.
+    create_backoff: Duration::from_secs(1_800),
     normalizer: 1,
 };
 

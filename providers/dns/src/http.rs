@@ -169,7 +169,9 @@ impl Client {
             return Err(Failure::NotSent(Error::rate_limited(text).retry_after(left)));
         }
         let request = request.timeout(self.timeout.min(cx.deadline));
-        let mut response = request.send().await.map_err(|error| self.lost(what, error, is_write))?;
+        let sent = request.send().await;
+        cx.answers.answered(sent.as_ref().ok().map(|response| response.status().as_u16()));
+        let mut response = sent.map_err(|error| self.lost(what, error, is_write))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::with_capacity(response.content_length().unwrap_or(0).min(64 << 20) as usize);
         loop {

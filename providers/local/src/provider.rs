@@ -52,6 +52,7 @@ pub const INFO: ProviderInfo = ProviderInfo {
     concurrency: 1,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(300),
+    create_backoff: ProviderInfo::BACKOFF,
     normalizer: 2,
 };
 

@@ -64,5 +64,6 @@ pub fn cx_with(secrets: TableSecrets) -> Cx {
         deadline: Duration::from_secs(60),
         stop: Stop::default(),
         pace: Pace::default(),
+        answers: Default::default(),
     }
 }

@@ -96,6 +96,7 @@ impl Reference {
             concurrency: 2,
             consistency_window: window,
             apply_limit: Duration::from_secs(120),
+            create_backoff: ProviderInfo::BACKOFF,
             normalizer: 1,
         };
         Reference {

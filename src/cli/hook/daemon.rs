@@ -4,15 +4,12 @@ use crate::{
     client::Client,
     clock::SystemClock,
     config::GitRef,
-    operation::{PushSource, PushTarget, PushTargetAsk},
+    operation::{KEPT, PushSource, PushTarget, PushTargetAsk},
     session::Failure,
     source::{Limits, Received},
 };
 use reconciled_provider::Clock as _;
 use std::{fs, path::Path, time::Duration};
-
-/// The file in the repository in which `init` leaves what the daemon would say.
-pub(in crate::cli) const KEPT: &str = "reconciled.json";
 
 /// How long it may take where nobody has said otherwise.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);

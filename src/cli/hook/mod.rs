@@ -9,8 +9,6 @@ mod options;
 mod post;
 mod pre;
 
-pub(super) use daemon::KEPT;
-
 use super::{Exit, Out};
 use crate::{
     config::Environment,

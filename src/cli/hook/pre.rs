@@ -94,8 +94,7 @@ pub(super) async fn run(
         push.out.talk(&format!("hint: if it is meant: {line}"));
     }
     if !push.unsaid.is_empty() && (options.plan || verdict == Verdict::Refused) {
-        let trailers = push.unsaid.iter().map(|digest| format!(" --trailer '{APPROVE}: {digest}'"));
-        let line = format!("git commit --amend --no-edit{}", trailers.collect::<String>());
+        let line = format!("git commit --amend --no-edit{}", trailers(&push.unsaid));
         push.out.talk(&format!("hint: or let the commit say so, then push again: {line}"));
     }
     if options.plan && verdict == Verdict::Taken {
@@ -449,10 +448,33 @@ impl Push<'_> {
                 }
                 self.out.talk("hint: then push again");
             }
-            (false, _) => self.out.talk("what is HELD above waits for consent; the rest is applied"),
+            (false, _) => self.waits(answer, meant),
         }
         if is_refused { Verdict::Refused } else { Verdict::Taken }
     }
+}
+
+impl Push<'_> {
+    /// What is held is taken, and waits. Git runs no hook where there is nothing to push, so consent needs a commit of its own.
+    fn waits(&mut self, answer: &PushAnswer, meant: &[PushSource]) {
+        self.out.talk("what is HELD above waits for consent; the rest is applied");
+        let empty = "git commit --allow-empty -m \"…\"";
+        if meant.iter().all(|source| source.consents) {
+            let line = line(&answer.held, &Options::default());
+            self.out.talk(&format!("hint: to consent with a push: {empty}, then {line}"));
+        }
+        if meant.iter().all(|source| source.trailers) {
+            self.out.talk(&format!(
+                "hint: to consent with a commit: {empty}{}, then git push",
+                trailers(&answer.held)
+            ));
+        }
+    }
+}
+
+/// What to add to `git commit` to consent to `digests`.
+fn trailers(digests: &[Arc<str>]) -> String {
+    digests.iter().map(|digest| format!(" --trailer '{APPROVE}: {digest}'")).collect()
 }
 
 /// What to type to consent to `wanted`, besides what the pusher consented to already.

@@ -1,59 +1,63 @@
 //! What the audit trail has of sources: who consented to a rewind, who pushed what.
+//!
+//! Guarantees: of a commit that comes into force it is put down in the same transaction, where the daemon knows it by then; a
+//! push that the trail could not take is kept until it can.
 
-use super::Loop;
-use crate::operation::Pushed;
+use super::{Loop, Source};
+use crate::{
+    operation::Pushed,
+    session::{Snapshot, rewound},
+};
 use reconciled_engine::{Store, Write, store::Event};
 use std::{
+    collections::BTreeSet,
     sync::{Arc, PoisonError},
     time::Duration,
 };
 
+impl Source {
+    /// Who consented to the rewind to this commit, and who pushed it.
+    pub(super) fn accounts(&self, snapshot: &Snapshot, at: Duration) -> Vec<Event> {
+        let rewinding = self.rewinding.iter().filter(|(commit, _)| *commit == snapshot.revision);
+        let rewinding = rewinding.map(|(_, actor)| rewound(snapshot, actor, at));
+        let pushes = self.pushes.iter().filter(|pushed| *pushed.commit == *snapshot.revision);
+        rewinding.chain(pushes.map(|pushed| event(&snapshot.name, pushed, true, at))).collect()
+    }
+}
+
 impl Loop {
-    /// Puts down who consented to the rewind that came into force.
-    pub(super) async fn record_rewind(&mut self, name: &Arc<str>) {
-        let Some(source) = self.sources.get_mut(name) else { return };
-        let Some((commit, actor)) = source.rewinding.take() else { return };
-        let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
-        let in_force = in_force.unwrap_or_default();
-        if in_force.commit != *commit {
-            return;
-        }
-        let event = Event {
-            at: self.session.surveyor.cx.clock.now(),
-            kind: "rewind".into(),
-            scope: None,
-            address: None,
-            revision: in_force.label.into(),
-            actor,
-            reason: "accept-rewind".into(),
-            message: format!("source {name} rewound to {commit}").into(),
-        };
-        if let Err(error) = self.writing.db.commit(vec![Write::Event(event)]).await {
-            tracing::warn!(source = &**name, %error, "who consented to the rewind cannot be put down");
+    /// What came into force with the commits of the sources that moved is in the trail.
+    pub(super) fn forget_accounts(&mut self, snapshots: &[&Snapshot], moved: &BTreeSet<Arc<str>>) {
+        for snapshot in snapshots.iter().filter(|snapshot| moved.contains(&snapshot.name)) {
+            let Some(source) = self.sources.get_mut(&snapshot.name) else { continue };
+            source.rewinding = None;
+            source.pushes.retain(|pushed| *pushed.commit != *snapshot.revision);
         }
     }
 
-    /// Puts down who pushed what.
+    /// Puts down who pushed what came into force earlier, or has not.
     pub(super) async fn record_pushes(&mut self, name: &Arc<str>) {
-        let Some(source) = self.sources.get_mut(name) else { return };
-        let pushes = std::mem::take(&mut source.pushes);
+        let Some(source) = self.sources.get_mut(name).filter(|source| !source.pushes.is_empty()) else {
+            return;
+        };
         let in_force = self.shown.lock().unwrap_or_else(PoisonError::into_inner).sources.get(name).cloned();
         let in_force = in_force.unwrap_or_default().commit;
         let now = self.session.surveyor.cx.clock.now();
-        let events = pushes.into_iter().map(|pushed| Write::Event(event(name, &pushed, &in_force, now)));
-        let writes: Vec<Write> = events.collect();
-        if !writes.is_empty()
-            && let Err(error) = self.writing.db.commit(writes).await
-        {
-            tracing::warn!(source = &**name, %error, "who pushed cannot be put down");
+        let event = |pushed: &Pushed| event(name, pushed, pushed.commit == in_force, now);
+        let writes = source.pushes.iter().map(|pushed| Write::Event(event(pushed))).collect();
+        match self.writing.db.commit(writes).await {
+            Ok(()) => source.pushes.clear(),
+            Err(error) => {
+                tracing::warn!(source = &**name, %error, "who pushed cannot be put down, and is with a later poll");
+            }
         }
     }
 }
 
 /// A push, for the audit trail. Only `actor` is known; who the pusher's side says it is, is said so.
-fn event(source: &str, pushed: &Pushed, in_force: &str, at: Duration) -> Event {
+fn event(source: &str, pushed: &Pushed, is_in_force: bool, at: Duration) -> Event {
     let claimed = pushed.claimed.as_ref().map(|name| format!(", by their own account {name}"));
-    let state = if pushed.commit == in_force { "in force" } else { "not in force" };
+    let state = if is_in_force { "in force" } else { "not in force" };
     let branch = pushed.reference.trim_start_matches("refs/heads/").trim_start_matches("refs/");
     let label = pushed.commit.get(..7).unwrap_or(&pushed.commit);
     Event {

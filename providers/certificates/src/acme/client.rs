@@ -246,7 +246,7 @@ impl Client {
     /// A request that is not signed.
     pub(super) async fn get(&self, cx: &Cx, url: &str, what: &str) -> Result<Answer, Fault> {
         cx.pace.turn().await;
-        let sent = self.http.get(url).send().await.map_err(|error| self.lost(what, error))?;
+        let sent = self.heard(cx, self.http.get(url).send().await, what)?;
         self.read(cx, url, sent, what).await
     }
 
@@ -281,7 +281,7 @@ impl Client {
             let body = key.sign(signer, &nonce, url, payload)?;
             let request =
                 self.http.post(url).header(header::CONTENT_TYPE, "application/jose+json").body(body);
-            let sent = request.send().await.map_err(|error| self.lost(what, error))?;
+            let sent = self.heard(cx, request.send().await, what)?;
             let answer = self.read(cx, url, sent, what).await;
             (self.passed)("authority.after");
             match answer {
@@ -295,6 +295,12 @@ impl Client {
         ))
     }
 
+    /// The answer of a request, once it is counted.
+    fn heard(&self, cx: &Cx, sent: reqwest::Result<Response>, what: &str) -> Result<Response, Fault> {
+        cx.answers.answered(sent.as_ref().ok().map(|response| response.status().as_u16()));
+        sent.map_err(|error| self.lost(what, error))
+    }
+
     async fn nonce(&self, cx: &Cx, what: &str) -> Result<String, Fault> {
         let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(nonce) = kept {
@@ -302,7 +308,7 @@ impl Client {
         }
         let url = self.directory(cx).await?.new_nonce.clone();
         cx.pace.turn().await;
-        let sent = self.http.head(&url).send().await.map_err(|error| self.lost(what, error))?;
+        let sent = self.heard(cx, self.http.head(&url).send().await, what)?;
         let nonce = text(&sent, "replay-nonce");
         self.read(cx, &url, sent, what).await?;
         let kept = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -36,6 +36,7 @@ fn cx() -> Cx {
         deadline,
         stop: Stop::default(),
         pace: Pace::default(),
+        answers: Default::default(),
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) const INFO: ProviderInfo = ProviderInfo {
     concurrency: 4,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(120),
+    create_backoff: ProviderInfo::BACKOFF,
     normalizer: 1,
 };
 

@@ -36,6 +36,7 @@ const INFO: ProviderInfo = ProviderInfo {
     concurrency: 1,
     consistency_window: Duration::ZERO,
     apply_limit: Duration::from_secs(10),
+    create_backoff: ProviderInfo::BACKOFF,
     normalizer: 1,
 };
 

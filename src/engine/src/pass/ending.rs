@@ -5,9 +5,9 @@
 
 use super::{Engine, ScopeReport, ScopeState, flapping};
 use crate::{
-    error_policy::{self, Next},
+    error_policy::{self, CAP, Next},
     health,
-    plan::{Reason, Step},
+    plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, Write},
     survey::View,
 };
@@ -68,7 +68,16 @@ impl Engine {
         let any_done = ended.iter().any(|(_, o)| o.error().is_none());
         let report = match worst {
             Some(error) => {
-                let mut report = self.failed(scope, &error, conditions);
+                let is_making = |(id, outcome): &(ActionId, Outcome)| {
+                    let change = by_id.get(id).map(|step| &step.change);
+                    let makes = matches!(change, Some(Change::Create | Change::Replace | Change::Continue));
+                    makes && outcome.error().is_some()
+                };
+                let cap = match ended.iter().any(is_making) {
+                    true => self.surveyor.entries[&scope.provider].observer.info().create_backoff,
+                    false => CAP,
+                };
+                let mut report = self.failed_within(scope, &error, conditions, cap);
                 if report.state == ScopeState::Stalled && any_done {
                     report.state = ScopeState::DueNow;
                 }
@@ -113,12 +122,23 @@ impl Engine {
         Ok(report)
     }
 
-    pub(crate) fn failed(&self, scope: &Scope, error: &Error, mut conditions: Vec<Condition>) -> ScopeReport {
+    pub(crate) fn failed(&self, scope: &Scope, error: &Error, conditions: Vec<Condition>) -> ScopeReport {
+        self.failed_within(scope, error, conditions, CAP)
+    }
+
+    /// As [`Engine::failed`], tried again after `cap` at the latest.
+    fn failed_within(
+        &self,
+        scope: &Scope,
+        error: &Error,
+        mut conditions: Vec<Condition>,
+        cap: Duration,
+    ) -> ScopeReport {
         let now = self.surveyor.cx.clock.now();
         let mut failures = self.failures();
         let entry = failures.entry(scope.clone()).or_default();
         let jitter = self.jitter(scope, entry.count);
-        let state = match error_policy::next(error, entry, jitter) {
+        let state = match error_policy::next(error, entry, jitter, cap) {
             Next::Stalled => ScopeState::Stalled,
             Next::Now => ScopeState::DueNow,
             Next::Backoff(wait) | Next::AsTold(wait) => ScopeState::DueAt(now + wait),

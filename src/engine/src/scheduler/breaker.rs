@@ -11,7 +11,7 @@
 //! Guarantees: scopes that fail over and over are counted once, so that a few broken ones do not stop the
 //! others of their entry. It deliberately judges no error: the caller says what was no answer.
 
-use crate::error_policy::backoff;
+use crate::error_policy::{CAP, backoff};
 use reconciled_provider::Scope;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -77,7 +77,7 @@ impl Breaker {
         if trips {
             self.trips += 1;
             // The first wait is as long as that of a scope that failed five times.
-            self.state = BreakerState::Open(now + backoff(LIMIT as u32 + self.trips - 1, jitter));
+            self.state = BreakerState::Open(now + backoff(LIMIT as u32 + self.trips - 1, jitter, CAP));
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     state::{Key, Run, State},
 };
 use crate::{
-    error_policy::{self, Next},
+    error_policy::{self, CAP, Next},
     pass::{ScopeReport, ScopeState},
 };
 use reconciled_provider::{Error, ErrorKind, Focus, Scope};
@@ -126,7 +126,7 @@ impl State {
                 self.queue.add(key, Wish { priority, focus: Focus::All, full: false, lane: lane.clone() });
             }
             ScopeState::DueNow => {
-                let wait = error_policy::backoff(restless - RESTLESS + 1, self.chance.byte());
+                let wait = error_policy::backoff(restless - RESTLESS + 1, self.chance.byte(), CAP);
                 self.queue.add_at(key, Cause::Backoff, now + wait, &lane);
             }
             ScopeState::DueAt(at) => {
@@ -185,7 +185,7 @@ impl State {
                     entry.breaker.silent(None, now, jitter);
                 }
                 tracing::debug!(entry = %name, error = %error.chain(), "probe failed");
-                match error_policy::next(&error, &mut entry.probe_failures, jitter) {
+                match error_policy::next(&error, &mut entry.probe_failures, jitter, CAP) {
                     Next::Backoff(wait) | Next::AsTold(wait) => {
                         self.queue.add_at(Key::Probe(name.clone()), Cause::Backoff, now + wait, name)
                     }

@@ -87,6 +87,7 @@ impl House {
             deadline: MINUTE,
             stop: stop.clone(),
             pace: Pace::default(),
+            answers: Default::default(),
         };
         let engine = Engine::new(
             Surveyor { entries, cx, outside: None, recall: Recall::of(100), hurry: Hurry::default() },

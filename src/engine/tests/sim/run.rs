@@ -188,6 +188,7 @@ impl Stage {
             deadline: Duration::from_secs(60),
             stop: Stop::default(),
             pace: Pace::default(),
+            answers: Default::default(),
         };
         // Only what runs for long has anything to recall.
         let recall = Recall::of(if self.scenario.scheduled { 100 } else { 0 });
