@@ -119,6 +119,7 @@ pub async fn explain(
     let mut status = reader.status().await?;
     let tracked = reader.rows(Some(&meant)).await?;
     let stands = Known::read(reader, &status, Parts::All).await?;
+    stands.complete(&mut status.conditions);
     let mut drifts = reader.drifts(Some(&meant), false).await?;
     drifts.truncate(RECENT);
     let mut scopes: BTreeSet<Scope> = tracked.iter().filter_map(|row| row.scope.parse().ok()).collect();

@@ -77,6 +77,8 @@ pub struct SourceHealth {
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
 /// Reasons of conditions that only say that nothing is done about a difference.
 const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
+/// What is said of a resource that is on its way, by who does not know more.
+const ON_ITS_WAY: &str = "the remote is on its way";
 /// State of a resource that is not tracked.
 pub const UNTRACKED: &str = "untracked";
 
@@ -222,7 +224,8 @@ impl Known {
     /// Is it as declared?
     fn synced(&self, key: &(String, String), address: &str, part: &Part) -> Side {
         if let Some(condition) = self.conditions.get(key) {
-            return ("False", condition.reason.clone(), condition.message.clone(), Some(condition.since));
+            let message = self.waits_for(key, &condition.message).to_owned();
+            return ("False", condition.reason.clone(), message, Some(condition.since));
         }
         if let Some(frozen) = self.frozen.get(&part.manifest) {
             return ("Unknown", FROZEN.into(), frozen.message.clone(), Some(frozen.since));
@@ -235,7 +238,7 @@ impl Known {
         }
         let text = |reason: &str, message: &str, since| ("False", reason.into(), message.into(), since);
         match part.state.as_str() {
-            "pending" => text("Progressing", "the remote is on its way", part.written_at),
+            "pending" => text("Progressing", self.waits_for(key, ON_ITS_WAY), part.written_at),
             "applied" => text("NotYetSeen", "written, and not yet seen to be as written", part.written_at),
             _ if self.pinned.contains(key) || part.manifest.starts_with('$') => self.in_sync(part),
             _ if part.generation.is_none() && part.has_source => {
@@ -282,7 +285,7 @@ impl Known {
             }
         };
         match part.state.as_str() {
-            "pending" => say(HealthState::Progressing, "the remote is on its way", part.written_at),
+            "pending" => say(HealthState::Progressing, self.waits_for(key, ON_ITS_WAY), part.written_at),
             "applied" => {
                 say(HealthState::Progressing, "written, and not yet seen to be as written", part.written_at)
             }
@@ -315,6 +318,23 @@ impl Known {
             _ => "False",
         };
         (state, (status, state.word().into(), message, since))
+    }
+
+    /// What a resource that is on its way waits for, where its provider told that; else `said`.
+    fn waits_for<'a>(&'a self, (scope, id): &(String, String), said: &'a str) -> &'a str {
+        let mut mine = self.ailments.get(scope).into_iter().flatten();
+        let told = mine
+            .find(|a| a.state == HealthState::Progressing && a.id.as_ref().is_some_and(|own| *own.0 == **id));
+        told.filter(|_| said == ON_ITS_WAY).map_or(said, |ailment| &*ailment.message)
+    }
+
+    /// Has conditions of what is on its way say what it waits for.
+    pub(super) fn complete(&self, conditions: &mut [ConditionEntry]) {
+        for condition in conditions {
+            let Some(id) = &condition.id else { continue };
+            let key = (condition.scope.clone(), id.clone());
+            condition.message = self.waits_for(&key, &condition.message).to_owned();
+        }
     }
 
     /// What is the matter with a scope as a whole.

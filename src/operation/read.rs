@@ -78,6 +78,7 @@ pub async fn status(
     if let Some(address) = &ask.address {
         let pattern = pattern(address)?;
         let stands = Known::read(reader, &status, Parts::All).await?;
+        stands.complete(&mut status.conditions);
         let rows = reader.rows(Some(&pattern)).await?;
         status.conditions.retain(|condition| concerns(&pattern, condition, &rows));
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
@@ -96,6 +97,7 @@ pub async fn status(
         manifests = health::manifests(&resources);
     } else {
         let stands = Known::read(reader, &status, Parts::Ailing).await?;
+        stands.complete(&mut status.conditions);
         let tracked = reader.tracked_by_source().await?;
         health = stands.by_source(&tracked);
         status.unassigned = unassigned(config, &status, &tracked);

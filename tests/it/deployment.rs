@@ -59,12 +59,14 @@ fn a_deployment_is_made_rolled_healed_and_taken_away_and_a_cron_job_with_it() {
     assert!(!machine.run(&["systemctl", "list-timers", "--all", "--no-legend"]).contains("tidy.timer"));
 }
 
-/// Instances that take a moment to start, so that two steps at once could be seen.
+/// Instances that take a moment to start, so that two steps at once could be seen, behind a balancer that they are drained at.
 fn slow(seconds: u32) -> String {
     let content = "    [Service]\n    ExecStartPre=/bin/sleep 0.2\n    ExecStart=/bin/sleep";
     format!(
-        "apiVersion: systemd/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  replicas: 3\n  \
-         minReadySeconds: 0\n  content: |\n{content} {seconds}\n"
+        "apiVersion: systemd/v1\nkind: Deployment\nmetadata: {{name: web, labels: {{app: web}}}}\nspec:\n  replicas: 3\n  \
+         minReadySeconds: 0\n  content: |\n{content} {seconds}\n---\n\
+         apiVersion: systemd/v1\nkind: LoadBalancer\nmetadata: {{name: front}}\nspec: {{type: haproxy, path: /etc/front.cfg, \
+         selector: {{app: web}}, listen: 8080, reload: front.service, drainSeconds: 1}}\n"
     )
 }
 
@@ -81,12 +83,19 @@ fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_o
     );
     let program = [env!("CARGO_BIN_EXE_reconciled"), "--config", "/srv/desk/c.yaml"];
     let run = |words: &[&str]| machine.run(&[&program[..], words].concat());
+    machine.write(
+        "/etc/systemd/system/front.service",
+        "[Service]\nExecStart=/bin/sleep 1d\nExecReload=/bin/cp /etc/front.cfg /run/read\n",
+    );
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", "front.service"]);
     let mut seconds = 1000;
     machine.env.push("web.yaml", &slow(seconds));
     run(&["apply", "--yes"]);
-    // Writes down whenever fewer than `replicas - maxUnavailable` are active.
+    // Writes down whenever fewer than `replicas - maxUnavailable` are active, or more than the others are drained.
     let watch = "while :; do n=$(systemctl list-units 'web@*' --state=active --no-legend | wc -l); \
-                 [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; : >/run/watching; done";
+                 [ \"$n\" -ge 2 ] || echo \"$n\" >>/run/low; n=$(grep -c ' disabled ' /etc/front.cfg); \
+                 [ \"$n\" -le 1 ] || echo \"$n drained\" >>/run/low; : >/run/watching; done";
     machine.run(&["systemd-run", "--quiet", "sh", "-c", watch]);
     wait_for("somebody watches", || machine.path("/run/watching").exists());
 
@@ -111,6 +120,9 @@ fn a_rolling_update_that_is_killed_anywhere_goes_on_and_never_has_two_steps_at_o
             );
             let log = machine.run(&["sh", "-c", "cat /run/low 2>/dev/null || true"]);
             assert_eq!(log, "", "{name}:{hit}: fewer instances were left than may be");
+            let read = machine.run(&["cat", "/run/read"]);
+            assert!(!read.contains(" disabled "), "{name}:{hit}: {read}");
+            assert_eq!(machine.run(&["cat", "/etc/front.cfg"]), read, "{name}:{hit}");
         }
     }
     for name in ["call.before", "call.after", "progress.before", "progress.after", "store.end.after"] {

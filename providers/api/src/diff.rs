@@ -70,6 +70,11 @@ pub struct Delta {
     /// Nobody changed anything: what is there is due, as a certificate that is to be renewed. It is never told as a change by
     /// somebody else, and may happen as often as it likes.
     pub is_due: bool,
+    /// Other resources of the scope that carrying it out writes as well. While one of them is suspended, it is not begun and
+    /// does not go on.
+    pub also: Vec<ResourceId>,
+    /// Nobody changed it, it came to this by itself: the command that says why.
+    pub look: Option<Arc<str>>,
     /// What the provider planned; `apply` carries it out or answers `Conflict`.
     pub planned: Sealed,
 }

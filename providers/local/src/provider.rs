@@ -219,8 +219,14 @@ impl Observer for Host {
 
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         match &*want.scope.name {
-            SYSTEMD | CRON => return systemd::diff(self.manager()?, want, seen).await,
-            DEPLOYMENTS => return deployment::diff(self.manager()?, want, seen).await,
+            SYSTEMD | CRON => {
+                let manager = self.manager()?;
+                return systemd::tell_ends(manager, systemd::diff(manager, want, seen).await?).await;
+            }
+            DEPLOYMENTS => {
+                let manager = self.manager()?;
+                return systemd::tell_ends(manager, deployment::diff(manager, want, seen).await?).await;
+            }
             _ => {}
         }
         let mut deltas = diff_by_compare(|desired, observed| self.compare(desired, observed), want, seen);
@@ -258,10 +264,10 @@ impl Observer for Host {
         true
     }
 
-    async fn health(&self, _: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
+    async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         match &*want.scope.name {
-            SYSTEMD | CRON => systemd::health(self.manager()?, want).await,
-            DEPLOYMENTS => deployment::health(&*self.hands, self.manager()?, want).await,
+            SYSTEMD | CRON => systemd::health(cx, self.manager()?, want).await,
+            DEPLOYMENTS => deployment::health(cx, &*self.hands, self.manager()?, want).await,
             // A file that is as declared is well.
             _ => Ok(Vec::new()),
         }

@@ -5,15 +5,19 @@ use super::{
     memory::{Memory, mark},
     normalize::{Front, path_of},
     observe::drained_in,
-    render::with_drained,
+    render::{named, with_drained},
 };
 use crate::{
+    deployment::millis,
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
     state::Access,
     systemd::{apply as units, observe::text},
 };
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Secret, Tracked};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Carries out one action.
 ///
@@ -29,17 +33,22 @@ pub(crate) async fn apply(
         Ok(change) => change,
         Err(error) => return Ok(Outcome::Failed(error)),
     };
-    if let (true, Some(begun)) = (change.is_new(), change.tracked()) {
-        // A file that is as declared is taken for one that was read, unless something says that it was not.
+    let is_due = change.is_new() || !change.left.is_empty();
+    if let (true, Some(begun)) = (is_due, change.tracked()) {
+        // A file that is as declared is taken for one that was read, unless something says that it was not; and whom it named
+        // before, nobody could tell afterwards.
         journal.progress(action.id, begun).await?;
     }
     Ok(match change.carry_out(cx, hands, manager).await {
         Ok(outcome) => outcome,
-        Err(Fault::Unknown(error)) => match change.tracked().filter(|_| change.is_new()) {
+        Err(Fault::Unknown(error)) => match change.tracked().filter(|_| is_due) {
             Some(tracked) => Outcome::Partial(tracked, error),
             None => Outcome::Unknown(error),
         },
-        Err(Fault::NoEffect(error)) => Outcome::Failed(error),
+        Err(Fault::NoEffect(error)) => match change.before().filter(|_| is_due) {
+            Some(tracked) => Outcome::Back(tracked, error),
+            None => Outcome::Failed(error),
+        },
     })
 }
 
@@ -51,6 +60,8 @@ struct Change<'a> {
     memory: Option<Memory>,
     /// Marks that nobody accounts for, as the plan saw them.
     strays: BTreeSet<String>,
+    /// Units that are left out from now on, and until when they get their answers out.
+    left: BTreeMap<String, u64>,
 }
 
 impl<'a> Change<'a> {
@@ -67,7 +78,7 @@ impl<'a> Change<'a> {
         };
         let is_mark = text(&seen).map(|text| mark(cx, &text));
         let declared = action.op.desired().and_then(|desired| Balancer::decode(desired.spec.bytes()?));
-        let wanted = declared.map(|declared| mark(cx, &declared.balancer));
+        let wanted = declared.as_ref().map(|declared| mark(cx, &declared.balancer));
         // Who is drained moves by itself; all else of the file must be as it was, or as it shall be.
         let is_planned = match &action.op {
             Op::Continue { .. } => true,
@@ -77,7 +88,10 @@ impl<'a> Change<'a> {
             return Err(Error::conflict(format!("{} changed since it was looked at", seen.path)));
         }
         let memory = tracked.and_then(|tracked| Memory::open(&tracked.private));
-        Ok(Change { action, seen, memory, strays: planned.map(|planned| planned.strays).unwrap_or_default() })
+        let strays = planned.map(|planned| planned.strays).unwrap_or_default();
+        let left =
+            declared.map(|declared| leaving(cx, &declared, &seen, memory.as_ref())).unwrap_or_default();
+        Ok(Change { action, seen, memory, strays, left })
     }
 
     /// Nothing is remembered of it, or only that it was begun.
@@ -92,7 +106,12 @@ impl<'a> Change<'a> {
     /// What is remembered before the unit has read it: what it read last.
     fn tracked(&self) -> Option<Tracked> {
         let read = self.memory.as_ref().and_then(|memory| memory.read.clone());
-        self.remembered(Memory { read, ..Memory::default() })
+        self.remembered(Memory { read, left: self.left.clone(), ..Memory::default() })
+    }
+
+    /// What was remembered of it, where that is more than that it was begun.
+    fn before(&self) -> Option<Tracked> {
+        self.memory.clone().filter(|_| !self.is_new()).and_then(|memory| self.remembered(memory))
     }
 
     fn remembered(&self, memory: Memory) -> Option<Tracked> {
@@ -123,9 +142,28 @@ impl<'a> Change<'a> {
         if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) = reload(manager, &declared.reload).await {
             return Err(Fault::Unknown(error));
         }
-        let memory = Memory { read: Some(mark(cx, &declared.balancer)), ..Memory::default() };
+        // From now on they get no more.
+        let left = leaving(cx, &declared, &self.seen, self.memory.as_ref());
+        let memory = Memory { read: Some(mark(cx, &declared.balancer)), left, ..Memory::default() };
         Ok(self.remembered(memory).map_or(Outcome::Gone, Outcome::Done))
     }
+}
+
+/// Units that the balancer named in what it read last, or is to have left out already, and that are no members any longer: until
+/// when they get their answers out, from now on.
+fn leaving(cx: &Cx, declared: &Balancer, seen: &Seen, memory: Option<&Memory>) -> BTreeMap<String, u64> {
+    let now = millis(cx);
+    let until = now + u64::from(declared.drain.max(1)) * 1_000;
+    let before = memory.map(|memory| memory.left.clone()).unwrap_or_default();
+    let is_read = memory.and_then(|memory| memory.read.as_ref()) == Some(&mark(cx, &declared.balancer));
+    let mut left: BTreeMap<String, u64> =
+        before.into_iter().map(|(unit, was)| (unit, if is_read { was } else { until })).collect();
+    left.extend(
+        text(seen).map(|text| named(&text)).unwrap_or_default().into_iter().map(|unit| (unit, until)),
+    );
+    let members = named(&declared.balancer);
+    left.retain(|unit, until| !members.contains(unit) && *until > now);
+    left
 }
 
 async fn look(hands: &dyn Hands, id: &str) -> Result<Seen, Error> {
@@ -160,8 +198,8 @@ async fn reload(manager: &dyn Manager, unit: &str) -> Result<(), Fault> {
     if state.is_running() { manager.job(unit, Job::Reload).await } else { Ok(()) }
 }
 
-/// Has exactly `units` of a deployment drained at these balancers, each of which reads that before this returns. A balancer
-/// that is not there yet needs no mark.
+/// Has exactly `units` of a deployment drained at these balancers, which are ours, and each of which reads that before this
+/// returns. A balancer that is not there yet needs no mark.
 pub(crate) async fn drain(
     hands: &dyn Hands,
     manager: &dyn Manager,

@@ -36,7 +36,7 @@ pub struct BalancerSpec {
     pub reload: At<String>,
     /// Name of a command of the host configuration that must accept the new configuration before it takes the place of the old.
     pub validate: Option<At<String>>,
-    /// How long an instance gets no further requests before it is restarted by a rolling update. Default: 5.
+    /// How long an instance gets no further requests before it is restarted by a rolling update, or stopped. Default: 5.
     pub drain_seconds: Option<At<u32>>,
 }
 
@@ -58,6 +58,9 @@ pub(crate) struct Balancer {
     pub(crate) reload: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) validate: Option<Arc<str>>,
+    /// For how many seconds an instance that is left out gets its answers out, before it goes.
+    #[serde(default)]
+    pub(crate) drain: u32,
     /// Seen: the unit was not told of this file, as far as anybody knows.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_unread: bool,

@@ -2,9 +2,9 @@
 
 use super::render::with_drained;
 use bytes::Bytes;
-use reconciled_provider::{Cx, Sealed};
+use reconciled_provider::{Cx, Sealed, Tracked};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Marks are keyed: a file that not everyone may read is not given away by them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,10 @@ pub(super) struct Memory {
     /// The mark of the file that was seen, with nobody drained.
     #[serde(default)]
     pub(super) seen: Option<String>,
+    /// Units that it named before, and until when they get their answers out: milliseconds since the epoch. Written down before
+    /// the file is.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(super) left: BTreeMap<String, u64>,
     /// Units that were seen drained and that no rolling update accounts for.
     #[serde(default)]
     pub(super) strays: BTreeSet<String>,
@@ -27,6 +31,11 @@ impl Memory {
     pub(super) fn seal(&self) -> Sealed {
         Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
     }
+}
+
+/// Units that a balancer named before, and until when they get their answers out: milliseconds since the epoch.
+pub(crate) fn left(tracked: &Tracked) -> BTreeMap<String, u64> {
+    Memory::open(&tracked.private).map(|memory| memory.left).unwrap_or_default()
 }
 
 /// The mark of a configuration, whoever is drained in it.

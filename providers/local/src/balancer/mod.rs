@@ -16,6 +16,7 @@ mod render;
 pub(crate) use apply::{apply, drain};
 pub use kind::{BALANCER, BalancerSpec, Program};
 pub(crate) use kind::{compare, refused, show};
+pub(crate) use memory::left;
 pub(crate) use normalize::{Front, normalize, of_deployment, path_of};
 pub(crate) use observe::observed;
 

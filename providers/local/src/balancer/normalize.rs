@@ -39,6 +39,11 @@ fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
     !balancer.selector.is_empty() && balancer.selector.iter().all(has)
 }
 
+/// How long an instance that gets no further requests is left.
+fn seconds(drain: &Option<At<u32>>) -> u32 {
+    drain.as_ref().map_or(5, |at| at.value)
+}
+
 /// The balancers that a deployment is behind, and what has to be known of them first.
 pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> (Vec<Front>, Vec<Reference>) {
     let balancers = inputs
@@ -53,7 +58,7 @@ pub(crate) fn of_deployment(manifest: &Manifest, inputs: &dyn Inputs) -> (Vec<Fr
         fronts.push(Front {
             path: spec.path.value,
             reload: spec.reload.value,
-            drain: spec.drain_seconds.map_or(5, |at| at.value),
+            drain: seconds(&spec.drain_seconds),
         });
     }
     fronts.sort_by(|a, b| a.path.cmp(&b.path));
@@ -132,6 +137,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),
+        drain: seconds(&spec.drain_seconds),
         is_unread: false,
         refused: None,
     };

@@ -10,7 +10,7 @@ use crate::{
     systemd::observe::{closed, text},
 };
 use reconciled_provider::{Cx, Observed, Resource, ResourceId, Tracked};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The file of a balancer as a resource; none where there is no file. `may_drain` says for which units a rolling update is
 /// on its way: their marks are not looked at.
@@ -39,14 +39,15 @@ pub(crate) fn observed(
     let memory = Memory {
         read: if is_unread { remembered.and_then(|memory| memory.read) } else { Some(is_mark.clone()) },
         seen: Some(is_mark),
+        left: BTreeMap::new(),
         strays: drained(&plain),
     };
     // `path` may be that of any file: a repository must not be a way to read it.
     let is_shown = seen.is_public || declared.as_ref().is_some_and(|declared| declared.balancer == plain);
     let balancer = if is_shown { plain } else { closed(cx, &plain) };
-    let (reload, validate) =
-        declared.map_or((String::new(), None), |declared| (declared.reload, declared.validate));
-    let bytes = Balancer { balancer, reload, validate, is_unread, refused }.encode();
+    let (reload, validate, drain) = declared
+        .map_or((String::new(), None, 0), |declared| (declared.reload, declared.validate, declared.drain));
+    let bytes = Balancer { balancer, reload, validate, drain, is_unread, refused }.encode();
     let mut observed = Observed::new(id.clone(), bytes);
     observed.private = memory.seal();
     Some(observed)

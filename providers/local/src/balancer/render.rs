@@ -61,6 +61,11 @@ fn is_drained(setting: &str) -> bool {
     setting.ends_with(" down;") || setting.ends_with(" disabled")
 }
 
+/// The units that have a line.
+pub(crate) fn named(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(split).map(|(_, unit)| unit.to_owned()).collect()
+}
+
 /// The units whose lines say that they are drained.
 pub(crate) fn drained(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(split);

@@ -159,6 +159,7 @@ mod tests {
             ended: began + 1_500_000,
             result: result.into(),
             status: i32::from(result != "success"),
+            restarts: 0,
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     look::{group, numbers},
     memory::Memory,
     parts,
-    turn::Turn,
+    turn::{Turn, millis},
 };
 use crate::{
     apply::begin,
@@ -13,11 +13,9 @@ use crate::{
     hands::{Fault, Hands, Job, Manager},
     systemd::apply as units,
 };
+use futures_util::future::select;
 use reconciled_provider::{Action, ActionId, Batch, Cx, Error, Journal, Op, Outcome};
-use std::{collections::BTreeMap, time::Duration};
-
-/// How long those get what is left that no balancer names any longer.
-const GRACE: Duration = Duration::from_secs(1);
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 /// Carries out a batch: templates, then instances, then balancers, then what goes.
 pub(crate) async fn apply(
@@ -49,12 +47,14 @@ pub(crate) async fn apply(
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     instance::apply(hands, manager, journal, &instances, &unwritten).await?;
-    let has_balancers = !balancers.is_empty();
+    let mut left: BTreeMap<String, u64> = BTreeMap::new();
     let mut unread = None;
     for action in balancers {
         let outcome = balancer::apply(cx, hands, manager, action, journal).await?;
-        if outcome.error().is_some() {
-            unread = Some(action.op.id().clone());
+        match &outcome {
+            Outcome::Done(tracked) => left.extend(balancer::left(tracked)),
+            _ if outcome.error().is_some() => unread = Some(action.op.id().clone()),
+            _ => {}
         }
         journal.finished(vec![(action.id, outcome)]).await?;
     }
@@ -67,9 +67,11 @@ pub(crate) async fn apply(
         let why = format!("{balancer} may still name its instances");
         return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
     }
-    if has_balancers && !fewer.is_empty() {
-        // Requests that were on their way to those that go now.
-        cx.clock.sleep(GRACE).await;
+    // Requests that are on their way to those that go now.
+    let until = |action: &&Action| left.get(&*action.op.id().0).copied().max(instance::kept_until(action));
+    if let Some(wait) = fewer.iter().filter_map(until).max().and_then(|until| until.checked_sub(millis(cx))) {
+        let (sleep, wished) = (cx.clock.sleep(Duration::from_millis(wait)), cx.stop.wished());
+        select(sleep, pin!(wished)).await;
     }
     if cx.stop.is_set() {
         return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;

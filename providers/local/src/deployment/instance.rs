@@ -8,11 +8,11 @@ use super::{
     parts,
 };
 use crate::{
-    hands::{Asked, Fault, Hands, Job, Link, Manager},
+    hands::{Asked, Check, Fault, Hands, Job, Link, Manager},
     systemd::{RunState, apply as units, observe::is_enabled},
 };
 use futures_util::future::join_all;
-use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Tracked};
+use reconciled_provider::{Action, Error, Health, Journal, Observed, Op, Outcome, Resource, Sealed, Tracked};
 use std::{collections::BTreeMap, time::Duration};
 
 fn declared(resource: Option<&Resource>) -> Option<Instance> {
@@ -51,8 +51,19 @@ pub(super) fn observed(
     Some(Observed::new(id.into(), Declared::Instance(seen).encode()))
 }
 
-/// How an instance fares.
-pub(super) async fn fares(hands: &dyn Hands, number: u32, desired: &Resource, group: &Group) -> Health {
+/// Until when an instance that a balancer left out gets its answers out, in milliseconds since the epoch, as a look hands it on.
+pub(super) fn until(left: Option<u64>) -> Sealed {
+    Sealed(left.map(|until| until.to_string().into()).unwrap_or_default())
+}
+
+/// The same, as it was handed on.
+pub(super) fn kept_until(action: &Action) -> Option<u64> {
+    let Op::Delete { observed, .. } = &action.op else { return None };
+    std::str::from_utf8(&observed.private.0).ok()?.parse().ok()
+}
+
+/// How an instance fares, going by its unit and by what must answer of it.
+pub(super) async fn fares(hands: &dyn Hands, number: u32, checks: &[Check], group: &Group) -> Health {
     let state = group.state(number).cloned().unwrap_or_default();
     let unit = crate::systemd::Unit { state: Some(RunState::Running), ..Default::default() };
     match crate::systemd::observe::fares(&unit, &state) {
@@ -61,7 +72,6 @@ pub(super) async fn fares(hands: &dyn Hands, number: u32, desired: &Resource, gr
     }
     let name = instance(&group.name, number);
     let asked = Asked { unit: &name, instance: number };
-    let checks = declared(Some(desired)).map(|declared| declared.checks).unwrap_or_default();
     let answers = join_all(checks.iter().map(|check| hands.check(check, asked))).await;
     match answers.into_iter().find_map(Result::err) {
         Some(error) => Health::Degraded { why: error.chain() },

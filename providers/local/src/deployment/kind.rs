@@ -181,6 +181,10 @@ impl Declared {
                 if let Some(Canary { instances, seconds }) = deployment.canary {
                     field("strategy.canary", format!("{instances} for {seconds} s"));
                 }
+                if !deployment.checks.is_empty() {
+                    let checks: Vec<String> = deployment.checks.iter().map(said).collect();
+                    field("health", checks.join(", "));
+                }
                 deployment.beside.iter().for_each(|(path, text)| field(path, text.clone()));
                 if !deployment.stale.is_empty() {
                     let numbers: Vec<String> = deployment.stale.iter().map(u32::to_string).collect();
@@ -197,6 +201,15 @@ impl Declared {
             }
         }
         out
+    }
+}
+
+/// A check as a manifest has it.
+fn said(check: &Check) -> String {
+    match check {
+        Check::Http(url) => format!("http {url}"),
+        Check::Tcp(address) => format!("tcp {address}"),
+        Check::Command(name) => format!("command {name}"),
     }
 }
 

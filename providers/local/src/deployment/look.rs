@@ -1,6 +1,11 @@
 //! A deployment as it stands: its template, the files of single instances, and their units.
 
-use super::{instance, kind::Deployment, memory::Memory, template};
+use super::{
+    instance,
+    kind::Deployment,
+    memory::{Known, Memory},
+    template,
+};
 use crate::{
     hands::{Asked, Check, Hands, Manager, Seen, UnitState, What},
     systemd::{
@@ -122,20 +127,41 @@ impl Group {
     }
     /// True when an instance runs, or would be started, as `goal` means.
     pub(crate) fn is_current(&self, number: u32, goal: &str, memory: &Memory) -> bool {
-        let state = self.state(number).filter(|state| state.is_running());
-        let known = memory.known.get(&number);
-        match (state, known) {
-            (Some(state), Some(known)) if known.invocation == state.invocation => known.means == goal,
+        match self.known(number, memory) {
+            Some(known) => known.means == goal,
             // It was started by somebody else: with the files that are there, as far as anybody can tell.
-            _ => self.means(number).is_some_and(|means| means == goal),
+            None => self.means(number).is_some_and(|means| means == goal),
         }
     }
 
-    /// Which of `numbers` are available: the unit is active, and every check answers. For the others, why not.
-    pub(crate) async fn available(
+    /// What must answer of an instance: what the revision says that it runs. Those that still run another one than `goal` means
+    /// are well as long as they are what they were: what is new in the one to come, they cannot answer.
+    pub(crate) fn checks<'a>(
+        &self,
+        number: u32,
+        goal: &str,
+        memory: &'a Memory,
+        declared: &'a Deployment,
+    ) -> &'a [Check] {
+        if self.is_current(number, goal, memory) {
+            return memory.checks(declared);
+        }
+        let of_run = self.known(number, memory).and_then(|known| known.checks.as_deref());
+        let of_before = || memory.good.as_ref().map(|good| &*good.checks);
+        of_run.or_else(of_before).unwrap_or_else(|| memory.checks(declared))
+    }
+
+    /// What is known of the run that an instance is in; none where it is another one.
+    pub(crate) fn known<'a>(&self, number: u32, memory: &'a Memory) -> Option<&'a Known> {
+        let state = self.state(number).filter(|state| state.is_running())?;
+        memory.known.get(&number).filter(|known| known.invocation == state.invocation)
+    }
+
+    /// Which of `numbers` are available: the unit is active, and each of its `checks` answers. For the others, why not.
+    pub(crate) async fn available<'a>(
         &self,
         hands: &dyn Hands,
-        checks: &[Check],
+        checks: impl Fn(u32) -> &'a [Check],
         numbers: impl IntoIterator<Item = u32>,
     ) -> BTreeMap<u32, Result<(), String>> {
         let ask = async |number: u32| {
@@ -147,7 +173,7 @@ impl Group {
                 return (number, Err(format!("{unit} is {}{result}", state.active)));
             }
             let asked = Asked { unit: &unit, instance: number };
-            let answers = join_all(checks.iter().map(|check| hands.check(check, asked))).await;
+            let answers = join_all(checks(number).iter().map(|check| hands.check(check, asked))).await;
             let wrong = answers.into_iter().find_map(Result::err);
             (number, wrong.map_or(Ok(()), |error| Err(format!("{unit}: {}", error.chain()))))
         };

@@ -22,6 +22,9 @@ pub(crate) struct Memory {
     /// The rolling update that is on its way.
     #[serde(default)]
     pub(crate) rollout: Option<Rollout>,
+    /// Seen: the balancers that are ours, by the paths of their files.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
+    pub(crate) ours: BTreeSet<String>,
     /// Earlier ones, the newest last.
     #[serde(default)]
     pub(crate) past: Vec<Past>,
@@ -32,6 +35,9 @@ pub(crate) struct Memory {
 pub(crate) struct Known {
     pub(crate) invocation: String,
     pub(crate) means: String,
+    /// What had to answer of it; none where an earlier version wrote this down.
+    #[serde(default)]
+    pub(crate) checks: Option<Vec<Check>>,
 }
 
 /// A revision that did.
@@ -65,6 +71,12 @@ pub(crate) struct Rollout {
     /// How far the instances are that try it before the others.
     #[serde(default)]
     pub(crate) trial: Trial,
+    /// Instances may be marked as drained at a balancer, which may have read that. Written down before it is so.
+    #[serde(default)]
+    pub(crate) is_marked: bool,
+    /// How many runs of an instance ended by themselves after its step was over.
+    #[serde(default)]
+    pub(crate) ended: BTreeMap<u32, u32>,
     /// Why the step is not over, as last seen.
     pub(crate) why: String,
 }
@@ -115,6 +127,8 @@ impl Rollout {
             batch: BTreeMap::new(),
             surge: BTreeSet::new(),
             trial: Trial::Ahead,
+            is_marked: false,
+            ended: BTreeMap::new(),
             why: String::new(),
         }
     }
@@ -147,7 +161,10 @@ impl Trial {
 
 impl Memory {
     pub(crate) fn open(tracked: Option<&Tracked>) -> Memory {
-        tracked.and_then(|tracked| serde_json::from_slice(&tracked.private.0).ok()).unwrap_or_default()
+        tracked.map(|tracked| Memory::read(&tracked.private)).unwrap_or_default()
+    }
+    pub(crate) fn read(sealed: &Sealed) -> Memory {
+        serde_json::from_slice(&sealed.0).unwrap_or_default()
     }
     pub(crate) fn seal(&self) -> Sealed {
         Sealed(Bytes::from(serde_json::to_vec(self).unwrap_or_default()))
@@ -155,6 +172,20 @@ impl Memory {
     /// Why the declared revision is not brought in, if it was tried before.
     pub(crate) fn refusal(&self, desired: &Deployment) -> Option<&str> {
         self.bad.as_ref().filter(|bad| bad.revision == desired.revision()).map(|bad| &*bad.why)
+    }
+    /// What must answer of an instance that runs what is being brought in: on the way back, what had to for the revision before.
+    pub(crate) fn checks<'a>(&'a self, desired: &'a Deployment) -> &'a [Check] {
+        match (self.refusal(desired), &self.good) {
+            (Some(_), Some(good)) => &good.checks,
+            _ => &desired.checks,
+        }
+    }
+    /// What shall run: the declared revision, or the one before it where that was taken back.
+    pub(crate) fn goal<'a>(&'a self, desired: &'a Deployment) -> &'a str {
+        match (self.refusal(desired), &self.good) {
+            (Some(_), Some(good)) => &good.content,
+            _ => &desired.content,
+        }
     }
     /// Puts down how a rolling update ended.
     pub(crate) fn note(&mut self, desired: &Deployment, now: u64, result: &str) {

@@ -162,13 +162,18 @@ impl Reader<'_> {
         let max_surge = surge.map_or(0, |at| self.amount(at, replicas, u64::div_ceil));
         let spare = spec.strategy.max_unavailable.as_ref();
         let default = u32::from(max_surge == 0);
-        let max_unavailable = spare.map_or(default, |at| self.amount(at, replicas, |a, b| a / b));
-        if max_unavailable == 0
-            && max_surge == 0
-            && let Some(at) = spare
-        {
-            let message = "with neither `maxUnavailable` nor `maxSurge` no instance could ever be replaced";
-            self.refuse(at.span, message, "raise one of the two above 0");
+        let mut max_unavailable = spare.map_or(default, |at| self.amount(at, replicas, |a, b| a / b));
+        if max_unavailable == 0 && max_surge == 0 {
+            let is_zero = |at: &At<String>| matches!(&*at.value, "0" | "0%");
+            match spare.filter(|at| is_zero(at) && surge.is_none_or(is_zero)) {
+                Some(at) => {
+                    let message =
+                        "with neither `maxUnavailable` nor `maxSurge` no instance could ever be replaced";
+                    self.refuse(at.span, message, "raise one of the two above 0");
+                }
+                // As in Kubernetes: of shares that come to nothing it is one by one.
+                None => max_unavailable = 1,
+            }
         }
         let canary = spec.strategy.canary.as_ref().map(|at| {
             let canary =

@@ -11,12 +11,12 @@ use super::{
 use crate::{
     balancer,
     hands::{Hands, Manager, Watched, What},
-    systemd::{Places, definition, observe::reported, places::path},
+    systemd::{Places, definition, observe::reported, places::path, restarted},
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked, Version,
-    Want, diff_by_compare,
+    Cx, Delta, Deltas, Error, Focus, Health, Observation, Observed, Resource, ResourceId, Sealed, Tracked,
+    Version, Want, diff_by_compare,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -77,6 +77,9 @@ pub(crate) async fn observe(
         hands.watch(DEPLOYMENTS, watched).await?;
         manager.watch(DEPLOYMENTS, units);
     }
+    let of_balancers = || want.tracked.iter().filter(|tracked| balancer::is_balancer(&tracked.id.0));
+    let ours: BTreeSet<String> = of_balancers().map(|tracked| tracked.id.0.to_string()).collect();
+    let left: BTreeMap<String, u64> = of_balancers().flat_map(balancer::left).collect();
     let mut resources = Vec::new();
     for (name, asked) in &all {
         let covers = |id: &str| want.focus.covers(&id.into());
@@ -93,10 +96,15 @@ pub(crate) async fn observe(
             if desired.is_some() && group.content().is_some() {
                 group.look_beside(hands, manager.places()).await?;
             }
-            resources.extend(observed(cx, desired, &asked.memory(), &group));
+            let memory = Memory { ours: ours.clone(), ..asked.memory() };
+            resources.extend(observed(cx, desired, &memory, &group));
         }
         for (number, (desired, tracked)) in asked.instances.iter().filter(|(number, _)| wanted(number)) {
-            resources.extend(instance::observed(*number, *desired, tracked.is_some(), &group));
+            let mut seen = instance::observed(*number, *desired, tracked.is_some(), &group);
+            if let Some(seen) = seen.as_mut().filter(|_| desired.is_none()) {
+                seen.private = instance::until(left.get(&*seen.id.0).copied());
+            }
+            resources.extend(seen);
         }
     }
     let on_their_way = on_their_way(want.tracked);
@@ -189,11 +197,8 @@ pub(super) fn observed(
         (_, content) => content.unwrap_or_default(),
     };
     let refused = memory.refusal(&declared);
-    let goal = match (refused, &memory.good) {
-        (Some(_), Some(good)) => good.content.clone(),
-        _ => declared.content.clone(),
-    };
-    let means = definition::effective([&*goal]);
+    let goal = memory.goal(&declared);
+    let means = definition::effective([goal]);
     let is_stale = |number: &u32| {
         let needs_reload = group.state(*number).is_some_and(|state| state.needs_reload);
         let is_other = group.is_running(*number) && !group.is_current(*number, &means, memory);
@@ -208,13 +213,19 @@ pub(super) fn observed(
     let beside = drop_ins
         .map(|seen| (seen.path.as_str().to_owned(), reported(cx, seen, None).unwrap_or_default()))
         .collect();
-    let seen = Deployment { content, beside, stale, refused, ..declared.clone() };
+    // What had to answer so far is what the next rolling update judges those by that run now.
+    let checks = match &memory.good {
+        Some(good) if refused.is_none() && memory.rollout.is_none() => good.checks.clone(),
+        _ => declared.checks.clone(),
+    };
+    let seen = Deployment { content, checks, beside, stale, refused, ..declared.clone() };
     let bytes = match desired.and_then(|desired| desired.spec.bytes()) {
         Some(bytes) if seen == declared => bytes.to_vec(),
         _ => Declared::Deployment(seen.clone()).encode(),
     };
     let mut observed = Observed::new(id, bytes);
-    let memory = if seen == declared { settled(memory, &declared, group) } else { memory.clone() };
+    let is_settled = seen == declared && memory.rollout.is_none();
+    let memory = if is_settled { settled(memory, &declared, group) } else { memory.clone() };
     observed.outputs = outputs(&declared, &memory, group);
     observed.private = memory.seal();
     Some(observed)
@@ -244,9 +255,11 @@ fn undeclared(content: String) -> Deployment {
 /// What is worth remembering of a deployment that is as declared.
 pub(super) fn settled(memory: &Memory, declared: &Deployment, group: &Group) -> Memory {
     let running = declared.range().filter(|number| group.is_running(*number));
+    let goal = definition::effective([memory.goal(declared)]);
     let known = running.filter_map(|number| {
-        let invocation = group.state(number)?.invocation.clone();
-        Some((number, Known { invocation, means: group.means(number)? }))
+        let (invocation, means) = (group.state(number)?.invocation.clone(), group.means(number)?);
+        let checks = (means == goal).then(|| memory.checks(declared).to_vec());
+        Some((number, Known { invocation, means, checks }))
     });
     let known = known.collect();
     // What was taken back has checks of its own, which say nothing of what runs.
@@ -278,6 +291,14 @@ pub(crate) async fn diff(
         false => compare(desired, observed),
     };
     let mut deltas = diff_by_compare(by_kind, want, seen);
+    for desired in want.desired {
+        let also = written_with(desired, seen.get(&desired.id));
+        if !also.is_empty()
+            && let Ok(delta) = deltas.entry(desired.id.clone()).or_insert_with(|| Ok(Delta::default()))
+        {
+            delta.also = also;
+        }
+    }
     // Templates that are refused and that nothing is there of, by the name of the deployment.
     let mut never: BTreeMap<&str, Error> = BTreeMap::new();
     for desired in want.desired {
@@ -324,6 +345,18 @@ pub(crate) async fn diff(
     Ok(deltas)
 }
 
+/// The balancers of ours at which a rolling update of this template would mark instances.
+fn written_with(desired: &Resource, observed: Option<&Observed>) -> Vec<ResourceId> {
+    let (Some(declared), Some(observed)) = (deployment(Some(desired)), observed) else { return Vec::new() };
+    let Some(Declared::Deployment(was)) = Declared::decode(&observed.bytes) else { return Vec::new() };
+    let memory = Memory::read(&observed.private);
+    let means = |content: &str| definition::effective([content]);
+    let is_to_roll =
+        memory.rollout.is_some() || !was.stale.is_empty() || means(&was.content) != means(&declared.content);
+    let fronts = declared.fronts.iter().filter(|front| is_to_roll && memory.ours.contains(&front.path));
+    fronts.map(|front| front.path.as_str().into()).collect()
+}
+
 /// An instance has nothing to be started from, since its template came to `error`.
 pub(super) fn not_started(unit: &str, error: &Error) -> Error {
     let text = format!("{unit} is not started, for want of its template: {}", error.chain());
@@ -340,6 +373,7 @@ pub(super) fn taken_back(unit: &str, why: &str) -> Error {
 
 /// How the declared deployments fare.
 pub(crate) async fn health(
+    cx: &Cx,
     hands: &dyn Hands,
     manager: &dyn Manager,
     want: &Want<'_>,
@@ -353,11 +387,22 @@ pub(crate) async fn health(
             .filter(|(_, desired)| want.focus.covers(&desired.id))
             .collect();
         let group = group(hands, manager, name, &declared.keys().copied().collect()).await?;
-        for (number, desired) in &declared {
-            told.push((desired.id.clone(), fares(hands, *number, desired, &group).await));
-        }
         let Some(deployment) = asked.desired() else { continue };
         let memory = asked.memory();
+        let goal = definition::effective([memory.goal(&deployment)]);
+        let units = group.members.iter().map(|(number, looked)| {
+            let known = memory.known.get(number).map(|known| &*known.invocation);
+            (super::instance(name, *number), &looked.state, known)
+        });
+        let restarted = restarted(cx, manager, units).await?;
+        for (number, desired) in &declared {
+            let checks = group.checks(*number, &goal, &memory, &deployment);
+            let health = match fares(hands, *number, checks, &group).await {
+                degraded @ Health::Degraded { .. } => degraded,
+                other => restarted.get(&*desired.id.0).cloned().unwrap_or(other),
+            };
+            told.push((desired.id.clone(), health));
+        }
         let health = match (&memory.rollout, memory.refusal(&deployment)) {
             (Some(rollout), _) => {
                 Health::Progressing { why: on_its_way(rollout), recheck: Duration::from_secs(5) }

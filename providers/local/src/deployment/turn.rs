@@ -5,6 +5,8 @@
 //! written down before they are touched, so that a process that dies, wherever, leaves a step that the next turn takes up:
 //! it starts the same instances anew, and no others before they are available.
 
+mod watch;
+
 use super::{
     kind::{Canary, Deployment},
     look::{Group, group, numbers},
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{
     balancer,
-    hands::{Check, Fault, Hands, Job, Manager},
+    hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
@@ -69,7 +71,15 @@ impl<'a> Turn<'a> {
             Op::Delete { .. } => return None,
         };
         let (name, _) = parts(&action.op.id().0)?;
-        let declared = deployment(Some(resource))?;
+        let mut declared = deployment(Some(resource))?;
+        let seen = match &action.op {
+            Op::Update { observed, .. } | Op::Replace { observed, .. } => Some(observed),
+            Op::Continue { observed, .. } => observed.as_ref(),
+            _ => None,
+        };
+        // What is somebody else's is neither marked nor reloaded.
+        let ours = seen.map(|seen| Memory::read(&seen.private).ours).unwrap_or_default();
+        declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
         Some(Turn { action, name, resource, declared, memory, is_new })
     }
@@ -142,14 +152,6 @@ impl<'a> Turn<'a> {
         was_tried.then(before).flatten().unwrap_or_else(|| self.declared.content.clone())
     }
 
-    /// What must answer now: on the way back, what had to for the revision before.
-    fn checks(&self) -> Vec<Check> {
-        match (self.memory.refusal(&self.declared), &self.memory.good) {
-            (Some(_), Some(good)) => good.checks.clone(),
-            _ => self.declared.checks.clone(),
-        }
-    }
-
     /// The outer error is the journal's.
     async fn step(
         &mut self,
@@ -178,26 +180,28 @@ impl<'a> Turn<'a> {
         let goal = self.goal(&group);
         let means = definition::effective([&*goal]);
         let now = millis(cx);
-        let was_on_its_way = self.memory.rollout.is_some();
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
-            *rollout = Rollout { surge: std::mem::take(&mut rollout.surge), ..Rollout::to(&means, now) };
+            let (surge, is_marked) = (std::mem::take(&mut rollout.surge), rollout.is_marked);
+            *rollout = Rollout { surge, is_marked, ..Rollout::to(&means, now) };
         }
         rollout.turn(now);
         let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
         let mut left = members.clone();
         left.retain(|number| !rollout.batch.contains_key(number));
         self.heal(manager, &group, left, &means).await;
+        if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
+            && let Some(end) = self.look_back(&group, &members, &means)
+        {
+            return Ok(Ok(end));
+        }
         if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty()) {
             let is_current = |number: &u32| group.is_current(*number, &means, &self.memory);
             // Where there is no template, there is nothing that could be left in place meanwhile.
             if group.content().is_none() || self.declared.range().all(|number| is_current(&number)) {
                 // Whoever was being drained serves, also where nothing came of it: the revision before is wanted again.
-                let drained = BTreeSet::new();
-                if was_on_its_way
-                    && let Err(fault) = mark(hands, manager, self.name, &self.declared, &drained).await
-                {
+                if let Err(fault) = self.unmark(hands, manager).await {
                     return Ok(Err(fault));
                 }
                 return Ok(self.settle(hands, manager, &group, &goal, now).await.map(|()| End::Settled));
@@ -212,6 +216,7 @@ impl<'a> Turn<'a> {
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
+                    rollout.is_marked |= begin == Stage::Drain;
                     rollout.progressed = now;
                 }
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
@@ -227,7 +232,7 @@ impl<'a> Turn<'a> {
         if let Err(fault) = self.restart(hands, manager, &group, (&goal, &means), now).await {
             return Ok(Err(fault));
         }
-        Ok(self.watch(hands, manager, now).await)
+        Ok(self.watch(hands, manager, cx).await)
     }
 
     /// Takes away what somebody put beside the template and the instances. Whoever was started with it gets the revision
@@ -305,7 +310,8 @@ impl<'a> Turn<'a> {
         if have.len() < canary.instances as usize {
             return None;
         }
-        let wrong = group.available(hands, &self.checks(), have.iter().copied()).await;
+        let wrong =
+            group.available(hands, |_| self.memory.checks(&self.declared), have.iter().copied()).await;
         let wrong = wrong.into_values().find_map(Result::err);
         let rollout = self.memory.rollout.as_mut()?;
         rollout.trial = rollout.trial.next(wrong.is_none(), canary.seconds, now);
@@ -334,7 +340,8 @@ impl<'a> Turn<'a> {
         means: &str,
     ) -> Result<BTreeSet<u32>, String> {
         let range = self.declared.range();
-        let available = group.available(hands, &self.checks(), members.iter().copied()).await;
+        let checks = |number| group.checks(number, means, &self.memory, &self.declared);
+        let available = group.available(hands, checks, members.iter().copied()).await;
         let to_come = self.declared.surge().filter(|number| !members.contains(number));
         let all: Vec<Member> = members
             .iter()
@@ -389,6 +396,16 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Whoever was drained serves again. A balancer that knows of nobody is not touched.
+    async fn unmark(&mut self, hands: &dyn Hands, manager: &dyn Manager) -> Result<(), Fault> {
+        let Some(rollout) = self.memory.rollout.as_mut().filter(|rollout| rollout.is_marked) else {
+            return Ok(());
+        };
+        mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        rollout.is_marked = false;
+        Ok(())
+    }
+
     /// Starts anew those of the step that were not yet. Each has its revision on the disk before.
     async fn restart(
         &mut self,
@@ -398,6 +415,7 @@ impl<'a> Turn<'a> {
         (goal, means): (&str, &str),
         now: u64,
     ) -> Result<(), Fault> {
+        let checks = self.memory.checks(&self.declared).to_vec();
         let Some(rollout) = &mut self.memory.rollout else { return Ok(()) };
         let due = rollout.batch.iter().filter(|(_, stage)| **stage == Stage::Restart);
         let due: Vec<u32> = due.map(|(number, _)| *number).collect();
@@ -451,60 +469,11 @@ impl<'a> Turn<'a> {
                 // The job came to nothing: it runs as it did.
                 continue;
             }
-            let known = Known { invocation: state.invocation, means: means.to_owned() };
+            let checks = Some(checks.clone());
+            let known = Known { invocation: state.invocation, means: means.to_owned(), checks };
             self.memory.known.insert(number, known);
         }
         Ok(())
-    }
-
-    /// Whether the instances of the step are available, and have been long enough.
-    async fn watch(&mut self, hands: &dyn Hands, manager: &dyn Manager, now: u64) -> Result<End, Fault> {
-        let group = self.look(hands, manager).await?;
-        let checks = self.checks();
-        let Some(rollout) = &mut self.memory.rollout else { return Ok(End::Wait(STEP)) };
-        let available = group.available(hands, &checks, rollout.batch.keys().copied()).await;
-        let (mut is_over, mut is_hopeless, mut why) = (true, false, String::new());
-        for (number, stage) in &mut rollout.batch {
-            let since = match stage {
-                Stage::Watch(Some(since)) => *since,
-                _ => now,
-            };
-            if let Some(text) = group.unloadable(*number) {
-                // What runs of it is of the revision before.
-                *stage = Stage::Watch(None);
-                (is_over, is_hopeless, why) = (false, true, text);
-                continue;
-            }
-            match available.get(number) {
-                Some(Ok(())) => {
-                    *stage = Stage::Watch(Some(since));
-                    is_over &= now.saturating_sub(since) >= u64::from(self.declared.min_ready) * 1_000;
-                }
-                other => {
-                    *stage = Stage::Watch(None);
-                    is_over = false;
-                    why = other.and_then(|answer| answer.clone().err()).unwrap_or_default();
-                }
-            }
-        }
-        if is_over {
-            mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
-            rollout.batch.clear();
-            (rollout.progressed, rollout.why) = (now, String::new());
-            return Ok(End::Wait(Duration::ZERO));
-        }
-        let has_failed = |number: &u32| group.state(*number).is_some_and(|state| state.active == "failed");
-        is_hopeless |= rollout.batch.keys().any(has_failed);
-        match self.wait(now, STEP, why) {
-            End::Wait(_) if is_hopeless && self.may_go_back() => Ok(End::Back(self.why())),
-            End::Wait(_) if is_hopeless => {
-                // Whoever takes it up again, since something changed, starts them anew.
-                let rollout = self.memory.rollout.iter_mut().flat_map(|rollout| rollout.batch.values_mut());
-                rollout.for_each(|stage| *stage = Stage::Restart);
-                Ok(End::Stuck(self.why()))
-            }
-            end => Ok(end),
-        }
     }
 
     fn why(&self) -> String {
@@ -570,6 +539,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn millis(cx: &Cx) -> u64 {
+/// Now, in milliseconds since the epoch.
+pub(crate) fn millis(cx: &Cx) -> u64 {
     u64::try_from(cx.clock.now().as_millis()).unwrap_or(u64::MAX)
 }

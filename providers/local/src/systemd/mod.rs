@@ -10,6 +10,7 @@ mod normalize;
 pub(crate) mod observe;
 pub(crate) mod places;
 pub(crate) mod reads;
+mod restarts;
 pub(crate) mod unit;
 
 pub(crate) use apply::apply;
@@ -18,6 +19,7 @@ pub(crate) use normalize::{normalize, remote};
 pub(crate) use observe::is_closed;
 pub(crate) use observe::{diff, health, observe};
 pub use places::Places;
+pub(crate) use restarts::{restarted, tell_ends};
 pub use unit::{OnChange, RunState, UNIT, UnitSpec};
 pub(crate) use unit::{Unit, Why, compare, show};
 

@@ -7,7 +7,7 @@
 use super::{
     Places, definition,
     places::path,
-    reads,
+    reads, restarted,
     unit::{RunState, Unit, Why, compare},
 };
 use crate::{
@@ -506,6 +506,7 @@ fn keep_whole(want: &Want<'_>, seen: &Observation, deltas: &mut Deltas) {
 
 /// How the declared units fare.
 pub(crate) async fn health(
+    cx: &Cx,
     manager: &dyn Manager,
     want: &Want<'_>,
 ) -> Result<Vec<(ResourceId, Health)>, Error> {
@@ -513,9 +514,19 @@ pub(crate) async fn health(
         want.desired.iter().filter(|desired| covers(want.focus, &desired.id)).collect();
     let names: Vec<String> = asked.iter().map(|desired| desired.id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
+    let known: BTreeMap<&ResourceId, String> =
+        want.tracked.iter().filter_map(|row| Some((&row.id, Memory::open(Some(row))?.invocation))).collect();
+    let units = asked.iter().zip(&states).map(|(desired, state)| {
+        (desired.id.0.to_string(), state, known.get(&desired.id).map(String::as_str))
+    });
+    let mut restarted = restarted(cx, manager, units).await?;
     let told = asked.into_iter().zip(states).map(|(desired, state)| {
         let unit = desired.spec.bytes().and_then(Unit::decode).unwrap_or_default();
-        (desired.id.clone(), fares(&unit, &state))
+        let health = match fares(&unit, &state) {
+            degraded @ Health::Degraded { .. } => degraded,
+            other => restarted.remove(&*desired.id.0).unwrap_or(other),
+        };
+        (desired.id.clone(), health)
     });
     Ok(told.collect())
 }

@@ -77,7 +77,8 @@ async fn instances_are_started_healed_scaled_and_taken_away() {
     crate::units::wait_for("it is seen", || !machine.is_active(2) && !machine.is_active(3));
     let healed = desk.pass(&[&three]).await;
     assert_eq!(healed.done, ["update web@2.service: done", "update web@3.service: done"]);
-    assert_eq!(healed.fields[0], "state Text(\"stopped\") Text(\"running\")");
+    assert_eq!(healed.fields[0], "state Text(\"stopped: signal, status 9\") Text(\"running\")");
+    assert_eq!(healed.fields[1], "state Text(\"stopped\") Text(\"running\")", "a person stopped it");
     assert_eq!(desk.pass(&[&three]).await.done, [""; 0]);
     assert_eq!(machine.pid(&unit(1)), pid);
 
@@ -401,8 +402,9 @@ async fn an_instance_that_does_not_answer_is_not_available() {
     let served = taken.local_addr().unwrap().port();
     desk.pass(&[&web(2, "/bin/sleep 1d", &rest(served))]).await;
     let (done, worst) = roll(&machine, &[&web(2, "/bin/sleep 2d", &rest(free))], 1..=2).await;
-    // Nobody is available to begin with: what does not serve may be replaced, all of it.
-    assert!(done.last().unwrap().contains("no progress within 1 s"), "{done:#?} {worst}");
+    assert!(done.last().unwrap().contains("no progress within 1 s"), "{done:#?}");
+    assert!(worst >= 1, "{worst} were available: those that run the old one are as well as they were");
+    assert_eq!(machine.commands(1..=2), vec!["/bin/sleep 1d"; 2]);
     let health = desk.health(&desk.desired(&[&web(2, "/bin/sleep 1d", &rest(free))])).await;
     assert!(
         health.iter().any(|health| matches!(health, Health::Degraded { why } if why.contains("refused")))
@@ -507,6 +509,23 @@ async fn a_process_that_dies_anywhere_in_a_rollout_takes_up_the_same_step() {
 }
 
 #[test]
+fn shares_that_come_to_nothing_mean_one_by_one() {
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    for rest in [
+        "replicas: 3, strategy: {maxUnavailable: 25%}",
+        "replicas: 0, strategy: {maxUnavailable: 25%}",
+        "replicas: 0, strategy: {maxUnavailable: 0, maxSurge: 25%}",
+        "replicas: 3, strategy: {maxUnavailable: 10%, maxSurge: 0}",
+    ] {
+        let desired = desk.desired(&[&format!("Deployment web {{content: x, {rest}}}")]);
+        let template = desired.iter().find(|one| &*one.id.0 == "web@.service").unwrap();
+        let shown = desk.provider.show(&template.id, template.spec.bytes().unwrap());
+        let one = shown.iter().find(|(name, _)| &**name == "strategy.maxUnavailable").unwrap();
+        assert_eq!(one.1, "1", "{rest}");
+    }
+}
+
+#[test]
 fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
     let refuse = |specs: &[&str], part: &str| {
         let desk = Desk::with(|config| config.bus = Some("system".into()));
@@ -521,7 +540,10 @@ fn deployments_that_mean_nothing_are_refused_with_what_to_write() {
     refuse(&[&with(", replicas: 5000")], "too many");
     refuse(&[&with(", strategy: {maxUnavailable: many}")], "no number of instances");
     refuse(&[&with(", strategy: {maxUnavailable: 0}")], "no instance could ever be replaced");
-    refuse(&[&with(", strategy: {maxUnavailable: 10%}, replicas: 3")], "no instance could ever be replaced");
+    refuse(
+        &[&with(", strategy: {maxUnavailable: 0%, maxSurge: 0}, replicas: 3")],
+        "no instance could ever be replaced",
+    );
     refuse(
         &[&with(", replicas: 2, strategy: {canary: {instances: 2}}")],
         "2 of 2 instances cannot go before the others",

@@ -12,7 +12,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::{Duration, SystemTime},
 };
 
 /// The secret `key`.
@@ -77,13 +77,14 @@ fn manifest(spec: &str) -> Manifest {
     }
 }
 
-/// Time as it passes: what waits here waits for real services.
-struct Wall(Instant);
+/// Time as it passes: what waits here waits for real services, and systemd says when they began.
+struct Wall;
 
 #[async_trait]
 impl Clock for Wall {
+    #[expect(clippy::disallowed_methods, reason = "it is the clock")]
     fn now(&self) -> Duration {
-        Duration::from_secs(1) + self.0.elapsed()
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
     }
     async fn sleep(&self, wait: Duration) {
         tokio::time::sleep(wait).await;
@@ -107,7 +108,7 @@ impl Desk {
         let provider = open("host", config).unwrap();
         let secrets = [(SecretRef::Named("key".into()), SECRET.as_bytes().to_vec())];
         let mut cx = cx_with(TableSecrets(secrets.into()));
-        cx.clock = Arc::new(Wall(Instant::now()));
+        cx.clock = Arc::new(Wall);
         Desk {
             dir,
             provider,
@@ -213,6 +214,13 @@ impl Desk {
         let want = Want { scope: &self.scope, focus: &Focus::All, desired, tracked: &tracked, claims: &[] };
         let told = self.provider.health(&self.cx, &want).await.unwrap();
         told.into_iter().map(|(_, health)| health).collect()
+    }
+
+    /// How what was seen differs.
+    pub(crate) async fn deltas(&self, desired: &[Resource]) -> Deltas {
+        let seen = self.observe(desired).await;
+        let want = Want { scope: &self.scope, focus: &Focus::All, desired, tracked: &[], claims: &[] };
+        self.provider.diff(&self.cx, &want, &seen).await.unwrap()
     }
 
     /// What is to be done, and what cannot be: the error of each resource.

@@ -15,6 +15,7 @@ mod helper;
 mod imports;
 mod limits;
 mod manifests;
+mod rollouts;
 mod sandbox;
 mod sockets;
 mod unit_laws;

@@ -101,17 +101,20 @@ fn hash(step: &Step) -> Option<Hash> {
 
 fn condition(step: &Step) -> Condition {
     let fields: Vec<String> = step.fields.iter().map(values).collect();
-    let seen = match step.work.observed {
-        None => "it keeps going missing".to_string(),
-        Some(_) => format!("somebody else keeps changing it: {}", fields.join("; ")),
+    let look = step.work.delta.look.as_ref();
+    let seen = match (&step.work.observed, look) {
+        (None, _) => "it keeps going missing".to_string(),
+        (Some(_), Some(_)) => format!("it keeps coming to this by itself: {}", fields.join("; ")),
+        (Some(_), None) => format!("somebody else keeps changing it: {}", fields.join("; ")),
     };
+    let find = look.map_or("find out who else writes it".into(), |look| format!("{look} says why"));
     Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
         kind: ConditionKind::Stalled,
         reason: "Flapping".into(),
         message: format!("written {LIMIT} times within an hour, and undone each time; {seen}").into(),
-        hint: Some(format!("find out who else writes it, then: reconciled sync {}", step.address).into()),
+        hint: Some(format!("{find}, then: reconciled sync {}", step.address).into()),
         since: Duration::ZERO,
         next_try: None,
     }

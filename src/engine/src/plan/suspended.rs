@@ -15,6 +15,13 @@ pub(super) const BY_HAND: &str = "changed-while-suspended";
 /// this scope needs no more.
 pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     let input = planner.input;
+    for step in out.steps.iter_mut().filter(|step| step.change.writes() && step.blocked.is_none()) {
+        if writes_suspended(planner, step) {
+            let blocked = Blocked::Suspended(None);
+            out.conditions.push(blocked.condition(step));
+            step.blocked = Some(blocked);
+        }
+    }
     if input.suspensions.is_empty() {
         return;
     }
@@ -51,6 +58,14 @@ pub(super) fn suspend(planner: &Planner<'_>, out: &mut ScopePlan) {
     out.looked = looked.map(|suspension| suspension.id.clone()).collect();
 }
 
+/// True where the manifest of what is written on the way says `suspend`.
+fn writes_suspended(planner: &Planner<'_>, step: &Step) -> bool {
+    let effective = planner.input.effective;
+    let declared = |id| Some(&effective[effective.binary_search_by(|other| other.id.cmp(id)).ok()?]);
+    let mut also = step.work.delta.also.iter().filter_map(declared);
+    also.any(|other| planner.input.desired.policies.get(other.policy).suspend)
+}
+
 fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool {
     let row = step.work.row.as_ref().or(step.work.was.as_ref());
     let manifest = row.map(|row| &row.manifest).filter(|key| key.source() != CLAIMS);
@@ -58,7 +73,13 @@ fn is_meant(planner: &Planner<'_>, suspension: &Suspension, step: &Step) -> bool
     let scope = planner.input.scope;
     // What several declare together is written for none of them while one of them is stopped.
     let declarers = step.work.desired.as_ref().map(|desired| planner.declarers(desired)).unwrap_or_default();
+    // Who writes another resource on the way waits for that one, too.
+    let mut also = step.work.delta.also.iter().filter_map(|id| planner.row(id));
     suspension.means(scope, &step.address, manifest, labels)
+        || also.any(|row| {
+            let labels = || planner.declared(&row.manifest).map(|manifest| &manifest.labels);
+            suspension.means(scope, &row.address, Some(&row.manifest), labels)
+        })
         || declarers.iter().any(|(address, manifest)| {
             suspension.means(scope, address, Some(&manifest.key), || Some(&manifest.labels))
         })

@@ -22,6 +22,7 @@
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
 //! word ID WORD                                          (a guard word of the provider)
+//! also ID OTHER                                         (who changes the one writes the other on the way)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
 //! ```
 
@@ -347,6 +348,7 @@ impl Case {
                 let from = line.at(2).parse().unwrap();
                 self.place(scope).moved.insert(line.at(1).into(), from);
             }
+            "also" => drop(self.observer.also.insert(line.at(1).into(), line.at(2).into())),
             "holder" => self.observer.holder = Some(line.at(1).into()),
             "of-scope" => drop(self.observer.of_scope.insert(line.at(1).into())),
             "guard" => self.guard(line),

@@ -22,6 +22,8 @@ pub(crate) struct Spoken {
     pub(crate) words: BTreeMap<ResourceId, &'static str>,
     /// What the remote says that it would not take.
     pub(crate) refused: BTreeSet<ResourceId>,
+    /// What is written on the way to another one.
+    pub(crate) also: BTreeMap<ResourceId, ResourceId>,
     /// What all others are in.
     pub(crate) holder: Option<ResourceId>,
     /// What comes and goes with the scope.
@@ -36,6 +38,7 @@ impl Spoken {
             reference,
             words: BTreeMap::new(),
             refused: BTreeSet::new(),
+            also: BTreeMap::new(),
             holder: None,
             of_scope: BTreeSet::new(),
         }
@@ -100,6 +103,11 @@ impl Observer for Spoken {
     }
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = diff_by_compare(|d, o| self.compare(d, o), want, seen);
+        for (id, other) in &self.also {
+            if let Some(Ok(delta)) = deltas.get_mut(id) {
+                delta.also.push(other.clone());
+            }
+        }
         let refused = want.desired.iter().filter(|desired| self.refused.contains(&desired.id));
         let error = || Err(Error::invalid("the remote does not take it"));
         deltas.extend(refused.map(|desired| (desired.id.clone(), error())));

@@ -22,6 +22,9 @@ pub struct Run {
     pub result: String,
     /// The exit status of its last main process.
     pub status: i32,
+    /// How often in a row systemd started it anew by itself.
+    #[serde(default)]
+    pub restarts: u32,
 }
 
 impl Bus {
@@ -55,6 +58,7 @@ impl Bus {
             ended: self.property(path, UNIT, "InactiveEnterTimestamp").await?,
             result: self.property(path, SERVICE, "Result").await?,
             status: self.property(path, SERVICE, "ExecMainStatus").await?,
+            restarts: self.property(path, SERVICE, "NRestarts").await?,
         })
     }
 }
