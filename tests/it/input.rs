@@ -214,7 +214,7 @@ fn a_state_that_cannot_be_written_is_named() {
         let config = env.path("config.yaml");
         let verb = env.command(&["--config", config.to_str().unwrap(), "apply", "--yes"]);
         let values = verb.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let mut command = std::process::Command::new("unshare");
+        let mut command = Command::new("unshare");
         command.env_clear().envs(values).args(["--mount", "sh", "-c", script, "sh"]).arg(env.path("state"));
         command.arg(verb.get_program()).args(verb.get_args());
         let output = env.finish(command);

@@ -6,7 +6,7 @@
 //! (`cloudflare: {proxied: true}`) stands behind the TTL, as a JSON object.
 
 use crate::name::{Name, relative};
-use reconciled_provider::{Delta, FieldChange, PENDING_FIELD, ResourceId, Scope, Sealed, Slot};
+use reconciled_provider::{Delta, FieldChange, PENDING_FIELD, ResourceId, Scope, Slot};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},

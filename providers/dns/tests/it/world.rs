@@ -44,6 +44,7 @@ pub(crate) fn cx(key: &'static str) -> Cx {
         deadline: Duration::from_secs(60),
         stop: Stop::default(),
         pace: Pace::default(),
+        answers: Default::default(),
     }
 }
 
