@@ -20,7 +20,7 @@ use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -66,8 +66,7 @@ impl Standing {
         let Ok(facts) = issued.facts() else { return Ok(Some(unusable("cannot be read"))) };
         let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
-        let key = issued.key.secret();
-        let fits = crate::key::public("the key", &key).ok().as_ref() == Some(&facts.public);
+        let fits = issued.is_of_key();
         if !fits {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
@@ -158,6 +157,7 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         unasked_until: 0,
         packed: None,
         leaving: Vec::new(),
+        parsed: Arc::default(),
     })))
 }
 
