@@ -427,6 +427,8 @@ impl Desk<'_> {
             }
         }
         self.keep.put_issued(name, &issued)?;
+        // With another key of its own it has signed nothing yet.
+        self.watches.wake_signed_by(name);
         (self.config.passed)("certificate.kept");
         self.end_attempt(name)?;
         self.keep.end_busy(name)?;

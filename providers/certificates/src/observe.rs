@@ -71,7 +71,7 @@ impl Standing {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
-            unlike.push(Difference::due("renew", "asked for by a person", "renewed"));
+            unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
         let mark = keep.mark(name);
@@ -319,6 +319,11 @@ pub(crate) fn watch(cx: &Cx, watches: &Watches, name: &str, wish: &Wish, issued:
     let now = cx.clock.now();
     let due_at = issued.and_then(|issued| look_at(wish, issued, now.as_secs())).unwrap_or_default();
     watches.set(name, &wish.output.directory, due_at, Duration::from_secs(due_at).saturating_sub(now));
+    let signer = |issuer: &Issue| match issuer {
+        Issue::Certificate(signer) => Some(signer.clone()),
+        _ => None,
+    };
+    watches.signed_by(name, wish.issuers().filter_map(signer).collect());
 }
 
 /// When to look at it again whatever happens: once it is due, or once services might have to be told again.
