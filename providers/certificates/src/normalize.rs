@@ -330,7 +330,7 @@ impl Reader<'_> {
             }
         };
         if reserve >= duration {
-            let (reserve, duration) = (crate::duration::show(reserve), crate::duration::show(duration));
+            let (reserve, duration) = (duration::show(reserve), duration::show(duration));
             let text = format!(
                 "it would be renewed {reserve} before its end, and is valid for {duration}: at once, for ever"
             );

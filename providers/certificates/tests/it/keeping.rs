@@ -197,7 +197,7 @@ async fn what_is_known_of_an_authority_and_declared_of_an_account_is_that_of_tod
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     desk.renew().await;
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
-    assert_eq!((authority.calls("dir"), authority.contact()), (1, serde_json::Value::Null));
+    assert_eq!((authority.calls("dir"), authority.contact()), (1, Value::Null));
     // The process goes on, and the manifest says more.
     let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
     (issuer.rotate, issuer.email) = (Some(86_400), Some("ops@a.example".into()));

@@ -58,8 +58,8 @@ async fn what_was_replaced_already_is_ordered_without_saying_so() {
 }
 
 pub(crate) fn move_account_away(desk: &Desk) {
-    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
-    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    let accounts = fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
