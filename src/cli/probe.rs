@@ -60,6 +60,16 @@ pub(super) async fn ask(
                 "its program is there and told its kinds, now or when it was started last; what it manages was not asked",
             ));
         }
+        // Where a host implies it and nobody declares any, none has to be put anywhere.
+        "certificates"
+            if *entry.name != *entry.type_name
+                || scopes.iter().any(|scope| *scope.provider == *entry.name) =>
+        {
+            observer.versions(cx, &[]).await?;
+            return Ok(Answer::NotAsked(
+                "its directories can be used; authorities are asked when one is ordered",
+            ));
+        }
         _ => return Ok(Answer::NotAsked("it has no remote of its own")),
     }
     Ok(Answer::Answered)

@@ -263,6 +263,8 @@ pub(crate) fn consented(instance: &Instance) {
 
 /// Has scopes looked at: a person asked for it.
 pub(crate) fn asked_for(instance: &Instance, scopes: impl IntoIterator<Item = Scope>) {
+    let scopes: BTreeSet<Scope> = scopes.into_iter().collect();
+    instance.scheduler.acquit(&scopes);
     instance.scheduler.wake(scopes, Priority::Operator, Focus::All);
 }
 

@@ -2,11 +2,15 @@
 
 use super::{explain::declared, pattern};
 use crate::{
-    session::{Failure, Session},
+    session::{Failure, Session, outside},
     store::{Db, TrackedEntry},
 };
-use reconciled_engine::{Desired, Store, Write, store::Event};
-use reconciled_provider::{ManifestKey, Provider, Renewal, ResourceId, Scope};
+use reconciled_engine::{
+    Desired, Store, Write,
+    store::Event,
+    suspension::{Heals, StoppedBy, Suspension},
+};
+use reconciled_provider::{Address, ManifestKey, Provider, Renewal, ResourceId, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -36,7 +40,7 @@ pub struct Renewed {
 
 /// Has what is tracked at an address made anew by the next pass, and what is declared there and was begun and never made.
 ///
-/// Errors: nothing is there, or it is nothing that can be made anew; then nothing is.
+/// Errors: nothing is there, it is nothing that can be made anew, or nothing is done about it now; then nothing is.
 pub async fn renew(
     session: &Session,
     db: &Db,
@@ -48,6 +52,10 @@ pub async fn renew(
     let rows = db.reader().rows(Some(&meant)).await?;
     let cx = &session.surveyor.cx;
     let way = Renewal { issuer: ask.issuer.clone(), solver: ask.solver.clone() };
+    let now = session.clock.now();
+    let mut suspensions = db.suspensions().await?;
+    suspensions.extend(outside(&session.config, now));
+    suspensions.retain(|suspension| !suspension.is_over(now) && !lets_heal(suspension));
     // All are asked before the first one is changed.
     let mut all = Vec::new();
     for row in rows {
@@ -57,6 +65,7 @@ pub async fn renew(
         };
         refuse_frozen(desired, &row, &scope)?;
         let id = ResourceId::from(row.id.as_str());
+        refuse_suspended(desired, &suspensions, &scope, &id, &row.address)?;
         provider.can_renew(cx, &scope, &id, &way).await.map_err(|error| failed(&row.address, error))?;
         all.push(Renewing { address: row.address, revision: row.revision, scope, id, provider });
     }
@@ -67,6 +76,7 @@ pub async fn renew(
         let Some(provider) = session.writers.get(&scope.provider).filter(|_| !is_known) else { continue };
         match provider.can_renew(cx, &scope, &id, &way).await {
             Ok(()) => {
+                refuse_suspended(desired, &suspensions, &scope, &id, &address.to_string())?;
                 let (address, revision) = (address.to_string(), String::new());
                 all.push(Renewing { address, revision, scope, id, provider });
             }
@@ -116,6 +126,41 @@ fn refuse_frozen(desired: &Desired, row: &TrackedEntry, scope: &Scope) -> Result
         ),
         "mend what is wrong with its source, which `reconciled plan` shows, and ask again",
     ))
+}
+
+/// True for a closed window that lets what is due through.
+fn lets_heal(suspension: &Suspension) -> bool {
+    matches!(suspension.stopped_by, StoppedBy::Window(passes) if passes.heals != Heals::Nothing)
+}
+
+/// Nor is anything of what is suspended, until it is resumed.
+fn refuse_suspended(
+    desired: &Desired,
+    suspensions: &[Suspension],
+    scope: &Scope,
+    id: &ResourceId,
+    address: &str,
+) -> Result<(), Failure> {
+    let Ok(meant) = address.parse::<Address>() else { return Ok(()) };
+    let refused = |why: &str, hint: String| {
+        let text = format!("renew {address}: {why}, so nothing makes it anew");
+        Err(Failure::hinted(text, hint))
+    };
+    for declared in desired.declaring(scope, id) {
+        let manifest = desired.manifest(declared.origin);
+        if desired.policies.get(declared.policy).suspend {
+            let hint = format!("take `reconciled/suspend` out of {}:{}", manifest.file, manifest.line);
+            return refused("its manifest suspends it", hint);
+        }
+        let means = |suspension: &&Suspension| {
+            suspension.means(scope, &meant, Some(&manifest.key), || Some(&manifest.labels))
+        };
+        if let Some(suspension) = suspensions.iter().find(means) {
+            let why = format!("{} suspended it ({})", suspension.actor, suspension.reason);
+            return refused(&why, suspension.remedy());
+        }
+    }
+    Ok(())
 }
 
 /// One resource that is about to be made anew.

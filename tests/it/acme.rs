@@ -1,12 +1,13 @@
 //! Certificates of an authority: real Pebble, names proven by records of a real PowerDNS and over HTTP.
 
 use crate::{
+    acme_web::Nginx,
     certificates::{certificate, fingerprint, is_pair, manifest, openssl, read},
     env::{Env, WIDE_GUARD, zone},
     pdns::Pdns,
     pebble::Pebble,
 };
-use reconciled::failpoint::{CERTIFICATES, VARIABLE};
+use reconciled::failpoint::{CERTIFICATES, NAMES, VARIABLE};
 use std::{fs, time::Instant};
 
 const SIGKILL: i32 = 9;
@@ -33,6 +34,8 @@ fn issuer(pebble: &Pebble, solver: &str) -> String {
 const DNS: &str = "{dns01: {provider: pdns}}";
 const HTTP: &str = "{http01: {}}";
 const TLS: &str = "{tlsAlpn01: {}}";
+/// By files in a folder that a web server shows.
+const WEBROOT: &str = "{http01: {webroot: DIRECTORY}}";
 
 /// What a zone has besides.
 const WWW: &[&str] = &["{name: www, type: A, values: [127.0.0.1]}"];
@@ -251,11 +254,37 @@ fn an_authority_that_refuses_is_not_asked_again_at_once_and_leaves_nothing_behin
     assert_eq!(pebble.issued(), (0, 2));
 }
 
+#[test]
+fn what_is_selected_has_its_records_written_and_taken_away() {
+    let pdns = Pdns::start();
+    let pebble = Pebble::start(pdns.port, "", &[]);
+    let env = desk(&pdns, &pebble, "");
+    env.push("zone.yaml", &zone("example.com", "pdns", WWW));
+    env.apply();
+    let web = certificate(&env, "web", "issuerRef: {name: le}, dnsNames: [example.com]");
+    env.push("all.yaml", &(issuer(&pebble, DNS) + &web));
+    // The call that begins the order, and that which writes the record.
+    let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, "call.after:2")]);
+    assert_eq!(died.signal, Some(SIGKILL), "{died:?}");
+    assert!(pdns.rrsets("example.com").keys().any(|name| name.contains("_acme-challenge")));
+    for (number, selection) in ["--target=Certificate/web", "--source=infra"].into_iter().enumerate() {
+        env.run(&["apply", "--yes", selection]).exits(0);
+        assert_eq!(pebble.issued().0, number + 1, "{selection}");
+        is_good(&env, &pebble, "web");
+        is_clean(&pdns, "example.com");
+        env.in_sync();
+        env.run(&["renew", "Certificate/web"]).exits(0);
+    }
+}
+
 /// One life, killed once at `point`. True when it was reached.
 fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> bool {
     let point = format!("{name}:{hit}");
     let zone_name = format!("{}-{hit}-{}.example.com", name.replace('.', "-"), solver.len());
     let env = desk(pdns, pebble, "");
+    let webroot = env.path("ssl/webroot");
+    let _server = (solver == WEBROOT).then(|| Nginx::of_files(&env, &webroot, pebble.http));
+    let solver_here = solver.replace("DIRECTORY", &webroot.display().to_string());
     env.push("zone.yaml", &zone(&zone_name, "pdns", &["{name: '@', type: A, values: [127.0.0.1]}"]));
     env.apply();
     let names = if solver == DNS { format!("{zone_name}, '*.{zone_name}'") } else { zone_name.clone() };
@@ -264,7 +293,7 @@ fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> boo
         "web",
         &format!("issuerRef: {{name: le}}, dnsNames: [{names}], reload: [a.service]"),
     );
-    env.push("all.yaml", &(issuer(pebble, solver) + &web));
+    env.push("all.yaml", &(issuer(pebble, &solver_here) + &web));
     let before = pebble.issued();
     let died = env.run_with(&["apply", "--yes"], &[(VARIABLE, &point)]);
     let was_reached = died.signal == Some(SIGKILL);
@@ -286,27 +315,38 @@ fn life(pdns: &Pdns, pebble: &Pebble, solver: &str, name: &str, hit: u32) -> boo
     was_reached
 }
 
-/// A life for each hit of each of these failpoints; all of them are reached.
-fn lives(solver: &str, names: &[&str]) {
+/// A life for each hit of each of these failpoints, at most so many of one; all of them are reached.
+fn lives<'n>(solver: &str, names: impl IntoIterator<Item = &'n str>, most: u32) {
     let pdns = Pdns::start();
     let pebble = Pebble::start(pdns.port, "", &[]);
     for name in names {
-        let hits = (1..).take_while(|hit| life(&pdns, &pebble, solver, name, *hit)).count();
+        let hits = (1..=most).take_while(|hit| life(&pdns, &pebble, solver, name, *hit)).count();
         assert!(hits > 0, "{name} is never reached");
     }
 }
 
 #[test]
 fn a_process_killed_anywhere_burns_no_order_leaks_no_record_and_tears_no_pair() {
-    lives(DNS, CERTIFICATES);
+    lives(DNS, CERTIFICATES.iter().copied(), u32::MAX);
+}
+
+#[test]
+fn nor_does_it_where_the_engine_writes_down_what_is_pending_and_what_it_claims() {
+    let is_met = |name: &&str| !name.starts_with("store.migrate");
+    lives(DNS, NAMES.iter().copied().filter(is_met), 3);
 }
 
 #[test]
 fn nor_does_it_where_names_are_proven_over_http() {
-    lives(HTTP, &CERTIFICATES[1..]);
+    lives(HTTP, CERTIFICATES.iter().copied(), u32::MAX);
+}
+
+#[test]
+fn nor_does_it_where_names_are_proven_by_files_of_a_web_server() {
+    lives(WEBROOT, CERTIFICATES.iter().copied(), u32::MAX);
 }
 
 #[test]
 fn nor_does_it_where_names_are_proven_in_tls() {
-    lives(TLS, &CERTIFICATES[1..]);
+    lives(TLS, CERTIFICATES.iter().copied(), u32::MAX);
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// An nginx of Debian in the folder of a desk.
-struct Nginx(Child);
+pub(crate) struct Nginx(Child);
 
 impl Drop for Nginx {
     fn drop(&mut self) {
@@ -26,6 +26,13 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
+    /// Starts one that shows the files of a folder, which is made, at `port`.
+    pub(crate) fn of_files(env: &Env, folder: &Path, port: u16) -> Nginx {
+        fs::create_dir(folder).unwrap();
+        let server = format!("server {{ listen 127.0.0.1:{port}; root {}; }}", folder.display());
+        Nginx::start(env.dir.path(), &server, port)
+    }
+
     /// Starts one with these servers, and waits until `port` is open.
     fn start(dir: &Path, servers: &str, port: u16) -> Nginx {
         let text = format!(

@@ -141,6 +141,71 @@ fn a_certificate_of_our_own_signs_others_and_a_new_one_of_it_signs_them_again() 
 }
 
 #[test]
+fn the_daemon_has_what_is_signed_signed_again_by_the_new_key() {
+    let env = desk();
+    let issuers = manifest("Issuer", "own", SELF) + &manifest("Issuer", "ca", "ca: {certificate: ca}");
+    let ca =
+        certificate(&env, "ca", "issuerRef: {name: own}, isCA: true, commonName: Lab CA, duration: 3650d");
+    let web = certificate(&env, "web", "issuerRef: {name: ca}, dnsNames: [web.example.com]");
+    env.push("all.yaml", &format!("{issuers}{ca}{web}"));
+    env.apply();
+    let daemon = Daemon::ready(&env);
+    let first = fingerprint(&env, "ca");
+    env.run(&["renew", "Certificate/ca"]).exits(0);
+    let is_signed = || {
+        let mut verify = Command::new("openssl");
+        verify.args(["verify", "-CAfile", "ssl/ca/tls.crt", "ssl/web/tls.crt"]);
+        verify.current_dir(env.dir.path()).output().unwrap().status.success()
+    };
+    wait_for("what the new key signed", || fingerprint(&env, "ca") != first && is_signed());
+    // Where that may not be done, it is not said to be well.
+    env.run(&["suspend", "Certificate/web", "--reason", "looking"]).exits(0);
+    env.run(&["renew", "Certificate/web"]).exits(1).says(&["suspended it (looking)", "reconciled resume"]);
+    env.run(&["renew", "Certificate/ca"]).exits(0);
+    wait_for("what is not well", || {
+        env.run(&["status"]).stdout.contains("it is signed by an earlier key of its issuer")
+    });
+    daemon.stop();
+}
+
+#[test]
+fn check_says_whether_certificates_can_be_put_where_the_host_allows_them() {
+    let env = desk();
+    env.push("all.yaml", &manifest("Issuer", "own", SELF));
+    env.run(&["check"]).says(&["provider cert", "its directories can be used"]);
+    let mode = |mode| fs::set_permissions(env.path("ssl"), fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o777);
+    env.run(&["check"]).exits(1).says(&["provider cert", "others may write to"]);
+    mode(0o1777);
+    env.run(&["check"]).says(&["its directories can be used"]);
+}
+
+#[test]
+fn what_somebody_keeps_changing_is_renewed_all_the_same() {
+    let env = desk();
+    let web = certificate(&env, "web", "issuerRef: {name: own}, dnsNames: [example.com]");
+    env.push("all.yaml", &(manifest("Issuer", "own", SELF) + &web));
+    env.apply();
+    let first = fingerprint(&env, "web");
+    let daemon = Daemon::ready(&env);
+    let key = env.path("ssl/web/tls.key");
+    let is_closed = || fs::metadata(&key).is_ok_and(|meta| meta.mode() & 0o777 == 0o600);
+    let open = || fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    for _ in 0..3 {
+        open();
+        wait_for("the mode that is declared", is_closed);
+    }
+    open();
+    wait_for("that it is left alone", || env.run(&["status"]).stdout.contains("Flapping"));
+    env.run(&["renew", "Certificate/web"]).exits(0);
+    wait_for("another certificate", || is_closed() && fingerprint(&env, "web") != first);
+    // Who asked for it has seen what goes on.
+    open();
+    wait_for("the mode that is declared", is_closed);
+    daemon.stop();
+}
+
+#[test]
 fn whatever_happens_to_the_files_costs_no_certificate() {
     let env = desk();
     let web =

@@ -22,7 +22,7 @@ use crate::{
     wish::{Issue, Solver, Wish},
 };
 use reconciled_provider::{Batch, Claim, Cx, Error, Hash, Journal, Op, Outcome, Resource, Sealed, Tracked};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// How long to wait at first for a certificate of ours that signs.
 const SIGNER: Duration = Duration::from_secs(2);
@@ -414,6 +414,7 @@ impl Desk<'_> {
             suggested: None,
             unasked_until: 0,
             packed: None,
+            parsed: Arc::default(),
         };
         let signer = observe::signer(self.cx, self.keep, &wish.issuer);
         let unlike = compare::unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
@@ -426,6 +427,8 @@ impl Desk<'_> {
             }
         }
         self.keep.put_issued(name, &issued)?;
+        // With another key of its own it has signed nothing yet.
+        self.watches.wake_signed_by(name);
         (self.config.passed)("certificate.kept");
         self.end_attempt(name)?;
         self.keep.end_busy(name)?;

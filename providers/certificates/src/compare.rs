@@ -23,16 +23,23 @@ pub(crate) struct Difference {
     /// Nobody changed anything: it came to be so with time, or is left of what we did ourselves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_due: bool,
+    /// Another certificate is due for it, whatever else is not as declared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) renews: bool,
 }
 
 impl Difference {
     pub(crate) fn new(path: &str, before: impl Display, after: impl Display) -> Difference {
         let (before, after) = (before.to_string(), after.to_string());
-        Difference { path: path.into(), before, after, is_due: false }
+        Difference { path: path.into(), before, after, is_due: false, renews: false }
     }
     /// The same of what nobody changed.
     pub(crate) fn due(path: &str, before: impl Display, after: impl Display) -> Difference {
         Difference { is_due: true, ..Difference::new(path, before, after) }
+    }
+    /// The same of what another certificate is due for.
+    pub(crate) fn renewal(path: &str, before: impl Display, after: impl Display) -> Difference {
+        Difference { renews: true, ..Difference::due(path, before, after) }
     }
 }
 
@@ -56,7 +63,9 @@ pub(crate) fn compare(desired: &Resource, observed: &Observed) -> Option<Delta> 
         return None;
     }
     let deviant: Deviant = serde_json::from_slice(&observed.bytes).unwrap_or(Deviant { differs: Vec::new() });
-    let is_due = !deviant.differs.is_empty() && deviant.differs.iter().all(|difference| difference.is_due);
+    // What somebody else keeps doing to its files must not keep it from being renewed: another one puts them right as well.
+    let is_due = deviant.differs.iter().any(|difference| difference.renews)
+        || !deviant.differs.is_empty() && deviant.differs.iter().all(|difference| difference.is_due);
     let mut fields: Vec<FieldChange> = deviant.differs.into_iter().map(field).collect();
     if fields.is_empty() {
         // It was looked at for another wish, or for none.
@@ -134,23 +143,28 @@ pub(crate) fn unlike(
         let show = |seconds| crate::duration::show(seconds);
         differ("duration", show(before), show(wish.duration));
     }
-    if let Some(signer) = signer
-        && facts.authority.is_some()
-        && signer.subject_key.is_some()
-        && facts.authority != signer.subject_key
-    {
+    if signer.is_some_and(|signer| is_of_earlier_key(facts, signer)) {
         let (before, after) = ("signed by an earlier key of the issuer", "signed by its key of today");
-        found.push(Difference::due("issuerRef", before, after));
+        found.push(Difference::renewal("issuerRef", before, after));
     }
     let suggested = issued.and_then(|issued| issued.suggested.as_ref());
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
     if now >= facts.not_after {
-        found.push(Difference::due("notAfter", format!("over since {}", moment(facts.not_after)), "renewed"));
+        found.push(Difference::renewal(
+            "notAfter",
+            format!("over since {}", moment(facts.not_after)),
+            "renewed",
+        ));
     } else if now >= due {
         let before = format!("{}, to be renewed since {}", moment(facts.not_after), moment(due));
-        found.push(Difference::due("notAfter", before, "renewed"));
+        found.push(Difference::renewal("notAfter", before, "renewed"));
     }
     found
+}
+
+/// True when the certificate that signs now has another key than the one it was signed with.
+pub(crate) fn is_of_earlier_key(facts: &Facts, signer: &Facts) -> bool {
+    facts.authority.is_some() && signer.subject_key.is_some() && facts.authority != signer.subject_key
 }
 
 /// What is declared otherwise than when the certificate was put in place, and needs no other one. What an issuer says of itself
@@ -210,7 +224,14 @@ pub(crate) fn show(bytes: &[u8]) -> Vec<(std::sync::Arc<str>, String)> {
     if !matches!(wish.issuer, Issue::Acme(_)) {
         add("duration", crate::duration::show(wish.duration));
     }
-    add("output.directory", wish.output.directory.clone());
+    let output = &wish.output;
+    add("output.directory", output.directory.clone());
+    add("output.owner", output.owner.clone().unwrap_or_default());
+    add("output.group", output.group.clone().unwrap_or_default());
+    add("output.mode", format!("{:04o}", output.mode));
+    if output.combined {
+        add("output.combined", "true".into());
+    }
     if let Some(keystore) = &wish.output.keystore {
         add("output.pkcs12", format!("with the password of {}", secret_words(&keystore.secret)));
     }

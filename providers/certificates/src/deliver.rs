@@ -8,7 +8,7 @@
 //! it has content; of a directory that another certificate is put into nothing is touched.
 
 use crate::{
-    directory::{self, Content, Seen, see},
+    directory::{self, Content, Seen, Trust, see},
     kept::{Issued, Mark},
     key, keystore,
     wish::Output,
@@ -103,7 +103,9 @@ pub fn files(output: &Output, issued: &Issued) -> Vec<File> {
 /// What is not as it should be, in words for people; nothing when all is.
 pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
     let directory = Path::new(&output.directory);
-    directory::trust(directory)?;
+    if directory::trust(directory)? == Trust::Nothing {
+        return Ok(files.iter().map(|file| format!("{} is missing", file.name)).collect());
+    }
     let mut troubles = Vec::new();
     // Nobody may be there any more whom files could belong to, and what is there can be deleted all the same.
     let ids = match ids(output) {
@@ -154,7 +156,9 @@ pub fn troubles(output: &Output, files: &[File]) -> Result<Vec<String>, Error> {
 /// What is in the directory under our names, whoever put it there.
 pub fn found(output: &Output) -> Result<Vec<Found>, Error> {
     let directory = Path::new(&output.directory);
-    directory::trust(directory)?;
+    if directory::trust(directory)? == Trust::Nothing {
+        return Ok(Vec::new());
+    }
     let read = |name: &'static str| match there(&through(directory, name)) {
         Ok(there) => Some(Ok((name, there?))),
         Err(error) => Some(Err(failed("read", &directory.join(name), error))),
@@ -269,8 +273,8 @@ pub fn put(
 /// Takes the files of the certificate with this mark away again; those of others stay.
 pub fn withdraw(mark: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
-    directory::trust(directory)?;
-    if owner(directory)?.is_none_or(|owner| !mark.is(&owner)) {
+    let is_nothing = directory::trust(directory)? == Trust::Nothing;
+    if is_nothing || owner(directory)?.is_none_or(|owner| !mark.is(&owner)) {
         return Ok(());
     }
     for name in NAMES {
@@ -291,8 +295,8 @@ pub fn withdraw(mark: &Mark, output: &Output) -> Result<(), Error> {
 /// Makes a directory that of the certificate with the mark `heir`, with all that is in it.
 pub(crate) fn hand_over(mark: &Mark, heir: &Mark, output: &Output) -> Result<(), Error> {
     let directory = Path::new(&output.directory);
-    directory::trust(directory)?;
-    match owner(directory)?.is_some_and(|owner| mark.is(&owner)) {
+    let is_there = directory::trust(directory)? == Trust::There;
+    match is_there && owner(directory)?.is_some_and(|owner| mark.is(&owner)) {
         true => sign(directory, &heir.today).map_err(|error| refused(directory, error)),
         false => Ok(()),
     }

@@ -2,6 +2,10 @@
 //!
 //! Guarantees: what is read is a regular file of a sensible size, never what a link leads to, and never waited for; nobody
 //! but root and our own user can change what lies between two steps, because a directory where others could is refused.
+//!
+//! A sticky directory, as /tmp is, may be on the way: whoever writes to it can neither move nor remove what others made there
+//! (`unlink(2)`, EPERM). So what is ours there stays ours, and who came first is found by looking at the owner. What is not there
+//! yet is not looked into: anybody might put something there meanwhile.
 
 use crate::deliver::refused;
 use reconciled_provider::Error;
@@ -67,28 +71,47 @@ pub(crate) fn missing(directory: &Path) -> Vec<&Path> {
 pub(crate) fn make(directory: &Path) -> Result<(), Error> {
     trust(directory)?;
     for path in missing(directory).into_iter().rev() {
-        let made = || -> io::Result<()> {
-            match fs::DirBuilder::new().mode(0o755).create(path) {
-                // Another certificate was faster.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-                made => made?,
+        let made = match fs::DirBuilder::new().mode(0o755).create(path) {
+            // Ours, so nobody could have put a link in its place.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o755)),
+            // Another certificate was faster, or somebody else where everybody may write.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                trust(path)?;
+                Ok(())
             }
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+            Err(error) => Err(error),
         };
-        made().map_err(|error| refused(path, error))?;
+        made.map_err(|error| refused(path, error))?;
     }
-    Ok(())
+    match trust(directory)? {
+        Trust::There => Ok(()),
+        Trust::Nothing => Err(refused(directory, io::ErrorKind::NotFound.into())),
+    }
+}
+
+/// What may be believed of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// What is there, if anything is, was put there by root or by our own user.
+    There,
+    /// Nothing was there, and anybody may put something there by now: it is to be looked at as if nothing were.
+    Nothing,
 }
 
 /// Refuses a directory, which need not be there, that others could change or that a link leads to.
 ///
 /// Errors: `Invalid` for a link, `PermissionDenied` where anybody but root and our own user may write.
-pub(crate) fn trust(directory: &Path) -> Result<(), Error> {
+pub(crate) fn trust(directory: &Path) -> Result<Trust, Error> {
     let own = rustix::process::geteuid().as_raw();
+    let mut trust = Trust::There;
+    let mut is_next_missing = false;
     for path in directory.ancestors() {
         let meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                is_next_missing = true;
+                continue;
+            }
             Err(error) => return Err(refused(path, error)),
         };
         if meta.is_symlink() {
@@ -96,20 +119,30 @@ pub(crate) fn trust(directory: &Path) -> Result<(), Error> {
             return Err(Error::invalid(message).hint("write the path it leads to"));
         }
         let is_foreign = ![0, own].contains(&meta.uid());
-        // One that is sticky, as /tmp is, lets everybody put something into the way too.
-        if is_foreign || meta.mode() & 0o022 != 0 {
+        let is_open = meta.mode() & 0o022 != 0;
+        let is_sticky = meta.mode() & 0o1000 != 0;
+        // What lies in a sticky one on the way was looked at before, and is ours or root's, or not there.
+        if is_open && is_sticky && !is_foreign && path != directory {
+            trust = if is_next_missing { Trust::Nothing } else { trust };
+        } else if is_foreign || is_open {
             let (at, mode, uid) = (path.display(), meta.mode() & 0o7777, meta.uid());
+            let who = "who reads the files is said by `owner`, `group` and `mode`";
+            let hint = match is_sticky {
+                // Others need it as it is.
+                true => format!("take a directory of its own, that is root's alone; {who}"),
+                false => format!(
+                    "take a directory that is root's alone, or: chown root {at} && chmod go-w {at}; {who}"
+                ),
+            };
             return Err(Error::permission_denied(format!(
                 "put a certificate into {}: others may write to {at} (mode {mode:04o}, of user {uid})",
                 directory.display()
             ))
-            .hint(format!(
-                "take a directory that is root's alone, or: chown root {at} && chmod go-w {at}; who reads the files is \
-                 said by `owner`, `group` and `mode`"
-            )));
+            .hint(hint));
         }
+        is_next_missing = false;
     }
-    Ok(())
+    Ok(trust)
 }
 
 #[cfg(test)]
@@ -146,7 +179,7 @@ mod tests {
         assert!(make(&below).is_ok());
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!((mode(&open), mode(&below)), (0o755, 0o755));
-        for mode in [0o1777, 0o775, 0o757] {
+        for mode in [0o777, 0o775, 0o757] {
             fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
             let error = trust(&below).unwrap_err();
             assert_eq!(error.kind, reconciled_provider::ErrorKind::PermissionDenied);
@@ -155,5 +188,37 @@ mod tests {
         symlink(&open, dir.path().join("link")).unwrap();
         let error = trust(&dir.path().join("link/web")).unwrap_err();
         assert!(error.message.contains("leads through a link"), "{}", error.message);
+    }
+
+    #[test]
+    fn below_a_sticky_directory_what_is_ours_is_trusted_and_nothing_else() {
+        let program = std::env::current_exe().unwrap();
+        let dir = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+        let (open, own) = (dir.path().join("open"), dir.path().join("open/own"));
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
+        let error = trust(&open).unwrap_err();
+        assert!(!error.hint.unwrap().contains("chmod"), "others need it as it is");
+        // What somebody may put there from now on is not believed.
+        assert_eq!(trust(&own.join("web")).unwrap(), Trust::Nothing);
+        make(&own.join("web")).unwrap();
+        assert_eq!(trust(&own.join("web")).unwrap(), Trust::There);
+        assert_eq!(trust(&own.join("other")).unwrap(), Trust::There, "nobody else can put it there");
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(&open), mode(&own), mode(&own.join("web"))), (0o1777, 0o755, 0o755));
+        symlink(dir.path(), open.join("link")).unwrap();
+        assert!(trust(&open.join("link/web")).unwrap_err().message.contains("leads through a link"));
+        assert!(make(&open.join("link/web")).is_err());
+        if rustix::process::geteuid().is_root() {
+            let theirs = open.join("theirs");
+            fs::create_dir(&theirs).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(7), Some(7)).unwrap();
+            for path in [theirs.clone(), theirs.join("web")] {
+                assert_eq!(make(&path).unwrap_err().kind, reconciled_provider::ErrorKind::PermissionDenied);
+            }
+            assert!(!theirs.join("web").exists());
+            std::os::unix::fs::chown(&open, Some(7), Some(7)).unwrap();
+            assert!(trust(&own.join("web")).is_err(), "whose it is may move what is in it");
+        }
     }
 }

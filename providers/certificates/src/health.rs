@@ -57,6 +57,10 @@ pub(crate) async fn health(
         why.push(format!("it should have been renewed at {}, and is over in {left}", moment(due)));
     }
     why.extend(compare::key_mismatch(&wish, &facts));
+    let signer = observe::signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
+    if signer.is_some_and(|signer| compare::is_of_earlier_key(&facts, &signer)) {
+        why.push("it is signed by an earlier key of its issuer".into());
+    }
     let seen = served::look(&wish).await;
     sights.remember(name, &seen, now);
     for (address, sight) in seen {

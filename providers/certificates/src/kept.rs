@@ -7,13 +7,18 @@
 mod keep;
 
 use crate::{
+    key,
     renewal::Suggested,
     wish::{Output, Wish},
     x509,
 };
 use reconciled_provider::{Error, Hash, Secret};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 use zeroize::Zeroizing;
 
 pub use keep::{Keep, Mark};
@@ -86,6 +91,16 @@ pub struct Issued {
     /// Its PKCS #12 file, where one was wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Packed>,
+    /// What was read out of key and chain already. Whoever changes one of them begins with an empty one.
+    #[serde(skip)]
+    pub parsed: Arc<Parsed>,
+}
+
+/// What was read out of a certificate and its key: that takes longer than reading the file they are in.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    facts: OnceLock<x509::Facts>,
+    is_of_key: OnceLock<bool>,
 }
 
 fn is_never(seconds: &u64) -> bool {
@@ -104,7 +119,20 @@ pub struct Packed {
 impl Issued {
     /// What the certificate says.
     pub fn facts(&self) -> Result<x509::Facts, Error> {
-        x509::leaf("the certificate that is kept", &self.chain)
+        if let Some(facts) = self.parsed.facts.get() {
+            return Ok(facts.clone());
+        }
+        let facts = x509::leaf("the certificate that is kept", &self.chain)?;
+        Ok(self.parsed.facts.get_or_init(|| facts).clone())
+    }
+
+    /// True when it is one of its key.
+    pub(crate) fn is_of_key(&self) -> bool {
+        let is_of_key = || {
+            let public = key::public("the key", &self.key.secret());
+            public.is_ok_and(|public| self.facts().is_ok_and(|facts| facts.public == public))
+        };
+        *self.parsed.is_of_key.get_or_init(is_of_key)
     }
 }
 

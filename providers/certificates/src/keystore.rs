@@ -133,6 +133,7 @@ mod tests {
             unasked_until: 0,
             packed: None,
             leaving: Vec::new(),
+            parsed: Default::default(),
         }
     }
 

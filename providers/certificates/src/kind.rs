@@ -71,6 +71,14 @@ pub struct CaSpec {
     pub cert: Option<At<SecretName>>,
     /// Its key, in PEM (PKCS #8), as a secret that the host declares.
     pub key: Option<At<SecretName>>,
+    /// cert-manager's addresses of lists of what was taken back. Nothing is taken back here, so it is an error.
+    pub crl_distribution_points: Option<At<Anything>>,
+    /// cert-manager's addresses of a service that says what was taken back. As `crlDistributionPoints`.
+    pub ocsp_servers: Option<At<Anything>>,
+    /// cert-manager's addresses of the certificate that signs. They are not written here: an error.
+    #[serde(rename = "issuingCertificateURLs")]
+    #[schemars(rename = "issuingCertificateURLs")]
+    pub issuing_certificate_urls: Option<At<Anything>>,
 }
 
 /// A secret that the host declares.
@@ -331,6 +339,14 @@ pub struct CertificateSpec {
     /// Names that are mail addresses. They are not written here: an error.
     #[serde(default)]
     pub email_addresses: Vec<At<String>>,
+    /// Names of other kinds. They are not written here: an error.
+    pub other_names: Option<At<Anything>>,
+    /// The whole subject as a text. Only `commonName` is written here: an error.
+    pub literal_subject: Option<At<Anything>>,
+    /// How it is signed. The key of who signs decides: with an authority a warning, else an error.
+    pub signature_algorithm: Option<At<Anything>>,
+    /// Which names a certificate that signs others may sign. It is not written here: an error.
+    pub name_constraints: Option<At<Anything>>,
     /// Accepted, and of no effect: what is no longer used is not kept.
     #[serde(rename = "revisionHistoryLimit")]
     pub _revision_history_limit: Option<u32>,
@@ -414,6 +430,8 @@ pub struct Pkcs12Spec {
 pub struct KeystoresSpec {
     /// `keystore.p12`.
     pub pkcs12: Option<At<KeystoreSpec>>,
+    /// Java's own form. It is not written here, and Java reads `keystore.p12`: an error where it is to be made.
+    pub jks: Option<At<Anything>>,
 }
 
 /// Key and chain in one file with a password.

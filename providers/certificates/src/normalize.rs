@@ -146,7 +146,12 @@ impl Reader<'_> {
         let escalate = self.escalate(&spec);
         let mut issuers = self.issuers(&spec, &names, &addresses, common_name.as_deref())?.into_iter();
         let issuer = issuers.next()?;
-        self.theirs(&spec, std::iter::once(&issuer).chain(issuers.as_slice()).all(is_authority));
+        let all = || std::iter::once(&issuer).chain(issuers.as_slice());
+        if !all().any(is_authority) {
+            // Authorities decide how long it is valid; `duration` says nothing of theirs.
+            self.check_reserve(&spec, duration, renew);
+        }
+        self.theirs(&spec, all().all(is_authority));
         Some(Wish {
             issuer,
             others: issuers.collect(),
@@ -310,6 +315,30 @@ impl Reader<'_> {
             }
             (None, Some(percent)) => Renew::Percent(percent.value),
             (before, None) => self.length(before.as_ref(), "renewBefore").map_or(Renew::Usual, Renew::Before),
+        }
+    }
+
+    /// Refuses a reserve that is as long as the certificate: each one would be due as soon as it is there.
+    fn check_reserve(&mut self, spec: &CertificateSpec, duration: u64, renew: Renew) {
+        // As far as it reaches back before the moment it is made, it serves nobody.
+        let share = |percent: u32| (duration + sign::BACKDATED).saturating_mul(u64::from(percent)) / 100;
+        let (reserve, span) = match renew {
+            Renew::Usual => return,
+            Renew::Before(seconds) => (seconds, spec.renew_before.as_ref().map(|at| at.span)),
+            Renew::Percent(percent) => {
+                (share(percent), spec.renew_before_percentage.as_ref().map(|at| at.span))
+            }
+        };
+        if reserve >= duration {
+            let (reserve, duration) = (duration::show(reserve), duration::show(duration));
+            let text = format!(
+                "it would be renewed {reserve} before its end, and is valid for {duration}: at once, for ever"
+            );
+            self.refuse(
+                span.unwrap_or(self.manifest.span),
+                text,
+                "write a shorter time, or a longer `duration`",
+            );
         }
     }
 

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use reconciled_provider::{
     Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// What is known of one certificate at one moment.
 pub(crate) struct Standing {
@@ -66,13 +66,12 @@ impl Standing {
         let Ok(facts) = issued.facts() else { return Ok(Some(unusable("cannot be read"))) };
         let signer = signer(cx, keep, wish.issuer_of(issued.issuer.as_deref()));
         let mut unlike = unlike(wish, &facts, Some(&issued), signer.as_ref(), now);
-        let key = issued.key.secret();
-        let fits = crate::key::public("the key", &key).ok().as_ref() == Some(&facts.public);
+        let fits = issued.is_of_key();
         if !fits {
             unlike.push(Difference::new("certificate", "is not one of its key", "issued anew"));
         }
         if is_kept && keep.renewal(name)?.is_some_and(|asked| asked.fingerprint == facts.fingerprint) {
-            unlike.push(Difference::due("renew", "asked for by a person", "renewed"));
+            unlike.push(Difference::renewal("renew", "asked for by a person", "renewed"));
         }
         let mut troubles = deliver::troubles(&wish.output, &deliver::files(&wish.output, &issued))?;
         let mark = keep.mark(name);
@@ -158,6 +157,7 @@ fn found(wish: &Wish) -> Result<Theirs, Error> {
         unasked_until: 0,
         packed: None,
         leaving: Vec::new(),
+        parsed: Arc::default(),
     })))
 }
 
@@ -319,6 +319,11 @@ pub(crate) fn watch(cx: &Cx, watches: &Watches, name: &str, wish: &Wish, issued:
     let now = cx.clock.now();
     let due_at = issued.and_then(|issued| look_at(wish, issued, now.as_secs())).unwrap_or_default();
     watches.set(name, &wish.output.directory, due_at, Duration::from_secs(due_at).saturating_sub(now));
+    let signer = |issuer: &Issue| match issuer {
+        Issue::Certificate(signer) => Some(signer.clone()),
+        _ => None,
+    };
+    watches.signed_by(name, wish.issuers().filter_map(signer).collect());
 }
 
 /// When to look at it again whatever happens: once it is due, or once services might have to be told again.

@@ -5,7 +5,7 @@ use crate::{
     acme::Acme,
     apply::{self, Desk, address},
     aside::aside,
-    choose, compare, health,
+    choose, compare, directory, health,
     heirs::Heirs,
     kept::{Asked, Keep},
     kind, normalize,
@@ -23,7 +23,7 @@ use reconciled_provider::{
     Identity, Inputs, Journal, Kinds, Manifest, Marking, Normalized, Observation, Observed, Observer,
     Provider, ProviderInfo, Renewal, Resource, ResourceId, Scope, Slot, Version, Want, diff_by_compare,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 /// Static facts.
 pub const INFO: ProviderInfo = ProviderInfo {
@@ -98,7 +98,12 @@ impl Observer for Certificates {
         normalize::normalize(&self.config, manifest, inputs)
     }
 
-    async fn versions(&self, _: &Cx, _: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+    /// There are none. Asked of nothing it says whether certificates can be put anywhere at all.
+    async fn versions(&self, _: &Cx, scopes: &[Scope]) -> Result<BTreeMap<Scope, Version>, Error> {
+        if scopes.is_empty() {
+            let paths = self.config.paths.iter();
+            paths.map(Path::new).try_for_each(|path| directory::trust(&path.join("NAME")).map(drop))?;
+        }
         Ok(BTreeMap::new())
     }
 

@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use time::OffsetDateTime;
 
 /// How long ago a certificate begins to be valid: clocks differ.
-const BACKDATED: u64 = 60;
+pub(crate) const BACKDATED: u64 = 60;
 
 /// Words of cert-manager for what a key may do, and for what a certificate may be used for.
 const USAGES: &[(&str, Usage)] = &[

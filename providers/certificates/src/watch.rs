@@ -44,6 +44,8 @@ struct State {
     /// Certificates by the number of a watch.
     names: BTreeMap<i32, BTreeSet<String>>,
     wanted: BTreeMap<String, Watched>,
+    /// Certificates of ours that sign others, by the name of what they sign.
+    signers: BTreeMap<String, BTreeSet<String>>,
     /// What is to be looked at now, watched or not.
     woken: BTreeSet<String>,
 }
@@ -72,6 +74,24 @@ impl Watches {
         self.changed.notify_one();
     }
 
+    /// From now on `name` is to be looked at again once one of these has another certificate.
+    pub(crate) fn signed_by(&self, name: &str, signers: BTreeSet<String>) {
+        match signers.is_empty() {
+            true => drop(self.state().signers.remove(name)),
+            false => drop(self.state().signers.insert(name.to_owned(), signers)),
+        }
+    }
+
+    /// `signer` has another certificate: what it signs is to be looked at again now.
+    pub(crate) fn wake_signed_by(&self, signer: &str) {
+        let mut state = self.state();
+        let State { signers, woken, .. } = &mut *state;
+        let signed = signers.iter().filter(|(_, by)| by.contains(signer));
+        woken.extend(signed.map(|(name, _)| name.clone()));
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// `name` is to be looked at again now.
     pub(crate) fn wake(&self, name: &str) {
         self.state().woken.insert(name.to_owned());
@@ -82,6 +102,7 @@ impl Watches {
     pub(crate) fn end(&self, name: &str) {
         let mut state = self.state();
         state.wanted.remove(name);
+        state.signers.remove(name);
         let State { queue, names, .. } = &mut *state;
         names.retain(|watch, names| {
             let was_there = names.remove(name);
@@ -202,6 +223,18 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             watches(&bytes);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_signed_is_told_of_when_who_signs_it_has_another_certificate() {
+        let watches = Arc::new(Watches::default());
+        for (name, signer) in [("a", "root"), ("b", "middle"), ("c", "root"), ("d", "root")] {
+            watches.signed_by(name, [signer.to_owned()].into());
+        }
+        watches.end("c");
+        watches.signed_by("d", BTreeSet::new());
+        watches.wake_signed_by("root");
+        assert_eq!(watches.changes().next().await, Some(["a".to_owned()].into()));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! The directory of an entry: what is in it, and how it is written.
 
-use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Refusals, Wait};
+use super::{Account, Asked, Attempt, Busy, Issued, Lasting, Outage, Parsed, Refusals, Wait};
 use crate::{aside::aside, x509};
 use reconciled_provider::{Error, Hash};
 use rustix::{
@@ -14,7 +14,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use zeroize::Zeroizing;
 
@@ -46,12 +46,15 @@ pub struct Keep {
     former: Vec<String>,
     /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
     issuer: usize,
+    /// What was read out of each certificate in use, by name, and the hash of the file it was in.
+    parsed: Arc<Mutex<BTreeMap<String, (Hash, Arc<Parsed>)>>>,
 }
 
 impl Keep {
     /// What is kept for the entry `entry` in `directory`, which need not exist.
     pub fn new(entry: &str, directory: impl Into<PathBuf>) -> Keep {
-        Keep { entry: entry.into(), directory: directory.into(), former: Vec::new(), issuer: 0 }
+        let (entry, directory, parsed) = (entry.into(), directory.into(), Arc::default());
+        Keep { entry, directory, former: Vec::new(), issuer: 0, parsed }
     }
 
     /// The same of an entry that had other names before: what is kept under one of these, beside the directory of today, is
@@ -113,7 +116,20 @@ impl Keep {
 
     /// The certificate in use.
     pub fn issued(&self, name: &str) -> Result<Option<Issued>, Error> {
-        read(&self.of(name).join("issued.json"))
+        let path = self.of(name).join("issued.json");
+        let parsed = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(bytes) = read_bytes(&path)? else {
+            parsed().remove(name);
+            return Ok(None);
+        };
+        let mut issued: Issued = decode(&path, &bytes)?;
+        let of = Hash::of(&bytes);
+        let mut parsed = parsed();
+        match parsed.get(name) {
+            Some((known, parsed)) if *known == of => issued.parsed = parsed.clone(),
+            _ => drop(parsed.insert(name.to_owned(), (of, issued.parsed.clone()))),
+        }
+        Ok(Some(issued))
     }
     /// Keeps the certificate in use.
     pub fn put_issued(&self, name: &str, issued: &Issued) -> Result<(), Error> {
@@ -338,17 +354,24 @@ fn failed(what: &str, path: &Path, error: io::Error) -> Error {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => Zeroizing::new(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed("read", path, error)),
-    };
+    read_bytes(path)?.map(|bytes| decode(path, &bytes)).transpose()
+}
+
+fn read_bytes(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(Zeroizing::new(bytes))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path, error)),
+    }
+}
+
+fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
     // What is inside is not part of the error: there is a key in it.
     let broken = |_| {
         Error::invalid(format!("{} is broken", path.display()))
             .hint("restore it from a backup, or remove it: what it held is made anew")
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(broken)
+    serde_json::from_slice(bytes).map_err(broken)
 }
 
 fn write(directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {

@@ -27,6 +27,7 @@ impl Reader<'_> {
         }
         if let Some(ca) = &spec.ca {
             self.check_ca(&ca.value, ca.span);
+            self.check_ca_theirs(&ca.value);
         }
     }
 

@@ -2,7 +2,7 @@
 //! work is an error that says what to write.
 
 use super::Reader;
-use crate::kind::{AcmeSpec, CertificateSpec, Dns01Spec, EabSpec, Http01Spec};
+use crate::kind::{AcmeSpec, CaSpec, CertificateSpec, Dns01Spec, EabSpec, Http01Spec};
 use reconciled_provider::{At, Span};
 
 impl Reader<'_> {
@@ -27,6 +27,44 @@ impl Reader<'_> {
             }
             None => {}
         }
+        match &spec.signature_algorithm {
+            Some(at) if is_public => {
+                let hint = "the authority decides how it signs: leave it out";
+                self.warn(at.span, "`signatureAlgorithm` has no effect", hint);
+            }
+            Some(at) => {
+                let hint = "leave it out, or choose the key of the issuer: `privateKey` of its certificate";
+                self.refuse(at.span, "the key of the issuer decides how a certificate is signed", hint);
+            }
+            None => {}
+        }
+        let jks = spec.keystores.as_ref().and_then(|at| at.value.jks.as_ref());
+        let refused = [
+            (
+                &spec.literal_subject,
+                "`literalSubject` is not written here",
+                "write commonName: NAME, the only part of a subject that is",
+            ),
+            (
+                &spec.name_constraints,
+                "`nameConstraints` are not written here, so it could sign for any name",
+                "declare a certificate without them, or sign with one that the host has: ca: {cert: …, key: …}",
+            ),
+            (
+                &spec.other_names,
+                "names in `otherNames` are not written here",
+                "only dnsNames and ipAddresses are: leave it out",
+            ),
+        ];
+        for (at, text, hint) in refused {
+            if let Some(at) = at {
+                self.refuse(at.span, text, hint);
+            }
+        }
+        if let Some(at) = jks.filter(|at| at.value.get("create") != Some(&false.into())) {
+            let hint = "write keystores: {pkcs12: …}, or output: {pkcs12: …}: Java reads that as well";
+            self.refuse(at.span, "no JKS file is written here", hint);
+        }
         for (field, names, hint) in [
             ("uris", &spec.uris, "only dnsNames and ipAddresses are: leave it out"),
             ("emailAddresses", &spec.email_addresses, "only dnsNames and ipAddresses are: leave it out"),
@@ -44,6 +82,24 @@ impl Reader<'_> {
             self.refuse(at.span, text, "write type: CombinedPEM, or leave it out");
         }
         spec.additional_output_formats.iter().any(|at| at.value.kind == "CombinedPEM")
+    }
+
+    /// Fields of an issuer that signs with a certificate of ours.
+    pub(super) fn check_ca_theirs(&mut self, ca: &CaSpec) {
+        let revoked = "nothing is taken back here, so there is no list of it: leave it out";
+        for (field, at, hint) in [
+            ("crlDistributionPoints", &ca.crl_distribution_points, revoked),
+            ("ocspServers", &ca.ocsp_servers, revoked),
+            (
+                "issuingCertificateURLs",
+                &ca.issuing_certificate_urls,
+                "the chain in `tls.crt` leads to the issuer: leave it out",
+            ),
+        ] {
+            if let Some(at) = at {
+                self.refuse(at.span, format!("`{field}` is not written into certificates here"), hint);
+            }
+        }
     }
 
     /// Fields of an issuer.

@@ -10,7 +10,7 @@ use rcgen::{
 use ring::digest;
 use serde_json::{Value, json};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
@@ -42,7 +42,9 @@ pub(crate) enum Fault {
 struct Order {
     identifiers: Value,
     status: &'static str,
-    proven: bool,
+    /// Which of the identifiers somebody tried to prove, and which of these in vain.
+    proven: BTreeSet<usize>,
+    refused: BTreeSet<usize>,
     replaces: Option<String>,
     account: Value,
     profile: Option<String>,
@@ -76,6 +78,10 @@ struct State {
     profile: Option<&'static str>,
     /// The kind of challenge, if not HTTP-01.
     offers: Option<&'static str>,
+    /// The same for single names.
+    offers_for: BTreeMap<&'static str, &'static str>,
+    /// A name for which proofs count for nothing.
+    refuses_for: Option<&'static str>,
     /// It never comes to a result about a challenge.
     ponders: bool,
     /// TXT records that it sees.
@@ -171,6 +177,14 @@ impl Authority {
     /// Names are proven in this way from now on.
     pub(crate) fn offer(&self, kind: &'static str) {
         self.state.lock().unwrap().offers = Some(kind);
+    }
+    /// This name is proven in this way from now on.
+    pub(crate) fn offer_for(&self, name: &'static str, kind: &'static str) {
+        self.state.lock().unwrap().offers_for.insert(name, kind);
+    }
+    /// Proofs for this name count for nothing from now on, or for none.
+    pub(crate) fn refuse_for(&self, name: Option<&'static str>) {
+        self.state.lock().unwrap().refuses_for = name;
     }
     /// Proofs count for nothing from now on, or again.
     pub(crate) fn refuse(&self, refuses: bool) {
@@ -371,6 +385,8 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     let mut parts = path.split('/').skip(1);
     let (call, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let index: usize = number.parse().unwrap_or(usize::MAX);
+    // Which identifier of the order.
+    let which: usize = parts.next().and_then(|which| which.parse().ok()).unwrap_or_default();
     match call {
         "dir" => good(json!({"newNonce": format!("{base}/nonce"), "newAccount": format!("{base}/account"),
             "newOrder": format!("{base}/order"), "keyChange": format!("{base}/rollover"), "renewalInfo": format!("{base}/info"),
@@ -425,12 +441,13 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
                 let (_, _, text) = order_text(state, base, index);
                 return (201, format!("Location: {base}/orders/{index}\r\n"), text);
             }
-            let was_proven = |order: &Order| order.proven && order.identifiers == asked["identifiers"];
+            let was_proven = |order: &Order| order.is_proven() && order.identifiers == asked["identifiers"];
             let is_proven = state.reuses && state.orders.iter().any(was_proven);
+            let all = 0..asked["identifiers"].as_array().unwrap().len();
             let order = Order {
                 identifiers: asked["identifiers"].clone(),
                 status: if is_proven { "ready" } else { "pending" },
-                proven: is_proven,
+                proven: if is_proven { all.collect() } else { BTreeSet::new() },
                 replaces,
                 account,
                 profile: asked["profile"].as_str().map(str::to_owned),
@@ -457,17 +474,19 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
         }
         "authz" => {
             let order = &state.orders[index];
-            let status = match (order.proven, state.refuses) {
+            let status = match (order.proven.contains(&which), order.refused.contains(&which)) {
                 (false, _) => "pending",
                 (true, true) => "invalid",
                 (true, false) => "valid",
             };
-            let mut identifier = order.identifiers[0].clone();
+            let mut identifier = order.identifiers[which].clone();
             let name = identifier["value"].as_str().unwrap().to_owned();
             let bare = name.strip_prefix("*.").unwrap_or(&name);
             identifier["value"] = bare.into();
-            let mut challenges = vec![json!({"type": state.offers.unwrap_or("http-01"),
-                "url": format!("{base}/challenge/{index}"), "token": format!("t{index}"), "status": status,
+            let kind = state.offers_for.get(bare).copied().or(state.offers).unwrap_or("http-01");
+            let mut challenges =
+                vec![json!({"type": kind, "url": format!("{base}/challenge/{index}/{which}"),
+                "token": token(index, which), "status": status,
                 "error": {"type": "x:incorrectResponse", "detail": "what is there is wrong"}})];
             match state.offers {
                 // One without a token, and with something that nobody else has.
@@ -483,27 +502,36 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
             )
         }
         "challenge" => {
+            let name = state.orders[index].identifiers[which]["value"].as_str().unwrap().to_owned();
+            let mut is_refused = state.refuses || state.refuses_for == Some(&name);
             if state.offers == Some(PERSIST) {
-                let name = state.orders[index].identifiers[0]["value"].as_str().unwrap();
+                let name = &*name;
                 let bare = name.strip_prefix("*.").unwrap_or(name);
                 let policy = if bare == name { "" } else { "; policy=wildcard" };
                 let value = format!("ca.example; accounturi={base}/accounts/1{policy}");
                 let wanted = (format!("_validation-persist.{bare}"), value);
-                state.refuses = !state.records.contains(&wanted);
+                is_refused = !state.records.contains(&wanted);
             }
             if state.ponders {
                 return good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}));
             }
             if let Some(look) = &state.look {
-                let token = format!("t{index}");
+                let token = token(index, which);
                 // Its members are in the order that RFC 7638 wants.
                 let key = state.account.as_ref().unwrap().to_string();
                 let thumb = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, key.as_bytes()));
-                let name = state.orders[index].identifiers[0]["value"].as_str().unwrap().to_owned();
-                state.refuses = !look(&Proof { name, authorization: format!("{token}.{thumb}"), token });
+                is_refused = !look(&Proof { name, authorization: format!("{token}.{thumb}"), token });
             }
-            state.orders[index].proven = true;
-            state.orders[index].status = if state.refuses { "invalid" } else { "ready" };
+            let order = &mut state.orders[index];
+            order.proven.insert(which);
+            if is_refused {
+                order.refused.insert(which);
+            }
+            order.status = match (order.refused.is_empty(), order.is_proven()) {
+                (false, _) => "invalid",
+                (true, true) => "ready",
+                (true, false) => "pending",
+            };
             good(json!({"type": "http-01", "url": path, "token": "t", "status": "processing"}))
         }
         "finalize" => {
@@ -554,10 +582,26 @@ fn answer(state: &mut State, base: &str, ca: &Ca, path: &str, body: &[u8]) -> (u
     }
 }
 
+impl Order {
+    fn is_proven(&self) -> bool {
+        self.refused.is_empty()
+            && self.identifiers.as_array().is_some_and(|all| all.len() == self.proven.len())
+    }
+}
+
+/// The token of a challenge.
+fn token(index: usize, which: usize) -> String {
+    if which == 0 { format!("t{index}") } else { format!("t{index}-{which}") }
+}
+
+/// An order, with an authorization for each of its identifiers.
 fn order_text(state: &State, base: &str, index: usize) -> (u16, String, String) {
     let order = &state.orders[index];
+    let count = order.identifiers.as_array().map_or(0, Vec::len);
+    let authorizations: Vec<String> =
+        (0..count).map(|which| format!("{base}/authz/{index}/{which}")).collect();
     let mut value = json!({"status": order.status, "identifiers": order.identifiers,
-        "authorizations": [format!("{base}/authz/{index}")], "finalize": format!("{base}/finalize/{index}")});
+        "authorizations": authorizations, "finalize": format!("{base}/finalize/{index}")});
     if order.status == "valid" {
         value["certificate"] = json!(format!("{base}/certificate/{index}"));
     }

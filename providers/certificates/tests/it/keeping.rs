@@ -10,7 +10,29 @@ use reconciled_certificates::{
     wish::{Issue, KeyKind},
 };
 use reconciled_provider::{ErrorKind, Outcome};
+use serde_json::Value;
 use std::{fs, time::Duration};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_of_a_file_counts_until_it_is_another_one() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let path = desk.dir.path().join("state/certificates/web/issued.json");
+    let first = fs::read_to_string(&path).unwrap();
+    desk.renew().await;
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    let second = fs::read_to_string(&path).unwrap();
+    let [of_first, mut mixed] = [&first, &second].map(|text| serde_json::from_str::<Value>(text).unwrap());
+    mixed["key"] = of_first["key"].clone();
+    for (kept, trouble) in [(mixed.to_string(), "is not one of its key"), (first, "is not what was issued")] {
+        fs::write(&path, kept).unwrap();
+        let seen = String::from_utf8(desk.observe().await.unwrap().bytes.to_vec()).unwrap();
+        assert!(seen.contains(trouble), "{seen}");
+    }
+    fs::write(&path, second).unwrap();
+    assert!(desk.is_in_sync().await);
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_authority_gives_is_counted_whatever_else_is_wished_for() {
@@ -175,7 +197,7 @@ async fn what_is_known_of_an_authority_and_declared_of_an_account_is_that_of_tod
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     desk.renew().await;
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
-    assert_eq!((authority.calls("dir"), authority.contact()), (1, serde_json::Value::Null));
+    assert_eq!((authority.calls("dir"), authority.contact()), (1, Value::Null));
     // The process goes on, and the manifest says more.
     let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
     (issuer.rotate, issuer.email) = (Some(86_400), Some("ops@a.example".into()));

@@ -17,6 +17,7 @@ mod place;
 mod renewals;
 mod rotation;
 mod served;
+mod several;
 mod suggested;
 mod ways;
 mod world;

@@ -107,6 +107,42 @@ fn where_the_host_has_no_command_for_it_no_service_is_named() {
 }
 
 #[test]
+fn what_would_be_due_as_soon_as_it_is_there_is_refused() {
+    let check = |issuer: &str, spec: &str, is_refused: bool| {
+        let spec = format!("issuerRef: {{name: own}}, dnsNames: [a.example], {spec}");
+        let told = told(&certificate(&host(), issuer, &spec));
+        assert_eq!(told.len(), usize::from(is_refused), "{spec}: {told:?}");
+        assert!(told.iter().all(|told| told.contains("at once, for ever")), "{told:?}");
+    };
+    let own = "{selfSigned: {}}";
+    check(own, "duration: 1h, renewBefore: 59m", false);
+    check(own, "duration: 1h, renewBefore: 1h", true);
+    check(own, "renewBefore: 91d", true);
+    check(own, "duration: 1h, renewBeforePercentage: 95", false);
+    // It begins a minute before it is made, so 95 percent are more than all of its time.
+    check(own, "duration: 5m, renewBeforePercentage: 95", true);
+    check(own, "duration: 5m, renewBeforePercentage: 83", false);
+    // How long it is valid is the authority's to say.
+    let acme = "{acme: {server: 'https://ca.example/dir', solvers: [{http01: {}}]}}";
+    check(acme, "renewBefore: 100d", false);
+}
+
+#[test]
+fn what_is_shown_says_who_may_read_the_key() {
+    let observer = reconciled_certificates::open("cert", host()).unwrap();
+    let others = vec![manifest("Issuer", "own", "{selfSigned: {}}")];
+    let output =
+        "output: {directory: /etc/ssl/web, owner: root, group: www-data, mode: '0640', combined: true}";
+    let spec = format!("{{issuerRef: {{name: own}}, dnsNames: [a.example], {output}}}");
+    let inputs = TestInputs { others, ..TestInputs::default() };
+    let out = normalize(&host(), &manifest("Certificate", "web", &spec), &inputs);
+    let shown = observer.show(&"web".into(), out.resources[0].spec.bytes().unwrap());
+    let shown = |path: &str| shown.iter().find(|(known, _)| &**known == path).map(|(_, value)| &**value);
+    let seen = ["owner", "group", "mode", "combined"].map(|part| shown(&format!("output.{part}")));
+    assert_eq!(seen, [Some("root"), Some("www-data"), Some("0640"), Some("true")]);
+}
+
+#[test]
 fn units_are_restarted_only_where_the_host_can_and_something_says_which() {
     let check = |config: &Config, spec: &str, part: &str| {
         let spec = format!("issuerRef: {{name: own}}, dnsNames: [a.example], {spec}");
@@ -196,7 +232,7 @@ fn a_pkcs12_file_is_declared_in_our_words_and_in_those_of_cert_manager() {
         (OURS, theirs("create: true"), "leave one of the two out"),
         ("", theirs("create: true, profile: LegacyRC2"), "write profile: Modern2023"),
         ("", ", keystores: {pkcs12: {create: true}}".into(), "passwordSecretRef: {name: NAME}"),
-        ("", ", keystores: {jks: {create: true}}".into(), "jks"),
+        ("", ", keystores: {jks: {create: true}}".into(), "no JKS file"),
     ] {
         let told = told(&of(output, &more));
         assert!(told.len() == 1 && told[0].contains(part), "{output}{more}: {told:?}");
@@ -291,6 +327,12 @@ fn what_a_manifest_of_cert_manager_says_is_done_or_warned_of_or_refused_by_name(
         );
         assert_eq!(wish.is_some(), works, "{spec}");
     }
+    for field in ["crlDistributionPoints", "ocspServers", "issuingCertificateURLs"] {
+        let ca =
+            format!("{{ca: {{cert: {{secret: ca}}, key: {{secret: key}}, {field}: ['http://a.example']}}}}");
+        let (first, ..) = of_cert_manager(&ca, &[], "");
+        assert!(first.len() == 1 && first[0].contains(&format!("`{field}` is not written")), "{first:?}");
+    }
     // A certificate, of an authority and of our own.
     let public = acme("solvers: [{http01: {}}]");
     for (issuer, spec, expect, works) in [
@@ -299,6 +341,18 @@ fn what_a_manifest_of_cert_manager_says_is_done_or_warned_of_or_refused_by_name(
         ("{selfSigned: {}}", "subject: {organizations: [x]}", "write commonName: NAME", false),
         (&public, "uris: ['spiffe://a']", "names in `uris` are not written here", false),
         (&public, "emailAddresses: [a@a.example]", "names in `emailAddresses` are not written here", false),
+        (&public, "literalSubject: 'CN=a,O=b'", "`literalSubject` is not written here", false),
+        (&public, "signatureAlgorithm: SHA256WithRSA", "`signatureAlgorithm` has no effect", true),
+        ("{selfSigned: {}}", "signatureAlgorithm: SHA256WithRSA", "the key of the issuer decides", false),
+        (
+            "{selfSigned: {}}",
+            "nameConstraints: {permitted: {}}",
+            "`nameConstraints` are not written here",
+            false,
+        ),
+        (&public, "otherNames: [{oid: '1.2', utf8Value: a}]", "names in `otherNames` are not written", false),
+        (&public, "keystores: {jks: {create: true, passwordSecretRef: {name: x}}}", "no JKS file", false),
+        (&public, "keystores: {jks: {create: false, passwordSecretRef: {name: x}}}", "", true),
         (&public, "encodeUsagesInRequest: false", "`encodeUsagesInRequest` has no effect", true),
         (&public, "encodeUsagesInRequest: true, uris: []", "", true),
         (&public, "additionalOutputFormats: [{type: DER}]", "write type: CombinedPEM", false),

@@ -41,6 +41,8 @@ async fn a_certificate_is_put_back_although_its_renewal_fails_or_waits() {
     let authority = Authority::start();
     let mut desk = Desk::new(&authority);
     desk.wish.names.insert("b.a.example".into());
+    let Issue::Acme(issuer) = &mut desk.wish.issuer else { panic!() };
+    issuer.solvers.push(("b.a.example".into(), Solver::Http));
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
     let key = desk.dir.path().join("out/web/tls.key");
     let before = fs::read(&key).unwrap();
@@ -198,11 +200,27 @@ async fn nothing_is_put_where_others_may_write() {
     let desk = Desk::new(&authority);
     let above = desk.dir.path().join("out");
     fs::create_dir(&above).unwrap();
-    fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!(error(&desk.go_on().await).kind, ErrorKind::PermissionDenied);
     assert!(!above.join("web").exists());
     fs::set_permissions(&above, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_may_be_put_below_a_sticky_directory() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    let above = desk.dir.path().join("out");
+    fs::create_dir(&above).unwrap();
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    // It is put back from what is kept, and taken away.
+    fs::remove_dir_all(above.join("web")).unwrap();
+    assert!(!desk.is_in_sync().await);
+    assert!(matches!(desk.pass().await, Outcome::Done(_)) && desk.is_in_sync().await);
+    assert!(matches!(desk.delete().await, Outcome::Gone));
+    assert!(!above.join("web").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

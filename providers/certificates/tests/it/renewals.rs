@@ -6,7 +6,7 @@ use crate::{
     world::Desk,
 };
 use reconciled_provider::{ErrorKind, Health, Outcome};
-use std::time::Duration;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_when_it_is_due_and_says_what_it_replaces() {
@@ -29,6 +29,24 @@ async fn a_certificate_is_renewed_when_it_is_due_and_says_what_it_replaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_is_due_whatever_somebody_does_to_the_files() {
+    let authority = Authority::start();
+    let desk = Desk::new(&authority);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)));
+    let key = desk.dir.path().join("out/web/tls.key");
+    let open = || fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    open();
+    assert!(!desk.is_due().await, "that is drift");
+    desk.clock.advance(Duration::from_secs(LIFE * 2 / 3));
+    assert!(desk.is_due().await);
+    authority.begin(BEGIN + LIFE * 2 / 3);
+    assert!(matches!(desk.passes(2).await, Outcome::Done(_)) && desk.is_in_sync().await);
+    open();
+    desk.renew().await;
+    assert!(desk.is_due().await, "so is one that a person asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_replaced_already_is_ordered_without_saying_so() {
     let authority = Authority::start();
     let desk = Desk::new(&authority);
@@ -40,8 +58,8 @@ async fn what_was_replaced_already_is_ordered_without_saying_so() {
 }
 
 pub(crate) fn move_account_away(desk: &Desk) {
-    let accounts = std::fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
-    accounts.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
+    let accounts = fs::read_dir(desk.dir.path().join("state/accounts")).unwrap();
+    accounts.for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

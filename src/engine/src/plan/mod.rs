@@ -316,8 +316,12 @@ impl<'a> Planner<'a> {
                     manifest.map(|m| &m.labels),
                 )
     }
-    /// The labels of a manifest that is gone are not known: `-l` leaves what it tracked alone.
+    /// The labels of a manifest that is gone are not known: `-l` leaves what it tracked alone. What was claimed and is
+    /// not any more belongs to nobody who could be selected: it always goes, or it would be left behind by whoever selects.
     fn selects_row(&self, row: &Row) -> bool {
+        if row.manifest.source() == CLAIMS {
+            return true;
+        }
         let selection = self.input.selection;
         let labels = || self.declared(&row.manifest).map(|m| &m.labels);
         let of_source = selection.source.as_deref().is_none_or(|s| row.manifest.source() == s);

@@ -51,10 +51,13 @@ impl Planner<'_> {
         }
     }
 
-    /// What several declare is chosen by each of them.
+    /// What several declare is chosen by each of them, and what is claimed by whoever claims it.
     fn is_selected(&self, desired: &Resource, address: &Address) -> bool {
         self.selects(address, self.manifest(desired))
             || self.declarers(desired).iter().any(|(address, manifest)| self.selects(address, Some(manifest)))
+            || self
+                .claimants(&desired.id)
+                .any(|m| self.input.selection.may_select(&m.key, &m.address, Some(&m.labels)))
     }
 
     /// True for what was let go of and nothing can find again: it may well be there, and making it would make two.

@@ -98,4 +98,12 @@ impl<'a> Planner<'a> {
         let all = input.desired.declaring(input.scope, &desired.id).iter().filter_map(manifest);
         all.map(|manifest| (Address { part: part.clone(), ..manifest.address.clone() }, manifest)).collect()
     }
+
+    /// The manifests that declare what claims it.
+    pub(super) fn claimants(&self, id: &ResourceId) -> impl Iterator<Item = &'a ManifestMeta> {
+        let input = self.input;
+        let claims = input.memory.claims_here.iter().filter(move |claim| claim.id == *id);
+        let owners = claims.flat_map(move |claim| input.desired.declaring(&claim.owner_scope, &claim.owner));
+        owners.filter_map(move |owner| input.desired.manifests.get(owner.origin.manifest as usize))
+    }
 }

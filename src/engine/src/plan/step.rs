@@ -160,11 +160,7 @@ impl Blocked {
                     "the manifest or source says `drift: warn`; to heal it once, set `drift: heal` on {}",
                     step.address
                 );
-                let message = match step.reason {
-                    Reason::Due => "it is due",
-                    _ => "it was changed by hand",
-                };
-                (ConditionKind::Stalled, "Drifted", message.to_string(), Some(hint))
+                (ConditionKind::Stalled, "Drifted", "it was changed by hand".to_string(), Some(hint))
             }
             Blocked::EntryPolicy(policy) => {
                 let (word, change) = (policy.word(), step.change.word());

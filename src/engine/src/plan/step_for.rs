@@ -35,7 +35,8 @@ impl Planner<'_> {
         if suspended {
             return Some(Blocked::Suspended(None));
         }
-        if step.reason.is_heal() {
+        // What is due was changed by nobody: what is said of drift is not said of it.
+        if matches!(step.reason, Reason::Drift | Reason::Restore) {
             let policy = self.input.desired.policies.get(desired.policy);
             let manifest = self.manifest(desired);
             let source = manifest.and_then(|m| self.input.desired.sources.get(m.key.source()));

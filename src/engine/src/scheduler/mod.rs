@@ -177,6 +177,11 @@ impl Scheduler {
         });
     }
 
+    /// A person asks for something to be done in `scopes` and has seen who keeps undoing it.
+    pub fn acquit(&self, scopes: &BTreeSet<Scope>) {
+        self.engine.acquit(scopes);
+    }
+
     /// A person asks for `scopes` to be read in full now: past backoff, breaker and flapping.
     pub fn sync(&self, scopes: &BTreeSet<Scope>) -> Ticket {
         self.engine.forgive(scopes);

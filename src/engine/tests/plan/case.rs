@@ -8,7 +8,7 @@
 //! manifest NAME source=S file=F document=V after=M,M labels=K:V
 //! scope NAME                                            (what follows is in this scope)
 //! desired ID CONTENT manifest=M template=T waits=M deletion= drift= adopt= suspend merge ignore=P,P
-//! claim ID CONTENT                                      (desired because of a claim)
+//! claim ID CONTENT by=ID at=SCOPE                       (desired because of a claim, of that resource)
 //! tracked ID CONTENT source=S manifest=M template=T normalizer=N deletion= file= after=M
 //!                    merge ours=VALUE pending=SECONDS applied written=SECONDS
 //! observed ID CONTENT owner=ours|system|NAME outputs=JSON
@@ -17,7 +17,7 @@
 //! consent ID barred | adopt=CONTENT from=NAME
 //! document MANIFEST NAME (planned from before)
 //! ailing         (the entry of the scope)
-//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      ready M      there M      needed M      moved ID ADDRESS
+//! exclusive [M]  rule PATTERN     target PATTERN      label K=V      only-source S      ready M      there M      needed M      moved ID ADDRESS
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
@@ -35,13 +35,13 @@ use reconciled_engine::{
         guard::{self, GuardLimits, Verdict},
         plan,
     },
-    store::{Consent, Intent, OpenIntent, ScopeMemory},
+    store::{ClaimRow, Consent, Intent, OpenIntent, ScopeMemory},
     suspension::{Extent, StoppedBy, Suspension},
 };
 use reconciled_provider::{
-    ActionId, Address, Adopt, Deletion, Drift, Focus, Hash, ManifestKey, Marking, Observation, Observed,
-    Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed, Spec, Tracked,
-    Version, Want,
+    ActionId, Address, Adopt, Claim, Deletion, Drift, Focus, Hash, Lives, ManifestKey, Marking, Observation,
+    Observed, Observer, Origin, Owner, Policy, PolicyId, Reference, Resource, ResourceId, Scope, Sealed,
+    Spec, Tracked, Version, Want,
 };
 use reconciled_testkit::{Role, context};
 use std::{
@@ -259,6 +259,20 @@ impl Case {
                 let place = self.place(scope);
                 place.claimed.insert(line.at(1).into());
                 place.desired.push(resource);
+                if let Some(owner) = line.get("by") {
+                    let owner_scope = Scope::new(&*scope.provider, line.get("at").unwrap_or("s"));
+                    let claim = Claim {
+                        key: line.at(1).into(),
+                        provider: scope.provider.clone(),
+                        kind: "dns-txt".into(),
+                        spec: Default::default(),
+                        lives: Lives::WhilePending,
+                    };
+                    let (owner, id) = (owner.into(), line.at(1).into());
+                    let claim =
+                        ClaimRow { owner_scope, owner, claim, scope: scope.clone(), id, synced: false };
+                    place.memory.claims_here.push(claim);
+                }
             }
             "tracked" => {
                 let row = self.row(scope, line);
@@ -331,6 +345,7 @@ impl Case {
                 self.desired.exclusive.insert(scope.clone(), by.into_iter().collect());
             }
             "target" => self.selection.targets.push(line.at(1).parse().unwrap()),
+            "only-source" => self.selection.source = Some(line.at(1).into()),
             "label" => {
                 let (name, value) = line.at(1).split_once('=').unwrap();
                 self.selection.labels.push(format!("{name}={value}").parse().unwrap());
