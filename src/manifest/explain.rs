@@ -85,7 +85,10 @@ impl<'a> Explainer<'a> {
             // An optional reference is written as one of it and null, a described one as all of one.
             for word in ["allOf", "anyOf"] {
                 let all = schema.get(word).and_then(Value::as_array);
-                let mut real = all.into_iter().flatten().filter(|s| s.get("type") != Some(&json!("null")));
+                // Other ways to write the same are for programs.
+                let is_told =
+                    |s: &&Value| s.get("type") != Some(&json!("null")) && s.get("x-otherwise").is_none();
+                let mut real = all.into_iter().flatten().filter(is_told);
                 if let (Some(one), None) = (real.next(), real.next()) {
                     return self.resolve(one);
                 }

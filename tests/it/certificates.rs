@@ -3,6 +3,7 @@
 use crate::{
     env::{Env, Output, WIDE_GUARD, zone},
     running::{Daemon, wait_for},
+    terraform,
 };
 use std::{
     fs,
@@ -491,6 +492,75 @@ fn no_private_key_is_in_what_is_said_or_in_the_database() {
     for path in ["state/certificates", "state/certificates/cert/certificates/web"] {
         assert_eq!(fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777, 0o700, "{path}");
     }
+}
+
+#[test]
+fn what_a_certificate_puts_out_reaches_a_cloud_and_its_key_nobody_else() {
+    let env = desk();
+    fs::create_dir(env.path("world")).unwrap();
+    env.write("token", "x");
+    env.config(&format!("{}\n{}", entry(&env, "true"), terraform::entry(&env, "")));
+    let issuers = manifest("Issuer", "own", SELF)
+        + &manifest("Issuer", "ca", "ca: {certificate: ca}")
+        + &manifest("Issuer", "between", "ca: {certificate: between}");
+    let signs = |name: &str, issuer: &str| {
+        let spec = format!("issuerRef: {{name: {issuer}}}, isCA: true, commonName: {name}, duration: 3650d");
+        certificate(&env, name, &spec)
+    };
+    let web = certificate(&env, "web", "issuerRef: {name: between}, dnsNames: [example.com]");
+    let of = |name: &str| format!("\"${{Certificate/web:status.{name}}}\"");
+    let thing = terraform::thing(
+        "balancer",
+        "",
+        &format!(
+            "name: a, secret: {}, tags: {{certificate: {}, chain: {}, full: {}, ca: {}}}",
+            of("privateKey"),
+            of("certificate"),
+            of("chain"),
+            of("fullChain"),
+            of("caBundle")
+        ),
+    );
+    env.push("all.yaml", &[issuers, signs("ca", "own"), signs("between", "ca"), web, thing].concat());
+    let mut said = env.run(&["-vv", "apply", "--yes"]).exits(0).all();
+    said += &env.run(&["plan", "-o", "json"]).all();
+    said += &env.run(&["status", "-o", "json"]).all();
+    env.in_sync();
+    let is_there = || {
+        let thing = terraform::state(&env, "thing-1.json");
+        let text = |name: &str| thing["tags"][name].as_str().unwrap().to_string();
+        assert_eq!(thing["secret"], read(&env, "ssl/web/tls.key"));
+        assert_eq!((text("full"), text("ca")), (read(&env, "ssl/web/tls.crt"), read(&env, "ssl/web/ca.crt")));
+        let begins = |name: &str| text(name).matches("BEGIN CERTIFICATE").count();
+        assert!(begins("certificate") == 1 && begins("chain") >= 1, "{thing}");
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(bare(&(text("certificate") + &text("chain"))), bare(&text("full")));
+    };
+    is_there();
+
+    // It follows a renewal, in the same run.
+    let before = read(&env, "ssl/web/tls.key");
+    env.run(&["renew", "Certificate/web"]);
+    said += &env.run(&["-vv", "apply", "--yes"]).exits(0).all();
+    assert_ne!(read(&env, "ssl/web/tls.key"), before);
+    is_there();
+    env.in_sync();
+    for key in [before, read(&env, "ssl/web/tls.key")] {
+        let line = key.lines().nth(1).unwrap();
+        assert!(line.len() > 40 && !said.contains(line));
+        for entry in fs::read_dir(env.path("state")).unwrap().flatten().filter(|entry| entry.path().is_file())
+        {
+            let bytes = fs::read(entry.path()).unwrap();
+            let holds = bytes.windows(line.len()).any(|part| part == line.as_bytes());
+            assert!(!holds, "{}", entry.path().display());
+        }
+    }
+    // Where everybody may read it, it is not put.
+    env.push(
+        "b.yaml",
+        &terraform::thing("b", "", &format!("name: b, content: \"key {}", &of("privateKey")[1..])),
+    );
+    env.run(&["plan"]).exits(1).says(&["b.yaml:4:"]).hides(&["PRIVATE KEY"]);
 }
 
 #[test]

@@ -280,6 +280,31 @@ fn a_secret_is_neither_shown_nor_kept_in_clear() {
 }
 
 #[test]
+fn what_a_provider_warns_of_is_told_once_and_without_secrets() {
+    let env = desk("");
+    let value = "canary-in-a-warning";
+    let all: String = (0..3)
+        .map(|number| {
+            thing(&format!("t{number}"), "", &format!("name: old-{number}, secret: {value}, fault: none"))
+        })
+        .collect();
+    env.push("a.yaml", &all);
+    let planned = env.run(&["plan"]).exits(0).hides(&[value]);
+    assert_eq!(planned.all().matches("things with (secret) are deprecated").count(), 1, "{planned:?}");
+}
+
+#[test]
+fn what_exists_already_waits_for_a_person() {
+    let env = desk("");
+    env.push("a.yaml", &thing("a", "", "name: a, fault: exists"));
+    let says = ["ThingAlreadyExists", "reconciled/import"];
+    env.run(&["apply", "--yes"]).says(&says);
+    env.run(&["status", "Thing/a"]).says(&says);
+    env.run(&["status"]).says(&["NEEDS A PERSON"]);
+    assert!(things(&env).is_empty());
+}
+
+#[test]
 fn a_process_killed_in_mid_creation_makes_no_second_one_and_leaves_no_orphan() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a, delay_ms: 4000"));
@@ -413,36 +438,68 @@ impl Moto {
     }
 }
 
-/// The provider for AWS, which `tests/run` unpacks.
-#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
-pub(crate) fn aws() -> PathBuf {
-    let path = std::env::var("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|_| {
+/// A provider for AWS.
+pub(crate) struct Aws {
+    path: PathBuf,
+    /// What it is told beside what all are told.
+    keys: &'static str,
+}
+
+/// The one that `tests/run` unpacks, made with the old SDK alone.
+pub(crate) fn aws() -> Aws {
+    let path = aws_at("RECONCILED_TEST_AWS_PROVIDER").unwrap_or_else(|| {
         panic!(
             "RECONCILED_TEST_AWS_PROVIDER is not set: tests/run installs the provider and says where it is"
         )
     });
-    path.into()
+    Aws { path, keys: "      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n" }
+}
+
+/// One of version 5 or newer, where the machine has one: parts of it are made with the framework that came after.
+pub(crate) fn newer_aws() -> Option<Aws> {
+    let path = aws_at("RECONCILED_TEST_NEWER_AWS_PROVIDER")?;
+    Some(Aws { path, keys: "      s3_use_path_style: true\n" })
+}
+
+#[expect(clippy::disallowed_methods, reason = "where the tests' own tools are is said by who runs them")]
+fn aws_at(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
 }
 
 /// Configures the entry `aws` against moto; `keys` are further keys of it.
 pub(crate) fn aws_entry(env: &Env, moto: &Moto, keys: &str) {
+    aws_entry_of(&aws(), env, moto, keys);
+}
+
+pub(crate) fn aws_entry_of(aws: &Aws, env: &Env, moto: &Moto, keys: &str) {
     env.write("key", "canary-of-aws");
     let url = format!("http://127.0.0.1:{}", moto.port);
-    let services = ["sqs", "ssm", "s3", "iam", "sts", "secretsmanager", "dynamodb", "route53"];
+    let services = ["sqs", "ssm", "s3", "iam", "sts", "secretsmanager", "dynamodb", "route53", "ec2"];
     let endpoints: Vec<String> = services.iter().map(|service| format!("{service}: '{url}'")).collect();
     env.config(&format!(
-        "  - name: aws\n    type: terraform\n    source: hashicorp/aws\n    path: {}\n{keys}    guard: {{maxDeletes: 10, maxDeletePercent: 100}}\n    config:\n      region: us-east-1\n      access_key: AKIAEXAMPLE\n      secret_key: {{file: {}}}\n      skip_credentials_validation: true\n      skip_requesting_account_id: true\n      skip_metadata_api_check: true\n      skip_get_ec2_platforms: true\n      s3_force_path_style: true\n      endpoints: [{{{}}}]\n",
-        aws().display(),
+        "  - name: aws\n    type: terraform\n    source: hashicorp/aws\n    path: {}\n{keys}    guard: {{maxDeletes: 10, maxDeletePercent: 100}}\n    config:\n      region: us-east-1\n      access_key: AKIAEXAMPLE\n      secret_key: {{file: {}}}\n      skip_credentials_validation: true\n      skip_requesting_account_id: true\n      skip_metadata_api_check: true\n{}      endpoints: [{{{}}}]\n",
+        aws.path.display(),
         env.path("key").display(),
+        aws.keys,
         endpoints.join(", ")
     ));
 }
 
 #[test]
 fn the_provider_for_aws_makes_queues_parameters_and_buckets() {
+    queues_parameters_and_buckets_are_made(&aws());
+}
+
+#[test]
+fn a_newer_provider_for_aws_makes_queues_parameters_and_buckets() {
+    let Some(aws) = newer_aws() else { return };
+    queues_parameters_and_buckets_are_made(&aws);
+}
+
+fn queues_parameters_and_buckets_are_made(aws: &Aws) {
     let moto = Moto::start();
     let env = Env::new();
-    aws_entry(&env, &moto, "");
+    aws_entry_of(aws, &env, &moto, "");
     let queue = |timeout: u32| {
         format!(
             "apiVersion: aws/v1\nkind: SqsQueue\nmetadata: {{name: jobs}}\nspec: {{name: jobs, visibility_timeout_seconds: {timeout}}}\n---\n"

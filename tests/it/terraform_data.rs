@@ -1,10 +1,16 @@
 //! Data sources of Terraform providers, and what `explain` knows of their kinds.
 
 use crate::{
+    env::Env,
     running::wait_for,
     terraform::{desk, state, thing, things},
 };
-use std::fs;
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 fn data(name: &str, spec: &str) -> String {
     format!(
@@ -109,4 +115,96 @@ fn kinds_of_a_configured_entry_are_explained() {
     let desk = desk("env: {TOY_START: die}, ");
     desk.run(&["explain", "Zone"]).exits(0);
     desk.run(&["explain", "Thing"]).exits(1).says(&["provider `toy` cannot be used"]);
+}
+
+/// Reads manifests in lines, and says of each what does not fit the schema of its kind in the folder that is the argument.
+const FIT: &str = "
+import json, os, sys
+from jsonschema import Draft7Validator
+for line in sys.stdin:
+    manifest = json.loads(line)
+    kind, version = manifest['kind'], manifest['apiVersion']
+    path = os.path.join(sys.argv[1], f'{kind}-{version}.json'.replace('/', '-').lower())
+    if not os.path.exists(path):
+        print('unknown', kind, version)
+        continue
+    schema = json.load(open(path))
+    Draft7Validator.check_schema(schema)
+    found = [f'{list(error.absolute_path)} {error.message}' for error in Draft7Validator(schema).iter_errors(manifest)]
+    print('; '.join([kind, manifest['metadata']['name']] + found).replace('\\n', ' ') if found else 'fits')
+";
+
+/// What is said of each manifest by the schemas of what is configured.
+pub(crate) fn fit(env: &Env, manifests: &str) -> Vec<String> {
+    let dir = env.path("schemas");
+    env.run(&["explain", "--schemas", dir.to_str().unwrap()]).exits(0);
+    let documents = manifests.split("---\n").filter(|text| text.contains("apiVersion:"));
+    let lines: String = documents
+        .map(|text| serde_saphyr::from_str::<serde_json::Value>(text).unwrap().to_string() + "\n")
+        .collect();
+    let mut python = Command::new("python3");
+    python.args(["-c", FIT]).arg(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = python.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(String::from).collect()
+}
+
+#[test]
+fn whatever_is_a_manifest_fits_its_schema() {
+    let env = desk("");
+    let specs = [
+        "name: a, secret: {secret: db}, content: {secret: db}",
+        "name: a, level: \"${Thing/b:status.size}\", content: \"of ${Thing/b:status.id}\"",
+        "name: 5, content: true, tags: {a: 1, b: \"x\"}, level: \"012\", delay_ms: 1.5",
+        "name: a, rule: [{port: \"80\"}, {port: 443, protocol: tcp}]",
+        "name: a, limit: {most: 1}",
+        "name: a, limit: [{most: \"${Thing/b:status.size}\"}], words: [a, 1]",
+    ];
+    let all: String = specs.iter().map(|spec| thing("a", "", spec)).collect();
+    assert_eq!(fit(&env, &all), ["fits"; 6]);
+    // They are what is read.
+    let read: String =
+        specs.iter().skip(2).enumerate().map(|(at, spec)| thing(&format!("t{at}"), "", spec)).collect();
+    env.push("a.yaml", &(read + &thing("b", "", "name: b")));
+    env.run(&["plan"]).exits(0);
+    for wrong in [
+        "nam: a",
+        "name: [a]",
+        "name: {secrets: db}",
+        "name: a, level: high",
+        "name: a, level: {a: b}",
+        "name: a, limit: 1",
+        "name: a, limit: [{most: 1}, {most: 2}]",
+        "name: a, limit: {least: 1}",
+        "name: a, rule: {port: 1}",
+        "content: a",
+    ] {
+        let found = fit(&env, &thing("a", "", wrong));
+        assert!(found.len() == 1 && found[0] != "fits", "{wrong}: {found:?}");
+    }
+}
+
+#[test]
+fn every_example_fits_the_schemas_of_its_kinds() {
+    let env = desk("");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")];
+    let mut all = String::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false if path.extension().is_some_and(|end| end == "yaml") => {
+                    all += &format!("---\n{}\n", fs::read_to_string(path).unwrap());
+                }
+                false => {}
+            }
+        }
+    }
+    let found = fit(&env, &all);
+    // Those of a provider that is not configured here are for where it is.
+    let wrong: Vec<&String> =
+        found.iter().filter(|said| *said != "fits" && !said.starts_with("unknown ")).collect();
+    assert!(wrong.is_empty() && found.len() > 20, "{wrong:#?}");
 }

@@ -3,7 +3,8 @@
 use crate::{
     env::Env,
     running::Daemon,
-    terraform::{Moto, aws_entry, desk, state, thing, things},
+    terraform::{Moto, aws_entry, aws_entry_of, desk, newer_aws, state, thing, things},
+    terraform_data::fit,
 };
 use serde_json::{Value as Json, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
@@ -304,6 +305,55 @@ fn what_terraform_made_at_aws_is_taken_over_with_an_empty_first_plan() {
 }
 
 #[test]
+fn a_newer_provider_for_aws_gives_its_secrets_and_rules_to_one_manifest_each() {
+    let Some(aws) = newer_aws() else { return };
+    let (moto, env) = (Moto::start(), Env::new());
+    aws_entry_of(&aws, &env, &moto, "    settle: 0s\n");
+    let rule = |name: &str, port: u16| {
+        format!(
+            "---\napiVersion: aws/v1\nkind: VpcSecurityGroupIngressRule\nmetadata: {{name: {name}}}\nspec: {{security_group_id: \"${{SecurityGroup.aws/g:status.id}}\", cidr_ipv4: 10.0.0.0/8, from_port: {port}, to_port: {port}, ip_protocol: tcp}}\n"
+        )
+    };
+    let parameter = |name: &str, of: &str| {
+        format!(
+            "---\napiVersion: aws/v1\nkind: SsmParameter\nmetadata: {{name: {name}}}\nspec: {{name: /{name}, type: {of}, value: canary-of-{name}}}\n"
+        )
+    };
+    let group =
+        "apiVersion: aws/v1\nkind: SecurityGroup\nmetadata: {name: g}\nspec: {name: g, description: d}\n";
+    let own = "---\napiVersion: aws/v1\nkind: SecurityGroup\nmetadata: {name: own}\nspec: {name: own, description: d, ingress: [{cidr_blocks: [10.0.0.0/8], from_port: 22, to_port: 22, protocol: tcp, description: \"\", ipv6_cidr_blocks: [], prefix_list_ids: [], security_groups: [], self: false}]}\n";
+    let secrets = [parameter("open", "String"), parameter("sealed", "SecureString")].concat();
+    env.push("a.yaml", &[group, &rule("web", 80), &rule("tls", 443), own, &secrets].concat());
+    env.apply();
+    env.in_sync();
+    let file = env.path("aws.tfstate");
+    env.run(&["export", "--tfstate", file.to_str().unwrap(), "--with-secrets"]).exits(0);
+    fs::remove_dir_all(env.path("state")).unwrap();
+    env.push_without("a.yaml");
+
+    let (out, dir) = (env.path("taken"), env.path("secrets"));
+    let args = ["--out", out.to_str().unwrap(), "--secrets", dir.to_str().unwrap()];
+    env.run(&[&["import", file.to_str().unwrap()], &args[..]].concat())
+        .exits(0)
+        .says(&["not declared with aws_security_group.g: `ingress`"])
+        .hides(&["aws_security_group.own", "canary-of-open", "canary-of-sealed"]);
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let names = ["aws-ssm-parameter-open-value", "aws-ssm-parameter-sealed-value"];
+    let declared = names.map(|name| format!("{name}: {{file: {}}}", dir.join(name).display()));
+    env.write("config.yaml", &format!("secrets: {{{}}}\n{config}", declared.join(", ")));
+    push_all(&env, &out);
+    let adopts = ["= SecurityGroup/g", "= SecurityGroup/own", "= SsmParameter/open", "= SsmParameter/sealed"];
+    env.run(&["plan"]).exits(0).says(&adopts).hides(&["+ ", "~ ", "-/+", "canary-of-"]);
+    env.apply();
+    env.in_sync();
+    // One by its id: where the value is, a person says.
+    env.run(&["import", "aws", "aws_ssm_parameter", "/open"])
+        .exits(0)
+        .says(&["secret: NAME"])
+        .hides(&["canary-of-"]);
+}
+
+#[test]
 fn the_cloud_example_is_applied_as_it_stands() {
     let moto = Moto::start();
     let env = Env::new();
@@ -319,10 +369,20 @@ fn the_cloud_example_is_applied_as_it_stands() {
     );
     env.write("config.yaml", &own.replace("providers:\n", &others));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud");
+    let mut all = String::new();
     for entry in fs::read_dir(example).unwrap() {
         let path = entry.unwrap().path();
-        env.push(path.file_name().unwrap().to_str().unwrap(), &fs::read_to_string(&path).unwrap());
+        let text = fs::read_to_string(&path).unwrap();
+        match path.file_name().unwrap().to_str().unwrap() {
+            // A page, and what needs a systemd; the manifests of both are checked beside the others.
+            "README.md" => continue,
+            "worker.yaml" => {}
+            name => drop(env.push(name, &text)),
+        }
+        all += &format!("---\n{text}");
     }
+    let fitting = fit(&env, &all);
+    assert!(fitting.len() > 5 && fitting.iter().all(|said| said == "fits"), "{fitting:#?}");
     env.apply();
     env.in_sync();
     let zone = fs::read_dir(env.path("zones"))

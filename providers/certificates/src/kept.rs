@@ -2,7 +2,7 @@
 //!
 //! Each is one file, written beside its place, flushed and renamed over it: key and chain cannot be torn apart, and what
 //! was said to be kept is there after a crash. Directories are closed to others (0700), and so are files (0600).
-//! They are not in the database, so that a copy of it has no key.
+//! They are not in the database, which has only what is put out of a certificate in use, sealed with a key from outside of it.
 
 mod keep;
 

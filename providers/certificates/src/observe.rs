@@ -18,7 +18,7 @@ use crate::{
 };
 use bytes::Bytes;
 use reconciled_provider::{
-    Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want,
+    Cx, Error, Observation, Observed, Owner, ResourceId, Sealed, Secret, Version, Want, secret_output,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -334,12 +334,12 @@ fn look_at(wish: &Wish, issued: &Issued, now: u64) -> Option<u64> {
     next.or(Some(due_at))
 }
 
-/// What others may refer to.
+/// What others may refer to. The key is a secret, which only what may hold one can.
 pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
     let Some(facts) = &standing.facts else { return Sealed::default() };
     let suggested = standing.issued.as_ref().and_then(|issued| issued.suggested.as_ref());
     let due = renewal::due_at(facts.not_before, facts.not_after, wish.renew, suggested);
-    let told = serde_json::json!({
+    let mut told = serde_json::json!({
         "fingerprint": facts.fingerprint,
         "issuer": facts.issuer,
         "notBefore": moment(facts.not_before),
@@ -347,5 +347,18 @@ pub(crate) fn outputs(wish: &Wish, standing: &Standing) -> Sealed {
         "renewalTime": moment(due),
         "directory": wish.output.directory,
     });
+    // Of one that was adopted there is only what its files are, until it is kept.
+    if let Some(issued) = &standing.issued {
+        let (certificate, chain) = x509::split(&issued.chain);
+        told["certificate"] = certificate.into();
+        told["chain"] = chain.into();
+        told["fullChain"] = issued.chain.as_str().into();
+        if let Some(ca) = &issued.ca {
+            told["caBundle"] = ca.as_str().into();
+        }
+        if let Ok(key) = issued.key.secret().reveal_str() {
+            told["privateKey"] = secret_output(key.into());
+        }
+    }
     Sealed(Bytes::from(told.to_string()))
 }

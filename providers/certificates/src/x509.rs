@@ -55,6 +55,14 @@ pub fn chain(what: &str, text: &str) -> Result<Vec<Vec<u8>>, Error> {
     if chain.is_empty() { Err(bad()) } else { Ok(chain) }
 }
 
+/// The first certificate of a chain in PEM, and the others, which may be none.
+pub fn split(chain: &str) -> (&str, &str) {
+    const END: &str = "-----END CERTIFICATE-----";
+    let end = chain.find(END).map_or(chain.len(), |at| at + END.len());
+    let (first, others) = chain.split_at(end);
+    (first.trim_start(), others.trim_start())
+}
+
 /// What the first certificate of a chain in PEM says.
 pub fn leaf(what: &str, text: &str) -> Result<Facts, Error> {
     let chain = chain(what, text)?;

@@ -438,7 +438,7 @@ impl Doing<'_> {
                 let text = format!("{}: the provider says nothing came of it", self.label());
                 Outcome::Unknown(Error::unexpected(text))
             }
-            None => match change::check_applied(&planned.state, state) {
+            None => match change::check_applied(&self.of.schema.value_type, &planned.state, state) {
                 Err(path) if !(planned.is_legacy || applied.is_legacy) => {
                     let text =
                         format!("{}: {path} did not come about as the provider planned it", self.label());

@@ -11,7 +11,7 @@ use crate::{
     find::Found,
     hidden::Hidden,
     owner,
-    plugin::{Pace, Plugin, cut, said, write_value},
+    plugin::{Pace, Plugin, ResourceType, cut, said, write_value},
     schema::canonical::{self, Clear},
     wire::{Launch, Process, Protocol, Status},
 };
@@ -19,6 +19,7 @@ use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error, Hash, Version};
 use serde_json::Value as Json;
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -61,6 +62,8 @@ pub(crate) struct Host {
     running: Arc<Mutex<Running>>,
     watches: std::sync::Mutex<JoinSet<()>>,
     pace: Arc<Pace>,
+    /// What was warned of already.
+    warned: std::sync::Mutex<BTreeSet<String>>,
     /// Tells what was seen by this host from what was seen by one before, whose account may have been another.
     life: OnceLock<Version>,
 }
@@ -83,7 +86,18 @@ impl Host {
             running: Arc::default(),
             watches: std::sync::Mutex::default(),
             pace: Arc::default(),
+            warned: std::sync::Mutex::default(),
             life: OnceLock::new(),
+        }
+    }
+
+    /// Tells what a provider warns of, each warning of a type once: a hundred resources have the same one.
+    pub(crate) fn warn(&self, of: &ResourceType, warnings: BTreeSet<String>) {
+        for warning in warnings {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.insert(format!("{}: {warning}", of.name)) {
+                tracing::warn!(entry = %self.entry, resource_type = %of.name, said = %warning, "the provider warns");
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use reconciled_provider::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 /// Plans each desired resource of a scope, also what does not exist yet.
 pub(crate) async fn diff(host: &Host, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
@@ -79,9 +80,10 @@ async fn of_one(
     let there = mark.and_then(|mark| mark.of(&of.schema.block, &prior.state));
     let ours = mark.map(|mark| &*mark.instance);
     let mut written = marked(if prior.state.is_null() { ours } else { there });
-    plugin.validate(&of, &written, hidden).await?;
+    host.warn(&of, plugin.validate(&of, &written, hidden).await?);
     let mut config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
-    let mut planned = plugin.plan(&of, &prior, &config, hidden).await?;
+    let mut planned = plugin.plan_leaving(&of, &prior, (&config, &declared.ignore), hidden).await?;
+    host.warn(&of, std::mem::take(&mut planned.warnings));
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let triggers = Triggers::of(kept.as_ref(), declared);
     let replaces =
@@ -101,7 +103,7 @@ async fn of_one(
     if !prior.state.is_null() && there != ours && planned.state != prior.state {
         written = marked(ours);
         config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
-        planned = plugin.plan(&of, &prior, &config, hidden).await?;
+        planned = plugin.plan_leaving(&of, &prior, (&config, &declared.ignore), hidden).await?;
     }
     if replaces && row.is_none() {
         let text = format!(
@@ -151,7 +153,7 @@ pub(crate) async fn mark_alone(
     let written = canonical::to_value(&declared.config, block, clear)?;
     let written = mark.put(block, written, &prior.state, (&mark.instance, &declared.ignore));
     let config = change::leave_ignored(written, &prior.state, &declared.ignore);
-    let planned = plugin.plan(of, &prior, &config, clear.hidden()).await?;
+    let planned = plugin.plan_leaving(of, &prior, (&config, &declared.ignore), clear.hidden()).await?;
     match planned.replace.is_empty() {
         true => Ok((prior, planned, config)),
         false => Err(Error::invalid(format!(
@@ -257,6 +259,7 @@ impl Step {
             identity: self.identity.as_ref().and_then(|identity| STANDARD.decode(identity).ok()),
             replace: Vec::new(),
             is_legacy: self.is_legacy,
+            warnings: BTreeSet::new(),
         };
         Some((planned, unpacked(of, &self.config)?))
     }

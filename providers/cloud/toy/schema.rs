@@ -45,6 +45,8 @@ pub(crate) fn thing(version: i64) -> Schema {
         attribute("level", NUMBER, "oc"),
         attribute("tags", r#"["map","string"]"#, "o"),
         attribute("words", r#"["set","string"]"#, "o"),
+        // What may be declared here, or by others.
+        attribute("parts", r#"["set",["object",{"port":"number","word":"string"}]]"#, "oc"),
         attribute("secret", TEXT, "os"),
         attribute("fault", TEXT, "o"),
         attribute("delay_ms", NUMBER, "o"),
@@ -52,7 +54,8 @@ pub(crate) fn thing(version: i64) -> Schema {
     attributes.extend((version > 1).then(|| attribute("color", TEXT, "oc")));
     let rule = vec![attribute("port", NUMBER, "r"), attribute("protocol", TEXT, "oc")];
     let label = vec![attribute("key", TEXT, "r"), attribute("value", TEXT, "oc")];
-    let block_types = vec![nested("rule", 2, rule), nested("label", 3, label)];
+    let limit = NestedBlock { max_items: 1, ..nested("limit", 2, vec![attribute("most", NUMBER, "r")]) };
+    let block_types = vec![nested("rule", 2, rule), nested("label", 3, label), limit];
     Schema { version, block: Some(Block { attributes, block_types, ..Block::default() }) }
 }
 
@@ -135,10 +138,13 @@ struct Answer5 {
     lists: HashMap<String, v5::Schema>,
 }
 
-/// All schemas, as `protocol` writes them; with those of lists where things `can_be_listed`.
-pub(crate) fn all(protocol: u8, version: i64, can_be_listed: bool) -> Vec<u8> {
+/// All schemas, as `protocol` writes them; with those of lists where things `can_be_listed`, and with a `description` of
+/// things.
+pub(crate) fn all(protocol: u8, version: i64, can_be_listed: bool, description: String) -> Vec<u8> {
     let capabilities = Some(ServerCapabilities { plan_destroy: true, get_provider_schema_optional: true });
-    let types = [("toy_thing", thing(version)), ("toy_trivial", trivial())];
+    let mut thing = thing(version);
+    thing.block.iter_mut().for_each(|block| block.description.clone_from(&description));
+    let types = [("toy_thing", thing), ("toy_trivial", trivial())];
     let lists = [("toy_thing", list()), ("toy_trivial", list_of_trivial())];
     let lists = lists.into_iter().filter(|_| can_be_listed);
     match protocol {
@@ -176,11 +182,13 @@ fn old_block(block: Block) -> v5::Block {
         type_name: n.type_name,
         block: n.block.map(old_block),
         nesting: n.nesting,
+        max_items: n.max_items,
         ..v5::NestedBlock::default()
     };
     v5::Block {
         attributes: block.attributes.into_iter().map(attribute).collect(),
         block_types: block.block_types.into_iter().map(nested).collect(),
+        description: block.description,
         ..v5::Block::default()
     }
 }

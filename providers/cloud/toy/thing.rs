@@ -59,7 +59,10 @@ impl Toy {
     pub(crate) async fn call(&self, method: &str, body: Bytes) -> Answer {
         match method {
             "GetSchema" | "GetProviderSchema" => {
-                Answer::Message(schema::all(self.protocol, self.version, variable("TOY_LISTLESS").is_none()))
+                let mebibytes = variable("TOY_HUGE").and_then(|number| number.parse::<usize>().ok());
+                let description = "x".repeat(mebibytes.unwrap_or(0) << 20);
+                let can_be_listed = variable("TOY_LISTLESS").is_none();
+                Answer::Message(schema::all(self.protocol, self.version, can_be_listed, description))
             }
             "PrepareProviderConfig" | "ValidateProviderConfig" => message(&ValidatedProvider::default()),
             "Configure" | "ConfigureProvider" => self.configure(body),
@@ -104,6 +107,19 @@ impl Toy {
         let config = value(&request.config, &self.of(&request.type_name).value_type);
         let diagnostics = match config.get("name").as_str() {
             Some("") => vec![Diagnostic { attribute: Some(path("name")), ..error("a name has letters") }],
+            Some(name) if name.starts_with("either-") => {
+                let is_there = |name: &str| !config.get(name).is_null();
+                match (is_there("content"), is_there("secret")) {
+                    (true, true) => vec![error("only one of `content,secret` can be specified")],
+                    (false, false) => vec![error("one of `content,secret` must be specified")],
+                    _ => Vec::new(),
+                }
+            }
+            Some(name) if name.starts_with("old-") => {
+                let secret = config.get("secret").as_str().unwrap_or("no secret");
+                let text = format!("things with {secret} are deprecated");
+                vec![Diagnostic { severity: 2, summary: text, ..Diagnostic::default() }]
+            }
             _ => Vec::new(),
         };
         message(&Diagnostics { diagnostics })
@@ -279,6 +295,16 @@ impl Toy {
                     ..Planned::default()
                 });
             }
+            // As the old SDK may, whatever it was asked for.
+            Some("plan-rewrite") if !is_new => {
+                state.insert("content".into(), Value::text("a hash of it"));
+                return message(&Planned {
+                    state: Some(dynamic(&Value::Map(state), of)),
+                    requires_replace: vec![path("content")],
+                    legacy_type_system: true,
+                    ..Planned::default()
+                });
+            }
             Some("plan-lie") => drop(state.insert("name".into(), Value::text("other"))),
             Some("plan-error") => {
                 let text =
@@ -360,6 +386,11 @@ impl Toy {
                 made.insert("secret".into(), Value::text("made-by-the-cloud"));
                 return failed("the password made-by-the-cloud is too short", &Value::Map(made));
             }
+            "exists" => {
+                let text = "creating: operation error Toy: Make, https response error StatusCode: 409, \
+                            ThingAlreadyExists: a thing has that name";
+                return failed(text, &prior);
+            }
             "refuse" => return failed("InvalidParameterValue: no such thing can be", &prior),
             "throttle" => return failed("Throttling: Rate exceeded", &prior),
             "stoppable" => {
@@ -410,6 +441,10 @@ impl Toy {
             }
             if fault == "inconsistent" {
                 fields.insert("content".into(), Value::text("something else"));
+            }
+            if let "unknown" | "unknown-declared" = &*fault {
+                let name = if fault == "unknown" { "size" } else { "content" };
+                fields.insert(name.into(), Value::Unknown);
             }
             if fault == "half" && is_new {
                 fields.insert("content".into(), Value::Null);

@@ -151,99 +151,12 @@ fn all_come_from(block: &Block, nesting: Nesting, prior: &Value, config: &Value)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cty::{Number, Type},
-        schema::Schema,
-        wire::message,
-    };
+    use crate::schema::fixture::{lettered, value};
     use serde_json::{Value as Json, json};
-
-    /// A schema in which the first letters of a name say what it is: `r` required, `o` optional, `c` computed.
-    fn attribute(name: &str, of: &str) -> message::Attribute {
-        message::Attribute {
-            name: name.into(),
-            type_json: of.as_bytes().to_vec(),
-            required: name.starts_with('r'),
-            optional: name.starts_with('o'),
-            computed: name.contains('c'),
-            ..message::Attribute::default()
-        }
-    }
-
-    fn nested(name: &str, nesting: i32, attributes: Vec<message::Attribute>) -> message::NestedBlock {
-        message::NestedBlock {
-            type_name: name.into(),
-            nesting,
-            block: Some(message::Block { attributes, ..message::Block::default() }),
-            ..message::NestedBlock::default()
-        }
-    }
-
-    fn schema() -> Schema {
-        let text = r#""string""#;
-        let inner = || vec![attribute("r", text), attribute("oc", text)];
-        let object = |nesting| message::Attribute {
-            nested_type: Some(message::NestedType { nesting, attributes: inner() }),
-            type_json: Vec::new(),
-            ..attribute(&format!("oc{nesting}"), "")
-        };
-        let block = message::Block {
-            attributes: vec![
-                attribute("r", text),
-                attribute("o", text),
-                attribute("oc", text),
-                attribute("c", text),
-                attribute("omap", r#"["map","string"]"#),
-                object(1),
-                object(2),
-            ],
-            block_types: vec![
-                nested("single", 1, inner()),
-                nested("list", 2, inner()),
-                nested("set", 3, inner()),
-                nested("map", 4, inner()),
-                nested("group", 5, inner()),
-            ],
-            ..message::Block::default()
-        };
-        Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap()
-    }
-
-    /// A value of JSON; `"?"` is unknown.
-    fn value(json: &Json, of: &Type) -> Value {
-        match (json, of) {
-            (Json::Null, _) => Value::Null,
-            (Json::String(text), _) if text == "?" => Value::Unknown,
-            (Json::String(text), _) => Value::text(text),
-            (Json::Number(number), _) => Value::Number(Number::parse(&number.to_string()).unwrap()),
-            (Json::Bool(set), _) => Value::Bool(*set),
-            (Json::Array(all), Type::Set(of)) => Value::set(all.iter().map(|one| value(one, of)).collect()),
-            (Json::Array(all), Type::List(of)) => Value::Seq(all.iter().map(|one| value(one, of)).collect()),
-            (Json::Object(all), Type::Map(of)) => {
-                Value::Map(all.iter().map(|(key, one)| (Arc::from(&**key), value(one, of))).collect())
-            }
-            (Json::Object(all), Type::Object(types)) => {
-                let field = |(name, of): (&Arc<str>, &Type)| {
-                    let missing = if matches!(of, Type::List(_) | Type::Set(_)) && !name.starts_with('o') {
-                        Value::Seq(Vec::new())
-                    } else if &**name == "map" {
-                        Value::Map(BTreeMap::new())
-                    } else if &**name == "group" {
-                        Value::Map([("r".into(), Value::Null), ("oc".into(), Value::Null)].into())
-                    } else {
-                        Value::Null
-                    };
-                    (name.clone(), all.get(&**name).map_or(missing, |one| value(one, of)))
-                };
-                Value::Map(types.iter().map(field).collect())
-            }
-            _ => panic!("{json} is no {of:?}"),
-        }
-    }
 
     #[test]
     fn what_is_proposed_is_the_configuration_over_what_was() {
-        let schema = schema();
+        let schema = lettered();
         let check = |name: &str, prior: Json, config: Json, expect: Json| {
             let value = |json: &Json| value(json, &schema.value_type);
             let found = proposed(&schema.block, &value(&prior), &value(&config));
@@ -348,6 +261,60 @@ mod tests {
             json!({"oc2": [{"r": "a", "oc": "1"}]}),
             json!({"oc2": [{"r": "b"}, {"r": "c"}]}),
             json!({"oc2": [{"r": "b", "oc": "1"}, {"r": "c"}]}),
+        );
+        check(
+            "maps of such go by key",
+            json!({"oc4": {"k": {"r": "a", "oc": "1"}, "gone": {"r": "b"}}}),
+            json!({"oc4": {"k": {"r": "c"}, "new": {"r": "d"}}}),
+            json!({"oc4": {"k": {"r": "c", "oc": "1"}, "new": {"r": "d"}}}),
+        );
+        check(
+            "elements of sets of such are found by what was declared of them",
+            json!({"oc3": [{"r": "a", "oc": "1"}, {"r": "b", "oc": "2"}]}),
+            json!({"oc3": [{"r": "b"}, {"r": "c"}]}),
+            json!({"oc3": [{"r": "b", "oc": "2"}, {"r": "c"}]}),
+        );
+        check(
+            "a set of such that was only computed stays",
+            json!({"oc3": [{"oc": "x"}]}),
+            json!({}),
+            json!({"oc3": [{"oc": "x"}]}),
+        );
+        check(
+            "what was declared in one of them goes with all",
+            json!({"oc4": {"k": {"oc": "x"}, "l": {"r": "a"}}}),
+            json!({}),
+            json!({}),
+        );
+        check(
+            "a set within a set is what it is found by",
+            json!({"deep": [{"r": "a", "oc": "1", "set": [{"r": "x"}]}, {"r": "a", "oc": "2", "set": [{"r": "y"}]}]}),
+            json!({"deep": [{"r": "a", "set": [{"r": "y"}]}]}),
+            json!({"deep": [{"r": "a", "oc": "2", "set": [{"r": "y"}]}]}),
+        );
+        check(
+            "what is filled in within it says that it is another one",
+            json!({"deep": [{"r": "a", "oc": "1", "set": [{"r": "x", "oc": "3"}]}]}),
+            json!({"deep": [{"r": "a", "set": [{"r": "x"}]}]}),
+            json!({"deep": [{"r": "a", "set": [{"r": "x"}]}]}),
+        );
+        check(
+            "what is known in part is as it is declared",
+            json!({"omap": {"a": "1"}, "oc1": {"r": "a", "oc": "x"}}),
+            json!({"omap": {"a": "?", "b": "2"}, "oc1": {"r": "?"}}),
+            json!({"omap": {"a": "?", "b": "2"}, "oc1": {"r": "?", "oc": "x"}}),
+        );
+        check(
+            "an element of a set of which a part is unknown is a new one",
+            json!({"set": [{"r": "a", "oc": "1"}], "oc3": [{"r": "a", "oc": "1"}]}),
+            json!({"set": [{"r": "?"}], "oc3": [{"r": "?"}]}),
+            json!({"set": [{"r": "?"}], "oc3": [{"r": "?"}]}),
+        );
+        check(
+            "an attribute with attributes that is unknown is unknown",
+            json!({"oc2": [{"r": "a", "oc": "1"}]}),
+            json!({"oc2": "?"}),
+            json!({"oc2": "?"}),
         );
         check(
             "an unknown block is unknown",

@@ -1,6 +1,8 @@
 //! Planning and carrying out a change.
 
-use super::{Class, Identity, Known, Plugin, ResourceType, said, says_something, settled, write_value};
+use super::{
+    Class, Identity, Known, Plugin, ResourceType, said, said::warnings, says_something, settled, write_value,
+};
 use crate::{
     change,
     cty::{self, Value},
@@ -9,6 +11,7 @@ use crate::{
 };
 use prost::bytes::Bytes;
 use reconciled_provider::Error;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A plan of a provider.
 #[derive(Clone)]
@@ -23,6 +26,8 @@ pub struct Planned {
     pub replace: Vec<String>,
     /// The old SDK made it.
     pub is_legacy: bool,
+    /// What the provider warns of.
+    pub warnings: BTreeSet<String>,
 }
 
 /// What there is after a change.
@@ -44,6 +49,18 @@ impl Plugin {
         config: &Value,
         hidden: &Hidden,
     ) -> Result<Planned, Error> {
+        self.plan_leaving(of, known, (config, &[]), hidden).await
+    }
+
+    /// As [`Plugin::plan`], where `config` has what is ignored as it was. The old SDK may plan to change it in spite of that,
+    /// as where it keeps a hash of what is declared: it stays as it was.
+    pub async fn plan_leaving(
+        &self,
+        of: &ResourceType,
+        known: &Known,
+        (config, ignored): (&Value, &[Arc<str>]),
+        hidden: &Hidden,
+    ) -> Result<Planned, Error> {
         let doing = format!("plan a {}", of.name);
         let prior = &known.state;
         let hidden = &self.secrets(of, &[prior, config], hidden);
@@ -57,6 +74,7 @@ impl Plugin {
                 identity: as_it_was,
                 replace: Vec::new(),
                 is_legacy: true,
+                warnings: BTreeSet::new(),
             });
         }
         let block = &of.schema.block;
@@ -80,7 +98,12 @@ impl Plugin {
             return Err(self.pace.told(Class::Reads, error));
         }
         let state = self.read_value(answer.state, of_type, &doing)?;
-        let state = settled(block, state);
+        let state = match settled(block, state) {
+            state if answer.legacy_type_system && !state.is_null() => {
+                change::leave_ignored(state, prior, ignored)
+            }
+            state => state,
+        };
         // Whether it is to exist is not for the old SDK to say either.
         let checked = match answer.legacy_type_system {
             true if state.is_null() != config.is_null() => Err("whether it is to exist".into()),
@@ -92,6 +115,9 @@ impl Plugin {
             Error::unexpected(text).hint("this is a mistake of the provider; its maintainers want to know")
         };
         checked.map_err(|path| mistake(format!("plans {path} otherwise than declared")))?;
+        // What is kept would be a secret in clear, whichever SDK made it.
+        let kept = change::check_write_only(block, &state);
+        kept.map_err(|path| mistake(format!("plans to keep {path}, which is only written")))?;
         let mut replace = Vec::new();
         for path in &answer.requires_replace {
             let ((words, before), (_, after)) = (change::at_path(prior, path), change::at_path(&state, path));
@@ -109,6 +135,7 @@ impl Plugin {
             private: answer.private.to_vec(),
             identity: answer.identity.and_then(msgpack).or(as_it_was),
             is_legacy: answer.legacy_type_system,
+            warnings: warnings(&answer.diagnostics, hidden),
         })
     }
 

@@ -1,6 +1,6 @@
 //! What is asked of a provider and changes nothing.
 
-use super::{Class, Known, Plugin, ResourceType, said, says_something, settled, write_value};
+use super::{Class, Known, Plugin, ResourceType, said, said::warnings, says_something, settled, write_value};
 use crate::{
     change,
     cty::Value,
@@ -9,10 +9,16 @@ use crate::{
 };
 use prost::bytes::Bytes;
 use reconciled_provider::{Cx, Error, ErrorKind};
+use std::collections::BTreeSet;
 
 impl Plugin {
-    /// Asks whether a configuration is valid.
-    pub async fn validate(&self, of: &ResourceType, config: &Value, hidden: &Hidden) -> Result<(), Error> {
+    /// Asks whether a configuration is valid, and returns what the provider warns of.
+    pub async fn validate(
+        &self,
+        of: &ResourceType,
+        config: &Value,
+        hidden: &Hidden,
+    ) -> Result<BTreeSet<String>, Error> {
         let doing = format!("check a {}", of.name);
         let hidden = &self.secrets(of, &[config], hidden);
         let value = write_value(config, &of.schema.value_type);
@@ -26,7 +32,7 @@ impl Plugin {
                     }
                     Err(error)
                 }
-                None => Ok(()),
+                None => Ok(warnings(&answer.diagnostics, hidden)),
             },
             Err(status) => Err(self.severed(&doing, status, hidden).await),
         }

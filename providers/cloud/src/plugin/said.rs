@@ -2,11 +2,11 @@
 
 use crate::{change, cty::Value, hidden::Hidden, wire::message::Diagnostic};
 use reconciled_provider::Error;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The errors among diagnostics as one, without `hidden`.
 pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<Error> {
-    let errors = diagnostics.iter().filter(|d| d.severity != 2);
+    let errors = diagnostics.iter().filter(|d| d.severity != WARNING);
     let errors: Vec<String> = errors.map(|diagnostic| in_words(diagnostic, hidden)).collect();
     if errors.is_empty() {
         return None;
@@ -14,6 +14,15 @@ pub fn said(doing: &str, diagnostics: &[Diagnostic], hidden: &Hidden) -> Option<
     let told = errors.join("; ");
     Some(classified(&told, cut(format!("{doing}: {told}"))))
 }
+
+/// The warnings among diagnostics, such as that something is deprecated, each once and without `hidden`.
+pub(crate) fn warnings(diagnostics: &[Diagnostic], hidden: &Hidden) -> BTreeSet<String> {
+    let warnings = diagnostics.iter().filter(|d| d.severity == WARNING);
+    warnings.map(|diagnostic| cut(in_words(diagnostic, hidden))).collect()
+}
+
+/// The number of the protocol.
+const WARNING: i32 = 2;
 
 /// As much of what a provider says is told.
 const TOLD: usize = 4 << 10;
@@ -97,6 +106,15 @@ fn classified(told: &str, text: String) -> Error {
         "malformedpolicy",
         "invalid value",
     ];
+    // Ends of codes: `BucketAlreadyExists`, `EntityAlreadyExists`.
+    const EXISTS: [&str; 6] = [
+        "alreadyexists",
+        "alreadyownedbyyou",
+        "resourceexistsexception",
+        "queuenameexists",
+        "invalidgroup.duplicate",
+        "already exists",
+    ];
     let has = |words: &[&str]| words.iter().any(|word| holds_word(told, word));
     if has(&THROTTLED) {
         return Error::rate_limited(text).retry_after(Duration::from_secs(10));
@@ -107,9 +125,22 @@ fn classified(told: &str, text: String) -> Error {
     }
     match (has(&AWAY), has(&INVALID)) {
         (true, _) => Error::unavailable(text),
+        // It is there until somebody does something about it, however often it is made.
+        _ if EXISTS.iter().any(|end| ends_code(told, end)) => Error::invalid(text).hint(
+            "to take over what is there: the annotation reconciled/import: ID, or reconciled import ENTRY TYPE ID",
+        ),
         (_, true) => Error::invalid(text),
         _ => Error::unexpected(text),
     }
+}
+
+/// True where a code ends so, by itself or as the name of an exception, or these words are there.
+fn ends_code(text: &str, end: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices(end).any(|(at, _)| {
+        let before = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len();
+        holds_word(text, &lower[before..at + end.len()])
+    })
 }
 
 /// True where `word`, which is in small letters, stands by itself, or as the name of an exception. What is joined by `-`, `_`
@@ -168,6 +199,15 @@ mod tests {
         check("ThrottlingException: x", "", ErrorKind::RateLimited, "make a t: ThrottlingException: x");
         check("StatusCode: 503, x", "", ErrorKind::Unavailable, "make a t: StatusCode: 503, x");
         check("ValidationException", "", ErrorKind::Invalid, "make a t: ValidationException");
+        for code in [
+            "BucketAlreadyExists",
+            "EntityAlreadyExists",
+            "RepositoryAlreadyExistsException",
+            "it already exists",
+        ] {
+            let text = format!("StatusCode: 409, {code}: x");
+            check(&text, "", ErrorKind::Invalid, &format!("make a t: {text}"));
+        }
         // Names of things are no errors.
         for code in ["Throttling.User", "Client.RequestLimitExceeded", "(Throttled).", "ThrottlingException."]
         {
@@ -184,6 +224,9 @@ mod tests {
             "throttling/limit",
             "eof.example.com",
             "www.Slowdown.example",
+            "queue-alreadyexists",
+            "alreadyexists.example.com",
+            "alreadyexistsnot",
         ] {
             let text = format!("{name} exists");
             check(&text, "", ErrorKind::Unexpected, &format!("make a t: {text}"));
@@ -201,7 +244,9 @@ mod tests {
         );
         let long = long.unwrap().message;
         assert!(long.len() <= TOLD + '…'.len_utf8() && long.ends_with('…'), "{}", long.len());
-        let warning = Diagnostic { severity: 2, ..Diagnostic::default() };
-        assert!(said("x", &[warning], &Hidden::default()).is_none());
+        let warning = Diagnostic { severity: 2, summary: "hunter2 is old.".into(), ..Diagnostic::default() };
+        let (twice, hidden) = ([warning.clone(), warning], ["hunter2".into()].into_iter().collect());
+        assert!(said("x", &twice, &hidden).is_none());
+        assert_eq!(warnings(&twice, &hidden).into_iter().collect::<Vec<_>>(), ["(secret) is old"]);
     }
 }

@@ -1,4 +1,7 @@
 //! A schema as JSON Schema: what `explain` prints and editors read.
+//!
+//! It takes whatever [`config`](super::config) takes. What stands first in `anyOf` is how a value is written; other ways to
+//! write the same have `x-otherwise`, and nobody is told of them.
 
 use super::{Attribute, Block, Nesting};
 use crate::cty::Type;
@@ -15,10 +18,12 @@ pub fn json_schema(block: &Block) -> Json {
         }
     }
     for (name, nested) in &block.blocks {
-        properties.insert(
-            name.to_string(),
-            held(nested.nesting, json_schema(&nested.block), nested.min, nested.max),
-        );
+        let (inner, is_one) = (json_schema(&nested.block), nested.max == 1);
+        let mut described = held(nested.nesting, inner.clone(), nested.min, nested.max);
+        if is_one && matches!(nested.nesting, Nesting::List | Nesting::Set) {
+            described = any(described, [inner]);
+        }
+        properties.insert(name.to_string(), described);
         if nested.min > 0 && nested.nesting != Nesting::Group {
             required.push((**name).into());
         }
@@ -78,9 +83,17 @@ fn described(attribute: &Attribute) -> Json {
 
 fn of_type(of: &Type) -> Json {
     match of {
-        Type::String => json!({ "type": "string" }),
-        Type::Number => json!({ "type": "number" }),
-        Type::Bool => json!({ "type": "boolean" }),
+        Type::String => {
+            any(json!({ "type": "string" }), [json!({ "type": ["number", "boolean"] }), secret()])
+        }
+        Type::Number => any(
+            json!({ "type": "number" }),
+            [reference(), json!({ "type": "string", "pattern": NUMBER }), secret()],
+        ),
+        Type::Bool => any(
+            json!({ "type": "boolean" }),
+            [reference(), json!({ "enum": ["true", "false", "1", "0", 1, 0] })],
+        ),
         Type::Dynamic => json!({}),
         Type::List(inner) => json!({ "type": "array", "items": of_type(inner) }),
         Type::Set(inner) => json!({ "type": "array", "items": of_type(inner), "uniqueItems": true }),
@@ -94,4 +107,27 @@ fn of_type(of: &Type) -> Json {
             json!({ "type": "array", "items": parts.iter().map(of_type).collect::<Vec<_>>() })
         }
     }
+}
+
+/// A number as text.
+const NUMBER: &str = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$";
+
+/// One form, and others in which the same may be written.
+fn any(form: Json, others: impl IntoIterator<Item = Json>) -> Json {
+    let others = others.into_iter().map(|mut other| {
+        other["x-otherwise"] = true.into();
+        other
+    });
+    json!({ "anyOf": std::iter::once(form).chain(others).collect::<Vec<_>>() })
+}
+
+/// What another manifest says, or its resource puts out.
+fn reference() -> Json {
+    json!({ "type": "string", "pattern": r"\$\{.+\}" })
+}
+
+/// A secret by its name.
+fn secret() -> Json {
+    let properties = json!({ "secret": { "type": "string" } });
+    json!({ "type": "object", "properties": properties, "required": ["secret"], "additionalProperties": false })
 }

@@ -1,7 +1,7 @@
 //! What exists in the cloud, as declarations that leave it as it is: one resource by its id, or all of a type that its
 //! provider can list.
 
-use super::{Fit, Marked, fit, written};
+use super::{AT_ONCE, Fit, Marked, fit, written};
 use crate::{
     catalog::Catalog,
     config::Places,
@@ -29,8 +29,6 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// As many of one type are taken over at once; who has more asks for a part.
 const MOST: usize = 10_000;
-/// So many are looked at at a time.
-const AT_ONCE: usize = 10;
 /// Where an argument of a list stands.
 const FLAG: &str = "--filter";
 
@@ -213,7 +211,8 @@ async fn find(
     if found.state.is_null() {
         return Err(nowhere());
     }
-    let Fit { config, ignore, secrets } = fit(plugin, of, &found, &Marked::default()).await?;
+    let Fit { config, ignore, secrets } =
+        fit(plugin, of, &found, &Marked::default(), &BTreeSet::new()).await?;
     let mut attributes = written(&of.schema.block, &config);
     if let Some(mark) = mark {
         mark.leave_out(&of.schema.block, &mut attributes);

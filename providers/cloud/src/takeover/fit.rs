@@ -30,11 +30,12 @@ pub(super) struct Fit {
     pub(super) config: Value,
     /// What is left as it is, since it is secret.
     pub(super) ignore: Vec<Arc<str>>,
-    /// Required secrets, by attribute, in clear.
+    /// Secrets that have to be declared, by attribute, in clear.
     pub(super) secrets: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Finds one.
+/// Finds one. What stands `elsewhere` too, as rules of their own do, is left to who declares it there, as far as the
+/// provider lets it be.
 ///
 /// Errors: what the provider says of all that was tried, or what its plan would change.
 pub(super) async fn fit(
@@ -42,53 +43,54 @@ pub(super) async fn fit(
     of: &ResourceType,
     known: &Known,
     marked: &Marked,
+    elsewhere: &BTreeSet<Arc<str>>,
 ) -> Result<Fit, Error> {
     let state = &known.state;
     let block = &of.schema.block;
     let hidden: Hidden = marked.values.and(change::secrets(block, state));
-    let ignore = ignored(block, state, marked);
+    let mut ignore = ignored(block, state, marked);
     let names = block.attributes.keys().chain(block.blocks.keys());
-    let may_be = |name: &&Arc<str>| is_declarable(block, name) && !ignore.contains(*name);
-    let is_given = |name: &Arc<str>| GIVEN.contains(&&**name) && is_computed(block, name);
+    let open = |name: &&Arc<str>| is_declarable(block, name);
+    let may_be: BTreeSet<Arc<str>> =
+        names.clone().filter(open).filter(|name| !ignore.contains(*name)).cloned().collect();
+    let is_given =
+        |name: &Arc<str>| (GIVEN.contains(&&**name) || elsewhere.contains(name)) && is_computed(block, name);
     let says_something =
         |name: &&Arc<str>| !is_zero(state.get(name)) && !is_deprecated(block, name) && !is_given(name);
-    let mut chosen: BTreeSet<Arc<str>> = names
-        .clone()
-        .filter(may_be)
-        .filter(|name| is_required(block, name) || says_something(name))
-        .cloned()
-        .collect();
+    let chosen: BTreeSet<Arc<str>> =
+        may_be.iter().filter(|name| is_required(block, name) || says_something(name)).cloned().collect();
     let written = |chosen: &BTreeSet<Arc<str>>| config(block, state, &|name| chosen.contains(name));
-    // What the provider fills in itself may contradict what was declared.
-    if let Err(first) = plugin.validate(of, &written(&chosen), &hidden).await {
-        let mut refusal = first;
-        let mut spare: Vec<Arc<str>> =
-            chosen.iter().filter(|name| !is_required(block, name)).cloned().collect();
-        spare.sort_by_key(|name| !is_computed(block, name));
-        let mut is_valid = false;
-        for name in spare {
-            chosen.remove(&name);
-            match plugin.validate(of, &written(&chosen), &hidden).await {
-                Ok(()) => {
-                    is_valid = true;
+    let valid = |chosen| accepted(plugin, of, state, chosen, &hidden);
+    let mut chosen = match valid(chosen.clone()).await {
+        Ok(chosen) => chosen,
+        // A secret may be what is missing: one that can be named, or all of them.
+        Err(refusal) => {
+            let can_be_named =
+                |name: &&Arc<str>| is_nameable(block, marked, name) && state.get(name).as_str().is_some();
+            let nameable: Vec<Arc<str>> = ignore.iter().filter(can_be_named).cloned().collect();
+            let each = nameable.iter().map(|name| vec![name.clone()]);
+            let mut found = None;
+            for more in each.chain((nameable.len() > 1).then(|| nameable.clone())) {
+                let with = chosen.iter().chain(&more).cloned().collect();
+                if let Ok(valid) = valid(with).await
+                    && more.iter().all(|name| valid.contains(name))
+                {
+                    found = Some(valid);
                     break;
                 }
-                Err(error) if error.message == refusal.message => drop(chosen.insert(name)),
-                Err(error) => refusal = error,
             }
+            found.ok_or(refusal)?
         }
-        if !is_valid {
-            return Err(refusal);
-        }
-    }
+    };
+    ignore.retain(|name| !chosen.contains(name));
     let mut tried: BTreeSet<Arc<str>> = BTreeSet::new();
     for _ in 0..ROUNDS {
         let config = written(&chosen);
         let asked = change::leave_ignored(config.clone(), state, &ignore);
-        let planned = plugin.plan(of, known, &asked, &hidden).await?;
+        let planned = plugin.plan_leaving(of, known, (&asked, &ignore), &hidden).await?;
         if planned.state == *state && planned.replace.is_empty() {
             plugin.validate(of, &config, &hidden).await?;
-            let secrets = secrets(block, state, marked);
+            let secrets = secrets(block, &config, marked);
             let open = without(&config, &secrets);
             let hint = "write its manifest by hand, with {secret: NAME} in that place";
             if would_show(block, &open) {
@@ -106,7 +108,8 @@ pub(super) async fn fit(
         let differs = |name: &&Arc<str>| planned.state.get(name) != state.get(name);
         let differing: Vec<&Arc<str>> = names.clone().filter(differs).collect();
         let mut moved = false;
-        for name in differing.iter().copied().filter(may_be).filter(|name| !is_required(block, name)) {
+        let may_change = |name: &&Arc<str>| may_be.contains(*name) && !is_required(block, name);
+        for name in differing.iter().copied().filter(may_change) {
             if !tried.insert(name.clone()) {
                 continue;
             }
@@ -121,6 +124,32 @@ pub(super) async fn fit(
         }
     }
     Err(Error::invalid("the provider would change it whatever is declared"))
+}
+
+/// As much of what was `chosen` as the provider accepts: what it fills in itself may contradict what was declared.
+///
+/// Errors: what it says last, where it accepts nothing.
+async fn accepted(
+    plugin: &Plugin,
+    of: &ResourceType,
+    state: &Value,
+    mut chosen: BTreeSet<Arc<str>>,
+    hidden: &Hidden,
+) -> Result<BTreeSet<Arc<str>>, Error> {
+    let block = &of.schema.block;
+    let written = |chosen: &BTreeSet<Arc<str>>| config(block, state, &|name| chosen.contains(name));
+    let Err(mut refusal) = plugin.validate(of, &written(&chosen), hidden).await else { return Ok(chosen) };
+    let mut spare: Vec<Arc<str>> = chosen.iter().filter(|name| !is_required(block, name)).cloned().collect();
+    spare.sort_by_key(|name| !is_computed(block, name));
+    for name in spare {
+        chosen.remove(&name);
+        match plugin.validate(of, &written(&chosen), hidden).await {
+            Ok(_) => return Ok(chosen),
+            Err(error) if error.message == refusal.message => drop(chosen.insert(name)),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
 }
 
 /// Optional parts with secrets: what is not declared there stays as it is.
@@ -140,15 +169,15 @@ fn ignored(block: &Block, state: &Value, marked: &Marked) -> Vec<Arc<str>> {
     names.filter(|name| !is_zero(state.get(name))).cloned().collect()
 }
 
-/// Required attributes that are secret.
-fn secrets(block: &Block, state: &Value, marked: &Marked) -> BTreeMap<Arc<str>, Arc<str>> {
-    let required = block
-        .attributes
-        .iter()
-        .filter(|(name, attribute)| attribute.required && (attribute.has_secret() || marked.is_all_of(name)));
-    let clear =
-        |(name, _): (&Arc<str>, &Attribute)| Some((name.clone(), Arc::from(state.get(name).as_str()?)));
-    required.filter_map(clear).collect()
+/// True where all of an attribute is a secret, which a manifest can name.
+fn is_nameable(block: &Block, marked: &Marked, name: &str) -> bool {
+    block.attributes.get(name).is_some_and(|attribute| attribute.has_secret() || marked.is_all_of(name))
+}
+
+/// Attributes that are declared and secret.
+fn secrets(block: &Block, config: &Value, marked: &Marked) -> BTreeMap<Arc<str>, Arc<str>> {
+    let names = block.attributes.keys().filter(|name| is_nameable(block, marked, name));
+    names.filter_map(|name| Some((name.clone(), Arc::from(config.get(name).as_str()?)))).collect()
 }
 
 /// What would stand in the manifest in clear.

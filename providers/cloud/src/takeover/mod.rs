@@ -5,6 +5,7 @@
 //! folder: states that an id does not lead to are handed to [`Handover`].
 
 pub(crate) mod document;
+mod elsewhere;
 pub(crate) mod existing;
 mod fit;
 mod marked;
@@ -26,6 +27,7 @@ use crate::{
 };
 use document::{Head, document};
 use fit::{Fit, fit};
+use futures_util::{StreamExt as _, stream};
 use marked::Marked;
 use reconciled_provider::{Cx, Error, Hash};
 use serde_json::{Map, Value as Json, json};
@@ -38,6 +40,9 @@ use tfstate::Held;
 
 /// How `reconciled/import` names what is not found by an id: by its address in a state file.
 pub(crate) const BY_STATE: &str = "tfstate:";
+
+/// So many resources are looked at at a time.
+const AT_ONCE: usize = 10;
 
 /// Where states wait until their manifests are in force. They hold secrets.
 pub trait Handover: Send + Sync + fmt::Debug {
@@ -58,6 +63,8 @@ pub struct TakenOver {
     pub handed: usize,
     /// What was not.
     pub left: Vec<Left>,
+    /// What manifests do not declare since others do: an address and the names of its attributes.
+    pub elsewhere: Vec<(String, String)>,
     /// Secrets that manifests name, in clear.
     pub secrets: BTreeMap<String, Arc<str>>,
 }
@@ -133,16 +140,24 @@ pub async fn take_over(
     file: &[u8],
     with_secrets: bool,
 ) -> Result<TakenOver, Error> {
-    let held = tfstate::read(file)?;
+    let mut held = tfstate::read(file)?;
+    elsewhere::find(&mut held);
     let hosts: BTreeMap<&Arc<str>, Host> =
         entries.iter().map(|(name, config)| (name, Host::new(name, config.clone()))).collect();
     let mut out = TakenOver::default();
     let mut found: Vec<Found> = Vec::new();
-    for held in held {
+    let looks = held.into_iter().map(|held| {
         let (address, is_managed) = (held.address.clone(), held.is_managed);
-        match look(cx, &hosts, held, with_secrets).await {
+        let look = look(cx, &hosts, held, with_secrets);
+        async move { look.await.map_err(|error| Left { address, is_managed, error }) }
+    });
+    let looks: Vec<_> = looks.collect();
+    // In the order of the file, whichever is there first.
+    let mut looks = stream::iter(looks).buffered(AT_ONCE);
+    while let Some(look) = looks.next().await {
+        match look {
             Ok(one) => found.push(one),
-            Err(error) => out.left.push(Left { address, is_managed, error }),
+            Err(left) => out.left.push(left),
         }
     }
     let names = names(found.iter().map(|one| (&one.form, &*one.held.name)));
@@ -190,6 +205,13 @@ pub async fn take_over(
             text.push_str("---\n");
         }
         text.push_str(&document(&head, &spec));
+        let may_be = |name: &&Arc<str>| one.block.attributes.get(*name).is_some_and(|a| a.is_declarable());
+        let left = one.held.elsewhere.iter().filter(may_be);
+        let left = left.filter(|name| one.fit.config.get(name).is_null());
+        let left: Vec<String> = left.map(|name| format!("`{name}`")).collect();
+        if !left.is_empty() {
+            out.elsewhere.push((one.held.address.clone(), left.join(", ")));
+        }
         out.count += 1;
         out.handed += usize::from(one.import.starts_with(BY_STATE));
     }
@@ -254,7 +276,7 @@ async fn look(
     };
     let is_by_id = by_id.is_some();
     let (import, known) = by_id.unwrap_or_else(|| (format!("{BY_STATE}{}", held.address), known));
-    let fit = fit(&plugin, &of, &known, &marked).await?;
+    let fit = fit(&plugin, &of, &known, &marked, &held.elsewhere).await?;
     if !fit.secrets.is_empty() && !with_secrets {
         let names: Vec<&str> = fit.secrets.keys().map(|name| &**name).collect();
         return Err(Error::invalid(format!("{} has to be declared and is secret", names.join(", ")))

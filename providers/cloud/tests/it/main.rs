@@ -109,3 +109,15 @@ fn is_running(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !status.is_empty() && !status.contains("State:\tZ")
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_may_be_larger_than_any_other_answer() {
+    let largest = async |mebibytes: &str| {
+        let process = Process::start(&launch(&[("TOY_HUGE", mebibytes)])).await.unwrap();
+        process.calls.schemas().await.map(|schemas| Catalog::read(schemas, Protocol::V6).unwrap())
+    };
+    let catalog = largest("65").await.expect("no other answer is that large, and schemas may be");
+    assert_eq!(catalog.resource("toy_thing").unwrap().schema.block.description.len(), 65 << 20);
+    let refused = largest("513").await.err().expect("this is no schema any more");
+    assert!(refused.to_string().contains("an answer of more than 512 MiB"), "{refused}");
+}

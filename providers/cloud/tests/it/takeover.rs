@@ -113,3 +113,59 @@ async fn each_secret_has_a_name_of_its_own() {
     let text = &taken.files["Thing.yaml"];
     assert!(text.contains("secret: toy-thing-a-b-name\n") && text.contains("secret: toy-thing-a-b-name-2\n"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_the_provider_asks_for_is_named_although_it_is_optional() {
+    let (taken, _) = taken(&[("one", json!({ "name": "either-a", "secret": CANARY }), json!([]))]).await;
+    let left: Vec<&Error> = taken.left.iter().map(|left| &left.error).collect();
+    assert_eq!(taken.count, 1, "{left:?}");
+    let text = &taken.files["Thing.yaml"];
+    assert!(!text.contains(CANARY) && !text.contains("reconciled/ignore"), "{text}");
+    assert!(
+        text.contains("secret: {secret: toy-thing-one-secret}")
+            || text.contains("secret: toy-thing-one-secret\n"),
+        "{text}"
+    );
+    assert_eq!(taken.secrets["toy-thing-one-secret"].as_ref(), CANARY);
+
+    // One by its id has no file for it: a person says where it is.
+    let desk = Desk::new("");
+    let thing = json!({ "id": "thing-1", "name": "either-a", "secret": CANARY, "size": 0, "level": 3 });
+    desk.put("thing-1", &thing);
+    let found = desk.provider.discover(&desk.cx, "Thing thing-1").await.expect("it is there");
+    let text = String::from_utf8(desk.provider.export(&found[0]).expect("a manifest").remove(0).to_vec());
+    let text = text.expect("text");
+    assert!(text.contains("secret: NAME") && !text.contains(CANARY), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_declare_with_it_is_left_to_them() {
+    let part = |port: u16| json!({ "port": port, "word": "open" });
+    let rule =
+        |of: &str, port: &str| json!({ "name": port, "tags": { "of": of, "port": port, "word": "open" } });
+    let (taken, _) = taken(&[
+        ("apart", json!({ "name": "a", "parts": [part(80), part(443)] }), json!([])),
+        ("within", json!({ "name": "b", "parts": [part(80)] }), json!([])),
+        ("web", rule("thing-1", "80"), json!([])),
+        ("tls", rule("thing-1", "443"), json!([])),
+        ("other", rule("thing-2", "22"), json!([])),
+    ])
+    .await;
+    assert_eq!(taken.count, 5);
+    let documents: Vec<&str> = taken.files["Thing.yaml"].split("---\n").collect();
+    let of = |name: &str| documents.iter().find(|text| text.contains(&format!("name: {name}\n"))).unwrap();
+    assert!(!of("apart").contains("parts"), "{}", of("apart"));
+    assert!(of("within").contains("parts"), "{}", of("within"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_taken_over_in_the_order_of_their_file() {
+    let names: Vec<String> = (0..25).map(|number| format!("n{number:02}")).collect();
+    let all: Vec<(&str, Json, Json)> =
+        names.iter().map(|name| (&**name, json!({ "name": name }), json!([]))).collect();
+    let (taken, _) = taken(&all).await;
+    let text = &taken.files["Thing.yaml"];
+    let places: Vec<usize> =
+        names.iter().map(|name| text.find(&format!("  name: {name}\n")).expect("it is there")).collect();
+    assert!(places.is_sorted() && taken.count == 25, "{places:?}");
+}

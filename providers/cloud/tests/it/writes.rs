@@ -3,8 +3,8 @@
 use crate::provider::Desk;
 use async_trait::async_trait;
 use reconciled_provider::{
-    Action, ActionId, Batch, Clock, Cx, Delta, Error, Journal, Observed, Op, Outcome, Sealed, Shown, Stop,
-    Tracked, Version,
+    Action, ActionId, Batch, Clock, Cx, Delta, Error, ErrorKind, Journal, Observed, Op, Outcome, Sealed,
+    Shown, Stop, Tracked, Version,
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -264,4 +264,80 @@ async fn a_plan_is_given_up_by_who_wishes_to_stop() {
     let (done, ()) = tokio::join!(tokio::time::timeout(limit, work), wish);
     done.expect("it is given up").unwrap();
     assert!(notes.outcomes.into_inner().unwrap().is_empty(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unknown_after_it_was_done_is_nothing() {
+    let made = async |fault: &str| {
+        let desk = Desk::new("");
+        let declared = json!({ "config": { "name": "a", "content": "x", "fault": fault } });
+        let op = create(&desk, &declared).await;
+        carry_out(&desk, &desk.cx.clone(), op, None).await
+    };
+    // Nobody knew what it would be, and nobody does.
+    let outcome = made("unknown").await;
+    assert_eq!(word(&outcome), "done");
+    assert!(remembered(&outcome)["state"].as_str().unwrap().contains(r#""size":null"#));
+    // What was planned did not come about, and is remembered: it exists.
+    let outcome = made("unknown-declared").await;
+    let expect = "partial: create toy_thing.a: content did not come about as the provider planned it";
+    assert_eq!(word(&outcome), expect);
+    assert!(remembered(&outcome)["state"].as_str().unwrap().contains(r#""content":null"#));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_with_nothing_that_can_be_read_may_have_been_done() {
+    let made = async |fault: &str| {
+        let desk = Desk::new("");
+        let declared = json!({ "config": { "name": "a", "fault": fault } });
+        let op = create(&desk, &declared).await;
+        let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+        // Whoever comes next is served.
+        let op = create(&desk, &json!({ "config": { "name": "b" } })).await;
+        assert_eq!(word(&carry_out(&desk, &desk.cx, op, None).await), "done");
+        let is_made = desk.world.path().join("thing-2.json").exists();
+        (word(&outcome), is_made)
+    };
+    for (fault, part, expect) in [
+        ("garbage", "with what is no message", false),
+        ("die", "provider `toy` died, with exit code 9", false),
+        ("die-after", "provider `toy` died, with exit code 9", true),
+    ] {
+        let (word, is_made) = made(fault).await;
+        assert!(word.starts_with("unknown: create toy_thing.a") && word.contains(part), "{fault}: {word}");
+        assert_eq!(is_made, expect, "{fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exists_is_not_made_again_and_again() {
+    let desk = Desk::new("");
+    let op = create(&desk, &json!({ "config": { "name": "a", "fault": "exists" } })).await;
+    let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
+    let error = outcome.error().expect("an error");
+    assert_eq!((outcome.word(), error.kind), ("failed", ErrorKind::Invalid), "{error}");
+    assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("reconciled/import")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_ignored_stays_though_the_old_sdk_plans_otherwise() {
+    let desk = Desk::new("");
+    let thing = json!({ "id": "thing-1", "name": "a", "content": "x", "size": 1, "level": 3 });
+    desk.put("thing-1", &thing);
+    let declared = |ignore: Json, fault: Option<&str>| {
+        json!({
+            "config": { "name": "a", "content": "y", "fault": fault },
+            "import": "thing-1", "ignore": ignore,
+        })
+    };
+    let (seen, _) = desk.look(&declared(json!([]), None), &[]).await.expect("a plan");
+    let tracked = [Desk::tracked(&seen)];
+    let paths = async |ignore: Json| {
+        let (_, deltas) = desk.look(&declared(ignore, Some("plan-rewrite")), &tracked).await.expect("a plan");
+        let delta = deltas.get(&"toy_thing.a".into()).map(|delta| delta.as_ref().expect("a plan").clone());
+        let fields = delta.iter().flat_map(|delta| &delta.fields).map(|field| field.path.to_string());
+        (fields.collect::<Vec<_>>(), delta.is_some_and(|delta| delta.replace))
+    };
+    assert_eq!(paths(json!(["content"])).await, (vec!["fault".into()], false));
+    assert_eq!(paths(json!([])).await, (vec!["content".into(), "fault".into()], true));
 }
