@@ -152,11 +152,12 @@ fn exit(args: &StatusArgs, status: &Status) -> Exit {
     let any = |kinds: &[&str]| status.conditions.iter().any(|c| kinds.contains(&c.kind.as_str()));
     let pending = status.scopes.iter().any(|scope| scope.pending > 0);
     // For a window that is closed nobody has to do anything, nor for a manifest that says `suspend`.
+    let is_on_its_way = !status.progressing.is_empty();
     let is_stopped = status.conditions.iter().any(|condition| condition.reason == BY_PERSON);
     let is_degraded = !status.degraded.is_empty();
     if any(&["stalled", "held"]) || !status.holds.is_empty() || is_stopped || is_degraded {
         Exit::Person
-    } else if any(&["waiting"]) || (args.address.is_none() && (pending || status.open > 0)) {
+    } else if any(&["waiting"]) || is_on_its_way || (args.address.is_none() && (pending || status.open > 0)) {
         Exit::Late
     } else {
         Exit::Good

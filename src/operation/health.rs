@@ -77,6 +77,8 @@ pub struct SourceHealth {
 const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpected"];
 /// Reasons of conditions that only say that nothing is done about a difference.
 const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
+/// Reason of a scope that was not looked at since something of it came to be desired otherwise.
+pub const UNSEEN: &str = "OutOfDate";
 /// State of a resource that is not tracked.
 pub const UNTRACKED: &str = "untracked";
 

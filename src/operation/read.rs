@@ -86,6 +86,7 @@ pub async fn status(
         status.elsewhere.retain(|one| is_meant(&pattern, &one.address));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
+        status.progressing.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
         let mine =
             known.iter().chain(outside).filter(|suspension| rows.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
@@ -147,12 +148,8 @@ fn tell_sources(status: &mut Status) {
 pub fn lay_over(conditions: &mut [ConditionEntry], standing: &BTreeMap<Scope, Standing>, now: Duration) {
     for condition in conditions.iter_mut().filter(|condition| condition.kind == "waiting") {
         let is_past = condition.next_try.is_none_or(|at| at.0 <= now);
-        let Some(standing) = condition.scope.parse().ok().and_then(|scope: Scope| standing.get(&scope))
-        else {
-            continue;
-        };
-        if is_past && let Some(next) = standing.next_try {
-            condition.next_try = Some(Stamp(next));
+        if is_past && let Some(next) = next_try(standing, &condition.scope) {
+            condition.next_try = Some(next);
         }
     }
 }
@@ -160,6 +157,17 @@ pub fn lay_over(conditions: &mut [ConditionEntry], standing: &BTreeMap<Scope, St
 /// True when a suspension means what is tracked; of labels that is not known here.
 pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
     let (Ok(scope), Ok(address)) = (row.scope.parse::<Scope>(), row.address.parse::<Address>()) else {
+/// The same of what does not do its work: when it is looked at again.
+pub fn lay_over_health(status: &mut Status, standing: &BTreeMap<Scope, Standing>) {
+    for one in status.degraded.iter_mut().chain(&mut status.progressing) {
+        one.next_try = next_try(standing, &one.scope);
+    }
+}
+
+fn next_try(standing: &BTreeMap<Scope, Standing>, scope: &str) -> Option<Stamp> {
+    standing.get(&scope.parse::<Scope>().ok()?)?.next_try.map(Stamp)
+}
+
         return false;
     };
     suspension.means(&scope, &address, Some(&ManifestKey(row.manifest.as_str().into())), || None)
