@@ -141,7 +141,7 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let reader = instance.writing.db.reader();
     let mut answer = operation::status(config, reader, &outside, &ask).await?;
     if ask.wide {
-        operation::add_facts(&instance.session, &mut answer).await;
+        operation::add_facts(&instance.session, &mut answer, ask.quick).await;
     }
     let standing = instance.scheduler.standing();
     operation::lay_over(&mut answer.status.conditions, &standing, instance.session.clock.now());

@@ -30,6 +30,9 @@ pub struct StatusAsk {
     /// Asks the remotes for facts of the scopes at this address, such as the serial at each name server.
     #[serde(default)]
     pub wide: bool,
+    /// Of these only what is looked after anyway: for programs that ask often.
+    #[serde(default)]
+    pub quick: bool,
 }
 
 /// How it stands.
@@ -83,10 +86,10 @@ pub async fn status(
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();
         status.degraded.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
+        status.progressing.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
         status.elsewhere.retain(|one| is_meant(&pattern, &one.address));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
-        status.progressing.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
         let mine =
             known.iter().chain(outside).filter(|suspension| rows.iter().any(|row| means(suspension, row)));
         status.suspensions = mine.map(SuspensionEntry::from).collect();
@@ -154,9 +157,6 @@ pub fn lay_over(conditions: &mut [ConditionEntry], standing: &BTreeMap<Scope, St
     }
 }
 
-/// True when a suspension means what is tracked; of labels that is not known here.
-pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
-    let (Ok(scope), Ok(address)) = (row.scope.parse::<Scope>(), row.address.parse::<Address>()) else {
 /// The same of what does not do its work: when it is looked at again.
 pub fn lay_over_health(status: &mut Status, standing: &BTreeMap<Scope, Standing>) {
     for one in status.degraded.iter_mut().chain(&mut status.progressing) {
@@ -168,6 +168,9 @@ fn next_try(standing: &BTreeMap<Scope, Standing>, scope: &str) -> Option<Stamp> 
     standing.get(&scope.parse::<Scope>().ok()?)?.next_try.map(Stamp)
 }
 
+/// True when a suspension means what is tracked; of labels that is not known here.
+pub(super) fn means(suspension: &Suspension, row: &TrackedEntry) -> bool {
+    let (Ok(scope), Ok(address)) = (row.scope.parse::<Scope>(), row.address.parse::<Address>()) else {
         return false;
     };
     suspension.means(&scope, &address, Some(&ManifestKey(row.manifest.as_str().into())), || None)

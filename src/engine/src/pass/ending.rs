@@ -94,6 +94,7 @@ impl Engine {
             adopted,
             wakes,
             recheck: view.health.recheck,
+            awaited: view.health.awaited,
             is_repair,
             ..report
         })
