@@ -94,7 +94,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text += &format!(": {cause}");
+        // Some say what their source says.
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text += &format!(": {said}");
+        }
         next = cause.source();
     }
     text
