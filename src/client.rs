@@ -218,6 +218,9 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        if error.is_timeout() && !error.is_connect() && !self.is_away {
+            return Failure::Silent(format!("the daemon at {} does not answer in time", self.place));
+        }
         let mut text = error.to_string();
         let mut cause = std::error::Error::source(error);
         while let Some(next) = cause {

@@ -26,9 +26,11 @@ impl From<Failure> for Refused {
             Failure::Problems(_) | Failure::Other(..) => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::Source(error) if error.is_of_the_question() => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::Source(_) | Failure::Remote(_) => StatusCode::BAD_GATEWAY,
-            Failure::Config(_) | Failure::Store(_) | Failure::Unreachable(_) | Failure::Away(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            Failure::Config(_)
+            | Failure::Store(_)
+            | Failure::Unreachable(_)
+            | Failure::Silent(_)
+            | Failure::Away(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Refused(failure, status)
     }

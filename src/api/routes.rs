@@ -141,13 +141,12 @@ async fn status(Asking { instance, .. }: Asking, ask: StatusAsk) -> Answer<Statu
     let reader = instance.writing.db.reader();
     let mut answer = operation::status(config, reader, &outside, &ask).await?;
     if ask.wide {
-        operation::add_facts(&instance.session, &mut answer).await;
+        operation::add_facts(&instance.session, &mut answer, ask.quick).await;
     }
-    operation::lay_over(
-        &mut answer.status.conditions,
-        &instance.scheduler.standing(),
-        instance.session.clock.now(),
-    );
+    let standing = instance.scheduler.standing();
+    operation::lay_over(&mut answer.status.conditions, &standing, instance.session.clock.now());
+    operation::lay_over_health(&mut answer.status, &standing);
+    daemon::add_unseen(&instance, &mut answer, ask.address.is_none()).await?;
     if ask.address.is_none() {
         daemon::add_sources(&instance, &mut answer.status);
         answer.requests = instance.requests.entries(&instance.scheduler);

@@ -13,14 +13,18 @@ use crate::{
     operation::{Form, document},
     render::plan::{Document, State, TextOptions, text},
     session::{Failure, Outlook, Session, Writing},
+    store::{DegradedEntry, Parts},
 };
 use reconciled_engine::{
-    BY_PERSON, Store, Write,
+    BY_PERSON, HealthState, Store, Write,
     pass::{Converge, ScopeState},
     store::{Approval, ConditionKind},
     survey::{Survey, SurveyOptions},
 };
 use std::{collections::BTreeSet, time::Duration};
+
+/// Resources that do not do their work and are named at the end.
+const NAMED: usize = 10;
 
 /// Runs the verb.
 pub(super) async fn run(
@@ -88,11 +92,26 @@ pub(super) async fn run(
     plan.resource_changes = Vec::new();
     // Where something could not even be read there is an error to report, not progress to wait for.
     let timeout = if plan.failures.is_empty() { timeout } else { Period(Duration::ZERO) };
+    let began = session.clock.now();
     let work = carry_out(&session, &writing, &mut outlook, survey, &options, timeout);
     let result = out.during("applying", &session, work).await;
+    let unwell = unwell(&writing, began).await;
     writing.db.close().await;
-    let converge = result?;
-    report(&plan, &outlook, &converge, apply.output, out)
+    report(&plan, &outlook, &result?, &unwell?, apply.output, out)
+}
+
+/// What was written since `began` and does not do its work, or not yet, by the word of its remote: `Degraded` first.
+async fn unwell(writing: &Writing, began: Duration) -> Result<Vec<(HealthState, DegradedEntry)>, Failure> {
+    let reader = writing.db.reader();
+    let parts = reader.parts(Parts::Ailing).await?;
+    let is_ours = |(_, one): &(HealthState, DegradedEntry)| {
+        let part = parts.get(&(one.scope.clone(), one.id.clone()));
+        part.and_then(|part| part.written_at).is_some_and(|at| at.0 >= began)
+    };
+    let of = |state| move |one| (state, one);
+    let degraded = reader.degraded().await?.into_iter().map(of(HealthState::Degraded));
+    let progressing = reader.progressing().await?.into_iter().map(of(HealthState::Progressing));
+    Ok(degraded.chain(progressing).filter(is_ours).collect())
 }
 
 async fn carry_out(
@@ -211,6 +230,7 @@ fn report(
     plan: &Document,
     outlook: &Outlook,
     converge: &Converge,
+    unwell: &[(HealthState, DegradedEntry)],
     format: Format,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
@@ -252,6 +272,16 @@ fn report(
             "hint: to consent: reconciled approve {} --reason \"…\"",
             &digest[..8.min(digest.len())]
         ));
+    }
+    for (state, _) in unwell {
+        let is_degraded = *state == HealthState::Degraded;
+        exit = exit.worst(if is_degraded { Exit::Person } else { Exit::Late });
+    }
+    for (state, one) in unwell.iter().take(NAMED) {
+        lines.push(format!("{} is {}: {}", one.address, state.word(), one.message));
+    }
+    if unwell.len() > NAMED {
+        lines.push(format!("and {} more: reconciled status", unwell.len() - NAMED));
     }
     if converge.timed_out {
         exit = exit.worst(Exit::Late);

@@ -127,7 +127,7 @@ fn fail(failure: &Failure, out: &mut Out) -> u8 {
         out.talk(&format!("hint: {hint}"));
     }
     match failure {
-        Failure::Unreachable(_) | Failure::Away(_) => Exit::Unreachable.code(),
+        Failure::Unreachable(_) | Failure::Silent(_) | Failure::Away(_) => Exit::Unreachable.code(),
         _ => Exit::Error.code(),
     }
 }

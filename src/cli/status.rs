@@ -97,7 +97,8 @@ async fn once(
         ListFormat::Json | ListFormat::Yaml => is_one,
         ListFormat::Table => false,
     };
-    let ask = StatusAsk { address: args.address.clone(), wide };
+    let quick = args.output != ListFormat::Wide;
+    let ask = StatusAsk { address: args.address.clone(), wide, quick };
     let answer = match host {
         Host::Daemon(client) => client.get("/v1/status", &ask).await?,
         Host::Alone(state) => match state.reader().await? {
@@ -106,7 +107,7 @@ async fn once(
                 let mut answer = operation::status(&state.config, &reader, &outside, &ask).await?;
                 if wide {
                     let session = Session::open(config, environment.clone()).await?;
-                    operation::add_facts(&session, &mut answer).await;
+                    operation::add_facts(&session, &mut answer, ask.quick).await;
                 }
                 answer
             }
@@ -151,12 +152,13 @@ fn exit(args: &StatusArgs, status: &Status) -> Exit {
     }
     let any = |kinds: &[&str]| status.conditions.iter().any(|c| kinds.contains(&c.kind.as_str()));
     let pending = status.scopes.iter().any(|scope| scope.pending > 0);
+    let is_on_its_way = !status.progressing.is_empty();
     // For a window that is closed nobody has to do anything, nor for a manifest that says `suspend`.
     let is_stopped = status.conditions.iter().any(|condition| condition.reason == BY_PERSON);
     let is_degraded = !status.degraded.is_empty();
     if any(&["stalled", "held"]) || !status.holds.is_empty() || is_stopped || is_degraded {
         Exit::Person
-    } else if any(&["waiting"]) || (args.address.is_none() && (pending || status.open > 0)) {
+    } else if any(&["waiting"]) || is_on_its_way || (args.address.is_none() && (pending || status.open > 0)) {
         Exit::Late
     } else {
         Exit::Good

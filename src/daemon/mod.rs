@@ -24,6 +24,7 @@ mod instance;
 mod requests;
 mod service;
 mod sync;
+mod unseen;
 mod upkeep;
 
 pub(crate) use control::{halt, resumed};
@@ -32,6 +33,7 @@ pub use follower::{Follower, Following, News, NotInForce};
 pub(crate) use ill::add_sources;
 pub use instance::{Instance, Options};
 pub(crate) use sync::{asked_for, consented, pushed, sync};
+pub(crate) use unseen::add_unseen;
 
 use crate::{
     api,

@@ -3,7 +3,7 @@
 //! Guarantees: the end is told only after every scope that was meant ended a pass that began after the question.
 //! Telling never holds up a pass: who reads too slowly misses lines, never the end.
 
-use super::{Instance, News, follow::held};
+use super::{Following, Instance, News, follow::held};
 use crate::{
     config::Approver,
     failpoint,
@@ -31,6 +31,9 @@ const NAMED: usize = 10;
 
 /// How often a source is asked for a commit that it does not have yet.
 const POLL: Duration = Duration::from_secs(2);
+
+/// How long a question that nobody waits for may take, so that most are told what they brought to light.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Where the lines go. Who stopped reading stops the telling, not the work.
 pub(crate) type Lines = mpsc::Sender<SyncLine>;
@@ -117,7 +120,10 @@ async fn follow(
         return Err(Failure::hinted(format!("`{rev}` is no commit id"), "write all 40 hexadecimal digits"));
     }
     let accept_rewind = ask.accept_rewind.as_deref().map(|commit| (Arc::from(commit), Arc::from(actor)));
-    let news = in_time(&*clock, until, asked(instance, source.clone(), accept_rewind, pushed)).await?;
+    // Who does not wait for the end does not wait for a remote that says nothing either.
+    let answered_by = until.unwrap_or(began + MOMENT);
+    let news = asked(instance, source.clone(), accept_rewind, pushed);
+    let news = in_time(&*clock, answered_by, news).await?;
     let mut is_late = news.is_none();
     let mut news = news.unwrap_or_default();
     // A commit that the remote does not have yet is waited for, whatever is wrong with the one it has.
@@ -128,7 +134,7 @@ async fn follow(
             break;
         }
         clock.sleep(left.min(POLL)).await;
-        match in_time(&*clock, Some(until), asked(instance, Some(source.clone()), None, None)).await? {
+        match in_time(&*clock, until, asked(instance, Some(source.clone()), None, None)).await? {
             Some(more) => {
                 news.changed.extend(more.changed);
                 (news.messages, news.has_errors) = (more.messages, more.has_errors);
@@ -141,8 +147,11 @@ async fn follow(
             continue;
         }
         if let Some((error, hint)) = &following.behind {
-            tell(lines, SyncLine::Message { text: format!("error: source {name}: {error}\nhint: {hint}") })
-                .await;
+            let text = format!("error: source {name}: {error}");
+            // A load told it, with what stays in force; where there was none nobody did.
+            if !news.messages.contains(&text) {
+                tell(lines, SyncLine::Message { text: format!("{text}\nhint: {hint}") }).await;
+            }
         }
         let (commit, label) = (following.commit, following.label);
         tell(lines, SyncLine::Revision { source: name.to_string(), commit, label }).await;
@@ -197,6 +206,7 @@ async fn follow(
                 }
                 Some(Arrived::Offered) => {}
                 Some(Arrived::Before) => break SyncOutcome::Superseded,
+                None if is_refused(instance, source) => break SyncOutcome::Held,
                 None => break SyncOutcome::TimedOut,
             }
         }
@@ -251,9 +261,25 @@ async fn follow(
         let text = format!("{} is Degraded: {}", one.address, one.message);
         tell(lines, SyncLine::Message { text }).await;
     }
-    let failed = news.has_errors && outcome == SyncOutcome::Converged;
-    tell(lines, end(if failed { SyncOutcome::Failed } else { outcome }, outcomes, left)).await;
+    let outcome = match outcome {
+        SyncOutcome::Converged if news.has_errors => of_sources(instance, source.as_ref()),
+        outcome => outcome,
+    };
+    tell(lines, end(outcome, outcomes, left)).await;
     Ok(())
+}
+
+/// How it ends where all is in sync but what keeps sources from bringing more into force.
+fn of_sources(instance: &Instance, source: Option<&Arc<str>>) -> SyncOutcome {
+    let sources = instance.follower.sources();
+    let meant = sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name));
+    let ill: Vec<&Following> =
+        meant.map(|(_, one)| one).filter(|one| one.broken || one.behind_since.is_some()).collect();
+    let is_for_person = |one: &&Following| !one.broken && one.behind_since.is_some_and(|(_, is_so)| is_so);
+    match !ill.is_empty() && ill.iter().all(is_for_person) {
+        true => SyncOutcome::Held,
+        false => SyncOutcome::Failed,
+    }
 }
 
 /// Has the scopes of a domain looked at: somebody consented.
@@ -445,10 +471,9 @@ async fn asked(
 /// The answer, unless it comes after `until`: a remote may take longer than anybody waits.
 async fn in_time(
     clock: &dyn Clock,
-    until: Option<Duration>,
+    until: Duration,
     answer: impl Future<Output = Result<News, Failure>>,
 ) -> Result<Option<News>, Failure> {
-    let Some(until) = until else { return answer.await.map(Some) };
     tokio::select! {
         // What is asked goes on, also where nobody waits for it.
         biased;

@@ -148,6 +148,9 @@ macro_rules! forward_observer {
             fn tells_health(&self) -> bool {
                 self.inner.tells_health()
             }
+            fn was_unwell(&self, scope: &reconciled_provider::Scope, unwell: &[reconciled_provider::Unwell]) {
+                self.inner.was_unwell(scope, unwell)
+            }
             async fn health(
                 &self,
                 cx: &reconciled_provider::Cx,

@@ -80,7 +80,7 @@ pub(super) fn look(
             let place = |index: usize| place(loading, &places, unit(index), &declared[index]);
             let message = format!("{} [{}]", finding.message, finding.rule);
             let problem = if finding.is_error { Problem::error(message) } else { Problem::warning(message) };
-            let problem = Problem { hint: finding.hint.clone(), ..problem };
+            let problem = Problem { rule: Some(finding.rule), hint: finding.hint.clone(), ..problem };
             let problem = match finding.other {
                 Some(other) => problem.related(place(other), "has to do with it"),
                 None => problem,

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use reconciled_engine::{
-    Desired, Store, Suspension,
+    Desired, Pin, Store, Suspension,
     plan::Step,
     survey::{SurveyOptions, View},
 };
@@ -142,13 +142,13 @@ pub async fn explain(
     let suspends = |s: &&Suspension| tracked.iter().any(|row| means(s, row));
     let suspensions = known.iter().chain(outside).filter(suspends).map(SuspensionEntry::from).collect();
     let pins = reader.pins().await.map_err(Failure::Remote)?;
-    let pins = pins.iter().filter(|pin| super::rollback::concerns(&meant, pin));
+    let pins: Vec<Pin> = pins.into_iter().filter(|pin| super::rollback::concerns(&meant, pin)).collect();
     let mut elsewhere = look.map_or(status.elsewhere, |(_, desired)| Elsewhere::of(desired));
     elsewhere.retain(|one| is_meant_here(&meant, &one.address));
     let mut answer = Explanation {
         elsewhere,
         conditions: status.conditions,
-        pins: pins.map(PinEntry::from).collect(),
+        pins: pins.iter().map(PinEntry::from).collect(),
         holds: status.holds,
         suspensions,
         tracked: stands.resources(tracked, |address| is_meant_here(&meant, address)),
@@ -164,7 +164,7 @@ pub async fn explain(
     for (scope, view) in &survey.scopes {
         let Some(observer) = session.observer(&scope.provider) else { continue };
         match view {
-            Ok(view) => answer.now.extend(now(scope, view, desired, observer, &meant)),
+            Ok(view) => answer.now.extend(now(scope, view, (desired, &pins), observer, &meant)),
             Err(error) => answer.messages.push(format!("{scope} cannot be looked at: {}", error.chain())),
         }
     }
@@ -222,7 +222,13 @@ fn is_meant(
 }
 
 /// What is declared in a scope, and what is tracked there and declared no longer.
-fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, meant: &Pattern) -> Vec<Now> {
+fn now(
+    scope: &Scope,
+    view: &View,
+    (desired, pins): (&Desired, &[Pin]),
+    observer: &dyn Observer,
+    meant: &Pattern,
+) -> Vec<Now> {
     let declared = desired.in_scope(scope);
     let change = |id: &ResourceId| view.plan.steps.iter().find(|step| step.id == *id).map(change_of);
     let remote = |id: &ResourceId| {
@@ -236,6 +242,10 @@ fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, m
             let manifest = desired.manifest(resource.origin);
             let source = desired.sources.get(manifest.key.source());
             let place = desired.place(resource);
+            // What is rolled back is wanted by the revision that it is kept at.
+            let is_pinned = desired.pinned.contains_key(&(scope.clone(), resource.id.clone()));
+            let pin = pins.iter().find(|pin| is_pinned && pin.scope == *scope && pin.id == resource.id);
+            let in_force = source.map(|source| source.revision.to_string()).unwrap_or_default();
             Now {
                 address: address(scope, resource, desired, observer).to_string(),
                 scope: scope.to_string(),
@@ -243,7 +253,7 @@ fn now(scope: &Scope, view: &View, desired: &Desired, observer: &dyn Observer, m
                     file: place.file.to_string(),
                     line: place.line,
                     source: manifest.key.source().to_string(),
-                    commit: source.map(|source| source.revision.to_string()).unwrap_or_default(),
+                    commit: pin.map_or(in_force, |pin| pin.commit.to_string()),
                 }),
                 declared: match &resource.spec {
                     Spec::Known { bytes, .. } => lines(observer, &resource.id, bytes),

@@ -26,8 +26,9 @@ pub struct FactEntry {
     pub value: String,
 }
 
-/// Adds the facts of every scope of the resources in `answer`.
-pub async fn add_facts(session: &Session, answer: &mut StatusAnswer) {
+/// Adds the facts of every scope of the resources in `answer`; where it is to be `quick`, of those alone whose remotes are
+/// asked how things fare by each pass.
+pub async fn add_facts(session: &Session, answer: &mut StatusAnswer, quick: bool) {
     let scopes: BTreeSet<Scope> =
         answer.resources.iter().filter_map(|resource| resource.tracked.scope.parse().ok()).collect();
     if scopes.len() > MOST {
@@ -36,6 +37,9 @@ pub async fn add_facts(session: &Session, answer: &mut StatusAnswer) {
     }
     let asked = scopes.iter().take(MOST).filter_map(|scope| {
         let observer = session.observer(&scope.provider)?;
+        if quick && !observer.tells_health() {
+            return None;
+        }
         Some(async move {
             let found = tokio::time::timeout(PATIENCE, observer.facts(&session.surveyor.cx, scope)).await;
             let late = |_| Err(Error::unavailable("no answer in time"));

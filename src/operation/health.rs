@@ -79,6 +79,8 @@ const FAILING: [&str; 4] = ["conflict", "rate-limited", "unavailable", "unexpect
 const LEFT_SO: [&str; 2] = ["Drifted", "PolicyForbids"];
 /// What is said of a resource that is on its way, by who does not know more.
 const ON_ITS_WAY: &str = "the remote is on its way";
+/// Reason of a scope that was not looked at since something of it came to be desired otherwise.
+pub const UNSEEN: &str = "OutOfDate";
 /// State of a resource that is not tracked.
 pub const UNTRACKED: &str = "untracked";
 

@@ -29,7 +29,7 @@ pub(crate) use changes::changed;
 pub use explain::{ExplainAsk, Explanation, Now, Wanted, explain};
 pub use facts::{FactEntry, add_facts};
 pub use forget::{ForgetAsk, Forgotten, forget, forgettable};
-pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNTRACKED, said};
+pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said};
 pub use import::{ImportAsk, Imported, import};
 pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};
@@ -41,7 +41,7 @@ pub use push::{
 pub(crate) use push::{followed, is_line, take};
 pub use read::{
     DriftAsk, EventsAsk, HistoryAsk, StatusAnswer, StatusAsk, approvals, drift, events, history, lay_over,
-    status,
+    lay_over_health, status,
 };
 
 pub use renew::{RenewAsk, Renewed, renew};

@@ -30,6 +30,9 @@ pub struct StatusAsk {
     /// Asks the remotes for facts of the scopes at this address, such as the serial at each name server.
     #[serde(default)]
     pub wide: bool,
+    /// Of these only what is looked after anyway: for programs that ask often.
+    #[serde(default)]
+    pub quick: bool,
 }
 
 /// How it stands.
@@ -84,6 +87,7 @@ pub async fn status(
         status.drifts.retain(|drift| is_meant(&pattern, &drift.address));
         let meant: BTreeSet<(&str, &str)> = rows.iter().map(|row| (&*row.scope, &*row.id)).collect();
         status.degraded.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
+        status.progressing.retain(|one| meant.contains(&(&*one.scope, &*one.id)));
         status.elsewhere.retain(|one| is_meant(&pattern, &one.address));
         status.holds.clear();
         let known = reader.suspensions().await.map_err(Failure::Remote)?;
@@ -149,14 +153,21 @@ fn tell_sources(status: &mut Status) {
 pub fn lay_over(conditions: &mut [ConditionEntry], standing: &BTreeMap<Scope, Standing>, now: Duration) {
     for condition in conditions.iter_mut().filter(|condition| condition.kind == "waiting") {
         let is_past = condition.next_try.is_none_or(|at| at.0 <= now);
-        let Some(standing) = condition.scope.parse().ok().and_then(|scope: Scope| standing.get(&scope))
-        else {
-            continue;
-        };
-        if is_past && let Some(next) = standing.next_try {
-            condition.next_try = Some(Stamp(next));
+        if is_past && let Some(next) = next_try(standing, &condition.scope) {
+            condition.next_try = Some(next);
         }
     }
+}
+
+/// The same of what does not do its work: when it is looked at again.
+pub fn lay_over_health(status: &mut Status, standing: &BTreeMap<Scope, Standing>) {
+    for one in status.degraded.iter_mut().chain(&mut status.progressing) {
+        one.next_try = next_try(standing, &one.scope);
+    }
+}
+
+fn next_try(standing: &BTreeMap<Scope, Standing>, scope: &str) -> Option<Stamp> {
+    standing.get(&scope.parse::<Scope>().ok()?)?.next_try.map(Stamp)
 }
 
 /// True when a suspension means what is tracked; of labels that is not known here.

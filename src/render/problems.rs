@@ -6,7 +6,10 @@
 use super::clean;
 use reconciled_provider::{Hash, Place, Problem, Severity};
 use serde_json::{Value, json};
-use std::{collections::HashMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+};
 
 /// Each problem with its line, caret and hint, and how many there are; empty when there are none.
 pub fn text(problems: &[Problem]) -> String {
@@ -35,7 +38,7 @@ pub fn text(problems: &[Problem]) -> String {
     out
 }
 
-/// `[{severity, file, line, column, message, hint, related}]`.
+/// `[{severity, file, line, column, message, rule, hint, related}]`.
 pub fn json(problems: &[Problem], base: &str) -> String {
     let all: Vec<Value> = problems
         .iter()
@@ -54,6 +57,7 @@ pub fn json(problems: &[Problem], base: &str) -> String {
                 "line": line,
                 "column": column,
                 "message": problem.message,
+                "rule": problem.rule,
                 "hint": problem.hint,
                 "related": related,
             })
@@ -99,7 +103,7 @@ pub fn gitlab(problems: &[Problem], base: &str) -> String {
             let file = problem.place.as_ref().map_or_else(|| ".".to_string(), |p| path(base, p));
             json!({
                 "description": message(problem),
-                "check_name": RULE,
+                "check_name": rule(problem),
                 "fingerprint": fingerprint,
                 "severity": if problem.is_error() { "major" } else { "minor" },
                 "location": {"path": file, "lines": {"begin": position(problem).0.unwrap_or(1)}},
@@ -109,16 +113,21 @@ pub fn gitlab(problems: &[Problem], base: &str) -> String {
     pretty(&Value::Array(all))
 }
 
-/// SARIF 2.1.0 (OASIS), one run with one rule.
+/// SARIF 2.1.0 (OASIS), one run with the rules that are broken.
 pub fn sarif(problems: &[Problem], base: &str) -> String {
     let fingerprints = fingerprints(problems, base);
+    let mut rules: BTreeMap<&str, Value> = BTreeMap::new();
+    for problem in problems {
+        rules.entry(rule(problem)).or_insert_with(|| described(problem));
+    }
+    let index = |problem: &Problem| rules.keys().position(|id| *id == rule(problem));
     let results: Vec<Value> = problems
         .iter()
         .zip(fingerprints)
         .map(|(problem, fingerprint)| {
             let mut result = json!({
-                "ruleId": RULE,
-                "ruleIndex": 0,
+                "ruleId": rule(problem),
+                "ruleIndex": index(problem),
                 "level": severity(problem),
                 "message": {"text": message(problem)},
                 "partialFingerprints": {"reconciled/v1": fingerprint},
@@ -144,7 +153,7 @@ pub fn sarif(problems: &[Problem], base: &str) -> String {
             "tool": {"driver": {
                 "name": "reconciled",
                 "version": env!("CARGO_PKG_VERSION"),
-                "rules": [{"id": RULE, "shortDescription": {"text": "a manifest is not as its kind demands"}}],
+                "rules": rules.values().collect::<Vec<_>>(),
             }},
             "columnKind": "unicodeCodePoints",
             "results": results,
@@ -152,8 +161,33 @@ pub fn sarif(problems: &[Problem], base: &str) -> String {
     }))
 }
 
-/// The one rule: a problem says in words what is wrong.
+/// The rule behind all that has no name: a problem says in words what is wrong.
 const RULE: &str = "manifest";
+
+fn rule(problem: &Problem) -> &str {
+    problem.rule.unwrap_or(RULE)
+}
+
+/// The rule that `problem` breaks, as SARIF describes rules: by what to do, and where that is written.
+fn described(problem: &Problem) -> Value {
+    let mut described = json!({"id": rule(problem)});
+    let text = match problem.rule {
+        None => "a manifest is not as its kind demands",
+        Some(name) => problem.hint.as_deref().unwrap_or(name),
+    };
+    described["shortDescription"] = json!({"text": text});
+    if let Some(number) = problem.rule.and_then(|_| rfc(text)) {
+        described["helpUri"] = json!(format!("https://www.rfc-editor.org/rfc/rfc{number}"));
+    }
+    described
+}
+
+/// The number of the first RFC that `text` names.
+fn rfc(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("RFC ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|number| !number.is_empty())
+}
 
 /// Line and column, where the problem has them.
 pub(crate) fn position(problem: &Problem) -> (Option<u32>, Option<u32>) {
@@ -296,6 +330,7 @@ mod tests {
             "line": 3,
             "column": 3,
             "message": "unknown field `valuez`, 100% wrong",
+            "rule": null,
             "hint": "did you mean `values`?",
             "related": [
               {
@@ -312,6 +347,7 @@ mod tests {
             "line": null,
             "column": null,
             "message": "nothing declares anything",
+            "rule": null,
             "hint": null,
             "related": []
           },
@@ -321,6 +357,7 @@ mod tests {
             "line": null,
             "column": null,
             "message": "no manifest",
+            "rule": null,
             "hint": null,
             "related": []
           }
@@ -434,6 +471,32 @@ mod tests {
           ]
         }
         "#);
+    }
+
+    #[test]
+    fn a_rule_of_lint_is_named_and_described_by_what_to_do() {
+        let hint = "name the host itself (RFC 2181 §10.3)";
+        let lint = |rule, hint: Option<&str>| Problem {
+            rule: Some(rule),
+            hint: hint.map(str::to_owned),
+            ..Problem::warning("bad")
+        };
+        let problems =
+            [lint("mx-target-cname", Some(hint)), Problem::error("worse"), lint("alias", Some("why"))];
+        let report: Value = serde_json::from_str(&sarif(&problems, "")).unwrap();
+        let run = &report["runs"][0];
+        let rules = json!([
+            {"id": "alias", "shortDescription": {"text": "why"}},
+            {"id": "manifest", "shortDescription": {"text": "a manifest is not as its kind demands"}},
+            {"id": "mx-target-cname", "shortDescription": {"text": hint}, "helpUri": "https://www.rfc-editor.org/rfc/rfc2181"},
+        ]);
+        assert_eq!(run["tool"]["driver"]["rules"], rules);
+        let of = |result: &Value| (result["ruleId"].clone(), result["ruleIndex"].clone());
+        let results: Vec<_> = run["results"].as_array().unwrap().iter().map(of).collect();
+        let named = |id: &str, index: usize| (json!(id), json!(index));
+        assert_eq!(results, [named("mx-target-cname", 2), named("manifest", 1), named("alias", 0)]);
+        let report: Vec<Value> = serde_json::from_str(&gitlab(&problems, "")).unwrap();
+        assert_eq!(report[0]["check_name"], "mx-target-cname");
     }
 
     #[test]

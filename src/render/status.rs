@@ -6,7 +6,7 @@ use super::{
     time::{age, rfc3339, span},
 };
 use crate::{
-    operation::{FactEntry, ResourceEntry, SourceHealth, UNTRACKED, said},
+    operation::{FactEntry, ResourceEntry, SourceHealth, UNSEEN, UNTRACKED, said},
     session::FROZEN,
     store::{
         ConditionEntry, DegradedEntry, DriftEntry, Elsewhere, HoldEntry, PinEntry, Stamp, Status,
@@ -84,7 +84,7 @@ fn header(instance: &str, status: &Status, health: &BTreeMap<String, SourceHealt
 
 /// What is not in sync, grouped by what it needs; empty when there is nothing.
 pub fn problems(status: &Status, now: Duration) -> String {
-    let Status { conditions, holds, suspensions, pins, drifts, degraded, unassigned, elsewhere, .. } = status;
+    let Status { conditions, holds, suspensions, pins, drifts, unassigned, elsewhere, .. } = status;
     let mut groups = Vec::new();
     // What keeps a scope and what is in it is one trouble, told with what is in it.
     fn trouble(c: &ConditionEntry) -> (&str, &str, &str) {
@@ -94,7 +94,7 @@ pub fn problems(status: &Status, now: Duration) -> String {
     let parts: BTreeSet<_> = of_parts.into_iter().map(trouble).collect();
     let wholes: BTreeMap<_, _> = of_wholes.into_iter().map(|c| (trouble(c), c.next_try)).collect();
     let of = |kind: &str| -> Vec<String> {
-        let here = conditions.iter().filter(|c| c.kind == kind && c.reason != FROZEN);
+        let here = conditions.iter().filter(|c| c.kind == kind && ![FROZEN, UNSEEN].contains(&&*c.reason));
         let told = here.filter(|c| c.id.is_some() || !parts.contains(&trouble(c)));
         let with_next_try = |c: &ConditionEntry| {
             let next_try = c.next_try.or_else(|| wholes.get(&trouble(c)).copied().flatten());
@@ -105,11 +105,15 @@ pub fn problems(status: &Status, now: Duration) -> String {
     let mut person: Vec<String> = holds.iter().map(|h| hold(h, now)).collect();
     person.extend(of("held"));
     person.extend(of("stalled"));
-    person.extend(ill(degraded, now));
+    person.extend(ill("Degraded", &status.degraded, now));
     groups.push(("NEEDS A PERSON", person));
     let frozen: Vec<&ConditionEntry> = conditions.iter().filter(|c| c.reason == FROZEN).collect();
     groups.push(("FROZEN", named(&frozen, |one| condition(one, now))));
-    groups.push(("WAITING", of("waiting")));
+    let unseen: Vec<&ConditionEntry> = conditions.iter().filter(|c| c.reason == UNSEEN).collect();
+    let mut waiting = named(&unseen, |one| condition(one, now));
+    waiting.extend(of("waiting"));
+    waiting.extend(ill("Progressing", &status.progressing, now));
+    groups.push(("WAITING", waiting));
     // What waits for one suspension is counted there.
     let of_one = |c: &&ConditionEntry, one: &SuspensionEntry| {
         c.kind == "suspended" && c.hint.as_ref() == Some(&one.hint)
@@ -137,17 +141,19 @@ pub fn problems(status: &Status, now: Duration) -> String {
 fn condition(condition: &ConditionEntry, now: Duration) -> String {
     let place = condition.address.as_deref().unwrap_or(&condition.scope);
     let mut out = format!("  {}  {}  {}", clean(place), condition.reason, age(now, condition.since.0));
-    if let Some(next) = condition.next_try {
-        let _ = match next.0.checked_sub(now) {
-            Some(wait) if !wait.is_zero() => write!(out, ", next try in {}", span(wait)),
-            _ => write!(out, ", next try is due"),
-        };
-    }
-    let _ = writeln!(out, "\n    {}", clean(&condition.message));
+    let _ = writeln!(out, "{}\n    {}", next_try(condition.next_try, now), clean(&condition.message));
     if let Some(hint) = &condition.hint {
         let _ = writeln!(out, "    hint: {}", clean(hint));
     }
     out
+}
+
+fn next_try(at: Option<Stamp>, now: Duration) -> String {
+    match at.map(|at| at.0.saturating_sub(now)) {
+        None => String::new(),
+        Some(Duration::ZERO) => ", next try is due".into(),
+        Some(wait) => format!(", next try in {}", span(wait)),
+    }
 }
 
 /// What is tracked for whom the configuration does not know.
@@ -184,10 +190,14 @@ fn drifted(drifts: &[DriftEntry], now: Duration) -> Vec<String> {
 }
 
 /// What does not do its work, by name as far as there are few.
-fn ill(degraded: &[DegradedEntry], now: Duration) -> Vec<String> {
-    named(degraded, |one| {
+fn ill(word: &str, all: &[DegradedEntry], now: Duration) -> Vec<String> {
+    named(all, |one| {
         let (address, since) = (clean(&one.address), age(now, one.since.0));
-        format!("  {address}  Degraded  {since}\n    {}\n", clean(&one.message))
+        let (next, message) = (next_try(one.next_try, now), clean(&one.message));
+        format!(
+            "  {address}  {word}  {since}{next}\n    {message}\n    \
+             hint: to have it looked at now: reconciled sync '{address}'\n"
+        )
     })
 }
 
@@ -440,6 +450,7 @@ mod tests {
                 tracked: 12,
                 applied: 1,
                 pending: 0,
+                well: 9,
                 foreign: Some(148),
             }],
             conditions: vec![
@@ -485,6 +496,15 @@ mod tests {
                 id: "mail.example.com./A".into(),
                 message: "ns2.example.com (192.0.2.53) answers 198.51.100.9".into(),
                 since: before(90),
+                next_try: None,
+            }],
+            progressing: vec![DegradedEntry {
+                address: "Zone/example.com#new/A".into(),
+                scope: "pdns/example.com".into(),
+                id: "new.example.com./A".into(),
+                message: "ns2.example.com (192.0.2.53) has the version before".into(),
+                since: before(10),
+                next_try: Some(Stamp(NOW + Duration::from_secs(2))),
             }],
             well: 9,
             open: 0,
@@ -544,10 +564,14 @@ mod tests {
             hint: reconciled adopt X
           Zone/example.com#mail/A  Degraded  90s
             ns2.example.com (192.0.2.53) answers 198.51.100.9
+            hint: to have it looked at now: reconciled sync 'Zone/example.com#mail/A'
 
-        WAITING (1)
+        WAITING (2)
           Zone/example.com#www/A  Unavailable  3m, next try in 30s
             reading pdns/example.com: connection refused
+          Zone/example.com#new/A  Progressing  10s, next try in 2s
+            ns2.example.com (192.0.2.53) has the version before
+            hint: to have it looked at now: reconciled sync 'Zone/example.com#new/A'
 
         SUSPENDED (2)
           4f2a9c11  --all --except Zone/b.example  10m, 50m to go, by ada

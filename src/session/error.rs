@@ -19,6 +19,8 @@ pub enum Failure {
     Remote(Error),
     /// A daemon that should be there does not answer.
     Unreachable(String),
+    /// A daemon is there and says nothing.
+    Silent(String),
     /// A daemon elsewhere does not answer.
     Away(String),
     /// Anything else: message and hint.
@@ -45,7 +47,7 @@ impl Failure {
             Failure::Source(_) => "source",
             Failure::Store(_) => "store",
             Failure::Remote(error) => error.kind.word(),
-            Failure::Unreachable(_) | Failure::Away(_) => "unreachable",
+            Failure::Unreachable(_) | Failure::Silent(_) | Failure::Away(_) => "unreachable",
             Failure::Other(..) => "error",
         }
     }
@@ -57,6 +59,9 @@ impl Failure {
             Failure::Store(error) => error.hint(),
             Failure::Remote(error) => error.hint.clone(),
             Failure::Unreachable(_) => Some("start it: systemctl start reconciled, or reconciled run".into()),
+            Failure::Silent(_) => {
+                Some("it is there and hangs: systemctl status reconciled; to begin anew: systemctl restart reconciled".into())
+            }
             Failure::Away(_) => Some("check --server, and on its host: systemctl status reconciled".into()),
             Failure::Other(_, hint) => hint.clone(),
         }
@@ -74,9 +79,10 @@ impl fmt::Display for Failure {
             Failure::Source(error) => f.write_str(&chain(error.as_ref())),
             Failure::Store(error) => f.write_str(&chain(error.as_ref())),
             Failure::Remote(error) => f.write_str(&error.chain()),
-            Failure::Unreachable(message) | Failure::Away(message) | Failure::Other(message, _) => {
-                f.write_str(message)
-            }
+            Failure::Unreachable(message)
+            | Failure::Silent(message)
+            | Failure::Away(message)
+            | Failure::Other(message, _) => f.write_str(message),
         }
     }
 }
@@ -88,7 +94,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text += &format!(": {cause}");
+        // Some say what their source says.
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text += &format!(": {said}");
+        }
         next = cause.source();
     }
     text

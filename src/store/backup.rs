@@ -177,16 +177,7 @@ async fn prepare(
     for suffix in ["-wal", "-shm"] {
         remove(&beside(new, suffix)?)?;
     }
-    let pool = open::read_pool(backup).await?;
-    let mut source = pool.acquire().await.map_err(|error| StoreError::from(error).of(backup))?;
-    let schema = open::identify(&mut source, backup).await?;
-    if schema == Schema::Empty {
-        return Err(StoreError::Foreign(backup.to_path_buf()));
-    }
-    open::check(&mut source, backup, "PRAGMA integrity_check(1)").await?;
-    copy(&mut source, new).await.map_err(|error| error.of(backup))?;
-    drop(source);
-    pool.close().await;
+    let schema = take(backup, new).await.map_err(|error| error.of_backup(backup))?;
     let mut conn = open::connect(new).await?;
     let named = |error: StoreError| error.of(new);
     open::migrate(&mut conn, new, schema).await?;
@@ -217,6 +208,21 @@ async fn prepare(
     let result = finish(&mut conn).await.map_err(named)?;
     conn.close().await.map_err(|error| named(error.into()))?;
     Ok(result)
+}
+
+/// Copies what is in `backup`, once it was checked, to `new`.
+async fn take(backup: &Path, new: &Path) -> Result<Schema> {
+    let pool = open::read_pool(backup).await?;
+    let mut source = pool.acquire().await.map_err(|error| StoreError::from(error).of(backup))?;
+    let schema = open::identify(&mut source, backup).await?;
+    if schema == Schema::Empty {
+        return Err(StoreError::Foreign(backup.to_path_buf()));
+    }
+    open::check(&mut source, backup, "PRAGMA integrity_check(1)").await?;
+    copy(&mut source, new).await.map_err(|error| error.of(backup))?;
+    drop(source);
+    pool.close().await;
+    Ok(schema)
 }
 
 /// A backup that needs a key is refused before anything is replaced, not after.

@@ -74,6 +74,9 @@ pub struct Status {
     /// What its remote says does not do its work, the longest first.
     #[serde(default)]
     pub degraded: Vec<DegradedEntry>,
+    /// What its remote says does not do its work yet, the longest first.
+    #[serde(default)]
+    pub progressing: Vec<DegradedEntry>,
     /// What waits for consent.
     pub holds: Vec<HoldEntry>,
     /// What persons stopped.
@@ -88,7 +91,7 @@ pub struct Status {
     /// What manifests say that is for entries which are not configured here, as the last load found it.
     #[serde(default)]
     pub elsewhere: Vec<Elsewhere>,
-    /// Tracked resources that are as desired and not degraded, as far as is known.
+    /// Tracked resources that are as desired and do their work, as far as is known.
     pub well: u64,
     /// Actions that were sent and have no answer yet.
     pub open: u64,
@@ -176,6 +179,9 @@ pub struct ScopeStatus {
     pub applied: u64,
     /// Of these: on their way at the remote.
     pub pending: u64,
+    /// Of these: as declared, and well as far as anybody knows.
+    #[serde(default)]
+    pub well: u64,
     /// Foreign resources when it was last seen whole and in sync; none when it is not in sync.
     pub foreign: Option<u64>,
 }
@@ -204,7 +210,7 @@ pub struct ConditionEntry {
     pub next_try: Option<Stamp>,
 }
 
-/// A resource that does not do its work, by the word of its remote.
+/// A resource that does not do its work, or not yet, by the word of its remote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DegradedEntry {
@@ -218,6 +224,9 @@ pub struct DegradedEntry {
     pub message: String,
     /// Since when.
     pub since: Stamp,
+    /// When it is looked at again, where that is decided and known.
+    #[serde(default)]
+    pub next_try: Option<Stamp>,
 }
 
 /// One entry of the drift ledger: something was found changed by somebody else.

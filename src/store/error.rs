@@ -76,6 +76,14 @@ pub enum StoreError {
         /// First finding of the check.
         what: String,
     },
+    /// What was to be restored is no database of this program, or is damaged.
+    #[error("{} is no backup that can be restored: {what}", file.display())]
+    NoBackup {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A stored value cannot be read back.
     #[error("unreadable value in the database: {0}")]
     Unreadable(String),
@@ -208,6 +216,17 @@ impl StoreError {
         move |source| StoreError::File { doing, path: path.to_path_buf(), source }
     }
 
+    /// The same of a file that was to be restored: what helps a database is no help for its backup.
+    pub(super) fn of_backup(self, path: &Path) -> StoreError {
+        let no = |what| StoreError::NoBackup { file: path.to_path_buf(), what };
+        match self {
+            StoreError::Damaged { what, .. } => no(what),
+            StoreError::Database { trouble: Trouble::Damaged, source, .. } => no(source.to_string()),
+            StoreError::Foreign(_) => no("it is of another program".into()),
+            other => other,
+        }
+    }
+
     /// True when the file itself is at fault.
     pub fn is_damage(&self) -> bool {
         matches!(self, StoreError::Damaged { .. } | StoreError::Database { trouble: Trouble::Damaged, .. })
@@ -235,6 +254,9 @@ impl StoreError {
             StoreError::Foreign(_) => "check `stateDir` in the configuration",
             StoreError::Damaged { .. } | StoreError::Database { trouble: Trouble::Damaged, .. } => {
                 "bring back a backup with `reconciled restore FILE`, or start over from what is out there with `reconciled state init --recover`"
+            }
+            StoreError::NoBackup { .. } => {
+                "name another one: `reconciled backup FILE` writes them, and the daemon into `backup.dir`"
             }
             StoreError::Database { trouble: Trouble::Full, .. } => {
                 "free space on that file system; nothing was half-written"

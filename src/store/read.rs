@@ -18,6 +18,7 @@ use super::{
     write::APPROVAL_LIFE,
 };
 use futures_util::TryStreamExt as _;
+use reconciled_engine::HealthState;
 use reconciled_provider::{ActionId, Address, ManifestKey, Pattern, ResourceId, Scope, Version};
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection, sqlite::SqliteRow};
 use std::{
@@ -49,7 +50,26 @@ impl Reader {
     /// What does not do its work by the word of its remote, the longest first.
     pub async fn degraded(&self) -> Result<Vec<DegradedEntry>> {
         let mut conn = self.conn().await?;
-        degraded(&mut conn).await.map_err(|error| error.of(&self.file))
+        faring(&mut conn, HealthState::Degraded).await.map_err(|error| error.of(&self.file))
+    }
+    /// What does not do its work yet by the word of its remote, the longest first.
+    pub async fn progressing(&self) -> Result<Vec<DegradedEntry>> {
+        let mut conn = self.conn().await?;
+        faring(&mut conn, HealthState::Progressing).await.map_err(|error| error.of(&self.file))
+    }
+    /// The scopes in which something is tracked that no manifest in force declares any more, and of which no pass has
+    /// said why it stays.
+    pub async fn undeclared(&self) -> Result<BTreeSet<Scope>> {
+        let mut conn = self.conn().await?;
+        let found = sqlx::query_scalar(
+            "SELECT DISTINCT scope FROM inventory
+             WHERE manifest NOT LIKE '$%' AND manifest NOT IN (SELECT key FROM manifest)
+                 AND substr(manifest, 1, instr(manifest, '/') - 1) IN (SELECT source FROM revision)
+                 AND (scope, id) NOT IN (SELECT scope, id FROM condition WHERE id IS NOT NULL)
+                 AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)",
+        );
+        let found: Vec<String> = found.fetch_all(&mut *conn).await.map_err(|error| self.error(error))?;
+        found.iter().map(|scope| rows::scope(scope)).collect()
     }
     /// What is tracked, by scope and id; with a pattern only what it means.
     pub async fn rows(&self, pattern: Option<&Pattern>) -> Result<Vec<TrackedEntry>> {
@@ -178,21 +198,14 @@ async fn not_well(conn: &mut SqliteConnection) -> Result<Status> {
 
 async fn status(conn: &mut SqliteConnection) -> Result<Status> {
     let whole = not_well(conn).await?;
+    let scopes = scopes(conn).await?;
     Ok(Status {
         drifts: drift::entries(conn, None, true).await?,
-        degraded: degraded(conn).await?,
+        degraded: faring(conn, HealthState::Degraded).await?,
+        progressing: faring(conn, HealthState::Progressing).await?,
         sources: sources(conn).await?,
-        scopes: scopes(conn).await?,
-        well: sqlx::query_scalar::<_, i64>(
-            "SELECT count(*) FROM inventory WHERE state = 'settled'
-                 AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
-                 (SELECT scope, id FROM condition WHERE id IS NOT NULL
-                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
-                  UNION ALL SELECT scope, id FROM health WHERE state = 'Degraded')
-                 AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)",
-        )
-        .fetch_one(&mut *conn)
-        .await? as u64,
+        well: scopes.iter().map(|scope| scope.well).sum(),
+        scopes,
         open: sqlx::query_scalar::<_, i64>(
             "SELECT coalesce(sum(total - ended), 0) FROM journal WHERE ended < total",
         )
@@ -227,10 +240,17 @@ async fn sources(conn: &mut SqliteConnection) -> Result<Vec<SourceStatus>> {
 
 async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
     let found = sqlx::query(
-        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners) FROM (
+        "SELECT scope, sum(tracked), sum(applied), sum(pending), max(foreigners), sum(well) FROM (
              SELECT scope, count(*) AS tracked, sum(state = 'applied') AS applied,
-                    sum(state = 'pending') AS pending, NULL AS foreigners FROM inventory GROUP BY scope
-             UNION ALL SELECT scope, 0, 0, 0, foreigners FROM scope_version)
+                    sum(state = 'pending') AS pending, NULL AS foreigners, 0 AS well FROM inventory GROUP BY scope
+             UNION ALL SELECT scope, 0, 0, 0, foreigners, 0 FROM scope_version
+             UNION ALL SELECT scope, 0, 0, 0, NULL, count(*) FROM inventory WHERE state = 'settled'
+                 AND scope NOT IN (SELECT scope FROM condition WHERE id IS NULL AND kind IN ('waiting', 'stalled')) AND (scope, id) NOT IN
+                 (SELECT scope, id FROM condition WHERE id IS NOT NULL
+                  UNION ALL SELECT scope, id FROM drift WHERE ended_at IS NULL
+                  UNION ALL SELECT scope, id FROM health WHERE state IN ('Degraded', 'Progressing'))
+                 AND manifest NOT IN (SELECT id FROM condition WHERE scope LIKE '$sources/%' AND id IS NOT NULL)
+                 GROUP BY scope)
          GROUP BY scope ORDER BY scope",
     )
     .fetch_all(conn)
@@ -242,6 +262,7 @@ async fn scopes(conn: &mut SqliteConnection) -> Result<Vec<ScopeStatus>> {
             applied: row.try_get::<i64, _>(2)? as u64,
             pending: row.try_get::<i64, _>(3)? as u64,
             foreign: row.try_get::<Option<i64>, _>(4)?.map(|count| count as u64),
+            well: row.try_get::<i64, _>(5)? as u64,
         })
     };
     found.iter().map(scope).collect()
@@ -270,15 +291,18 @@ async fn conditions(conn: &mut SqliteConnection) -> Result<Vec<ConditionEntry>> 
     found.iter().map(condition).collect()
 }
 
-/// What its remote says does not do its work. What a person has to act on anyway is told by its condition.
-async fn degraded(conn: &mut SqliteConnection) -> Result<Vec<DegradedEntry>> {
+/// What its remote says fares so. What a person has to act on anyway is told by its condition, and what is on its way
+/// or waits by that.
+async fn faring(conn: &mut SqliteConnection, state: HealthState) -> Result<Vec<DegradedEntry>> {
     let found = sqlx::query(
         "SELECT i.address, h.scope, h.id, h.message, h.since
          FROM health h JOIN inventory i ON i.scope = h.scope AND i.id = h.id
-         WHERE h.state = 'Degraded' AND (h.scope, h.id) NOT IN
-             (SELECT scope, id FROM condition WHERE id IS NOT NULL AND kind IN ('stalled', 'held'))
+         WHERE h.state = ?1 AND (h.state = 'Degraded' OR i.state = 'settled') AND (h.scope, h.id) NOT IN
+             (SELECT scope, id FROM condition WHERE id IS NOT NULL
+              AND (kind IN ('stalled', 'held') OR (kind = 'waiting' AND ?1 <> 'Degraded')))
          ORDER BY h.since, h.scope, h.id",
     )
+    .bind(state.word())
     .fetch_all(conn)
     .await?;
     let entry = |row: &SqliteRow| {
@@ -288,6 +312,7 @@ async fn degraded(conn: &mut SqliteConnection) -> Result<Vec<DegradedEntry>> {
             id: row.try_get(2)?,
             message: row.try_get(3)?,
             since: Stamp(at(row.try_get(4)?)),
+            next_try: None,
         })
     };
     found.iter().map(entry).collect()

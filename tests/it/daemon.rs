@@ -338,12 +338,12 @@ fn a_source_that_was_never_had_declares_nobody_knows_what() {
         ),
     );
     let daemon = Daemon::start(&env);
-    sync(&env).exits(1).says(&["source b", "other.git"]);
+    sync(&env).exits(3).says(&["source b", "other.git"]);
     let both = rrsets(&[("www A", "300 192.0.2.1"), ("x A", "300 198.51.100.1")]);
     assert_eq!(env.zone_rrsets(ZONE), both, "something was deleted that `b` may declare");
     // A source that is well is told apart from one that is not.
     env.run(&["sync", "--source", "a", "--wait"]).exits(0).hides(&["other.git"]);
-    env.run(&["sync", "--source", "b", "--wait"]).exits(1).says(&["other.git"]);
+    env.run(&["sync", "--source", "b", "--wait"]).exits(3).says(&["other.git"]);
     daemon.stop();
 }
 

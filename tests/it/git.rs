@@ -1,12 +1,15 @@
 //! Repositories that are gone, empty, rewound or hold what is refused: the last good revision stays in force.
 
-use crate::env::{Env, rrsets, zone};
+use crate::{
+    env::{Env, rrsets, zone},
+    running::Daemon,
+};
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::fs::symlink,
-    sync::mpsc::channel,
+    sync::{Arc, Mutex, mpsc::channel},
 };
 
 const ZONE: &str = "example.com";
@@ -168,4 +171,44 @@ fn check_says_of_each_source_what_is_wrong_with_that_one() {
     env.run(&["check"])
         .exits(1)
         .says(&["FAIL  source infra: there is no folder `nosuch`", "ok    source two"]);
+}
+
+#[test]
+fn a_rewind_needs_a_person_and_sync_says_so_once() {
+    let env = applied();
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    env.write("work/zone.yaml", &www("192.0.2.66"));
+    env.git(&["commit", "-q", "-a", "--amend", "-m", "rewritten"]);
+    env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
+    let offered = env.git(&["rev-parse", "HEAD"]);
+    for rev in [&[][..], &["--rev", &offered]] {
+        let told = env.run(&[&["sync", "--wait", "--timeout", "60s"], rev].concat()).exits(3);
+        let told = told.says(&["needs a person", "--accept-rewind", &offered]).hides(&["by itself"]);
+        assert_eq!(told.all().matches("error: source infra").count(), 1, "{}", told.all());
+    }
+    env.run(&["status", "--exit-code"]).exits(3);
+    daemon.stop();
+}
+
+#[test]
+fn who_does_not_wait_is_not_kept_by_a_remote_that_says_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::<Mutex<Vec<TcpStream>>>::default();
+    let keep = asked.clone();
+    std::thread::spawn(move || listener.incoming().for_each(|stream| keep.lock().unwrap().extend(stream)));
+    let env = Env::zonefile();
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    let repository = env.path("repo.git").display().to_string();
+    env.write("config.yaml", &config.replace(&repository, &format!("http://{address}/repo.git")));
+    let _daemon = Daemon::start(&env);
+    env.run(&["sync"]).exits(0).says(&["asked for"]);
+    let waits = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    let mut asked = asked.lock().unwrap();
+    assert!(asked.last_mut().is_some_and(waits), "the answer came after the remote was given up");
 }

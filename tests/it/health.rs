@@ -2,9 +2,10 @@
 //! stands.
 
 use crate::{
-    env::{Env, rrsets, zone},
+    env::{Env, WIDE_GUARD, rrsets, zone},
     http::Place,
     pdns::Pdns,
+    proxy::{Damage, Proxy},
     running::{Daemon, wait_for},
 };
 use reconciled::failpoint::VARIABLE;
@@ -242,4 +243,67 @@ fn the_api_and_the_metrics_have_the_ledger() {
         answer("/v1/drift?open=true").json() == Value::Array(Vec::new())
     });
     daemon.stop();
+}
+
+#[test]
+fn what_came_into_force_and_was_not_looked_at_is_not_well() {
+    let server = Pdns::start();
+    let proxy = Proxy::start(server.address());
+    let env = Env::pdns(&server);
+    env.config(&env.pdns_entry(&proxy.url, WIDE_GUARD));
+    env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW]));
+    env.push("mail.yaml", &record_set("mail", MAIL));
+    let daemon = Daemon::start(&env);
+    sync(&env);
+    env.run(&["status", "--exit-code"]).exits(0).says(&["3 well"]);
+
+    proxy.spoil("GET", "/zones", Damage::Silence);
+    let commit = env.push("zone.yaml", &zone(ZONE, "pdns", &["{name: www, type: A, values: [192.0.2.7]}"]));
+    comes_into_force(&env, &commit);
+    let said = format!("not looked at since {} of source infra came into force", &commit[..7]);
+    let waits = |address: &[&str]| {
+        env.run(&[&["status", "--exit-code"], address].concat()).exits(4).says(&["WAITING (1)", &said])
+    };
+    waits(&[]).says(&["pdns/example.com  OutOfDate", "\n0 well"]);
+    waits(&["Zone/*"]);
+    // Whoever starts meanwhile knows as much, from the state.
+    drop(daemon);
+    let daemon = started(&env, &commit);
+    waits(&[]).says(&["\n0 well"]);
+    proxy.heal();
+    drop(daemon);
+    let daemon = Daemon::start(&env);
+    sync(&env);
+    env.run(&["status", "--exit-code"]).exits(0).says(&["3 well"]).hides(&["WAITING"]);
+
+    // A manifest that went has no generation any more.
+    proxy.spoil("GET", "/zones", Damage::Silence);
+    let commit = env.push_without("mail.yaml");
+    comes_into_force(&env, &commit);
+    env.run(&["status", "--exit-code"]).exits(4).says(&["WAITING (1)"]);
+    drop(daemon);
+    let daemon = started(&env, &commit);
+    env.run(&["status", "--exit-code"]).exits(4).says(&["WAITING (1)"]);
+    drop(daemon);
+}
+
+/// A daemon that has read what is in force.
+fn started(env: &Env, commit: &str) -> Daemon {
+    let daemon = Daemon::start(env);
+    let label = format!("source infra at {}", &commit[..7]);
+    wait_for("what is in force is read", || env.run(&["status"]).stderr.contains(&label));
+    daemon
+}
+
+/// Has the daemon look for `commit`, and waits until that is in force, whatever becomes of it.
+fn comes_into_force(env: &Env, commit: &str) {
+    env.run(&["sync"]).exits(0);
+    let label = format!("at {} (in force", &commit[..7]);
+    wait_for("the commit is in force", || env.run(&["status"]).stdout.contains(&label));
+}
+
+fn record_set(name: &str, record: &str) -> String {
+    format!(
+        "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: {name}}}\nspec:\n  zone: {ZONE}\n  records:\n    - {record}\n"
+    )
 }

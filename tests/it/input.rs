@@ -284,7 +284,7 @@ const SARIF: &[(&str, &[&str], &[&str])] = &[
     ("/runs/*", &["tool"], &["tool", "results", "columnKind"]),
     ("/runs/*/tool", &["driver"], &["driver"]),
     ("/runs/*/tool/driver", &["name"], &["name", "version", "rules"]),
-    ("/runs/*/tool/driver/rules/*", &["id"], &["id", "shortDescription"]),
+    ("/runs/*/tool/driver/rules/*", &["id"], &["id", "shortDescription", "helpUri"]),
     ("/runs/*/tool/driver/rules/*/shortDescription", &["text"], &["text"]),
     (
         "/runs/*/results/*",

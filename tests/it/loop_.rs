@@ -160,6 +160,10 @@ fn what_is_asked_for_and_is_nowhere_is_said() {
         .exits(0)
         .says(&["warning: nothing that is tracked"]);
     env.run(&["restore", "nofile", "--yes"]).exits(1).says(&["hint: check the path"]);
+    env.write("text", &"this is no database\n".repeat(100));
+    let refused = env.run(&["restore", "text", "--yes"]).exits(1);
+    let refused = refused.says(&["text is no backup that can be restored", "hint: name another one"]);
+    assert_eq!(refused.all().matches("file is not a database").count(), 1, "{}", refused.all());
 }
 
 #[test]

@@ -157,6 +157,10 @@ fn a_broken_tree_is_refused_with_its_place_with_and_without_a_daemon() {
         "on this host",
     ]);
     assert_eq!(server.rrsets(ZONE), rrsets(&[]));
+    // What everybody can tell and what only the daemon knows is told at once.
+    env.write("work/zone.yaml", &zone(ZONE, "pdsn", &["{name: www, type: A, values: [999.1.1.1]}"]));
+    env.git(&["commit", "-q", "-a", "-m", "twice wrong"]);
+    push(&env, &[]).exits(1).says(&["999.1.1.1", "provider `pdsn`", "did you mean `pdns`?"]);
     // A link is refused by name, as everywhere.
     commit(&env, &[WWW]);
     std::os::unix::fs::symlink("/etc/passwd", env.path("work/evil.yaml")).unwrap();

@@ -46,6 +46,8 @@ fn what_is_rolled_back_stays_there_until_a_commit_changes_it_and_the_rest_goes_o
     env.run(&["explain", "Zone/example.com#www/A"]).exits(0).says(&[
         "is rolled back to",
         "it is down",
+        &format!("of source infra at {}", first.trim()),
+        &format!("from zone.yaml at {}", &first.trim()[..7]),
         "hint: to let it go on: reconciled resume Zone/example.com#www/A",
     ]);
     env.run(&["explain", "Zone/example.com#mail/A"]).exits(0).hides(&["rolled back"]);

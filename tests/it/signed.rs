@@ -98,14 +98,14 @@ fn what_is_not_signed_stays_out_of_force_and_status_says_why() {
 
     // The daemon: the same, and it says so whenever it is asked.
     let daemon = Daemon::start(&env);
-    sync(&env).exits(1).says(&[&said]);
+    sync(&env).exits(3).says(&[&said]);
     env.run(&["status"]).says(&[&said, &stays]);
     env.run(&["status", "--exit-code"]).exits(3).says(&["NEEDS A PERSON", "SourceBehind"]);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
     // A signed commit on top does not make up for it; signing both anew does.
     commit(&env, Some("ada"), "again", &[WWW, MAIL]);
     push(&env);
-    sync(&env).exits(1).says(&[&said]);
+    sync(&env).exits(3).says(&[&said]);
     env.git(&["reset", "-q", "--soft", &good]);
     commit(&env, Some("ada"), "both", &[WWW, MAIL]);
     env.git(&["push", "-q", "--force", "origin", "HEAD:main"]);
@@ -116,7 +116,7 @@ fn what_is_not_signed_stays_out_of_force_and_status_says_why() {
     env.write("allowed", "# nobody\n");
     commit(&env, Some("ada"), "late", &[WWW]);
     push(&env);
-    sync(&env).exits(1).says(&["it is signed by ssh-ed25519 SHA256:", "which is not among the allowed keys"]);
+    sync(&env).exits(3).says(&["it is signed by ssh-ed25519 SHA256:", "which is not among the allowed keys"]);
     assert!(env.zone_rrsets(ZONE).contains_key("mail A"));
     daemon.stop();
 }
@@ -150,7 +150,7 @@ fn a_push_that_is_not_signed_is_refused_by_the_hook_or_by_the_daemon_later() {
     commit(&env, None, "behind its back", &[WWW, MAIL]);
     try_push(&env, &[]).exits(0).says(&["note: no plan"]);
     let daemon = Daemon::start(&env);
-    sync(&env).exits(1).says(&["it is not signed"]);
+    sync(&env).exits(3).says(&["it is not signed"]);
     assert_eq!(env.zone_rrsets(ZONE), rrsets(&[("www A", "300 192.0.2.1")]));
     daemon.stop();
 }

@@ -7,6 +7,7 @@ use crate::{
 };
 use std::{
     fs,
+    net::UdpSocket,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -228,4 +229,62 @@ fn with_verify_a_record_is_healthy_once_every_name_server_serves_it() {
     wait_for("the record to be healthy", || fares(&env).0 == "Healthy");
     env.run(&["status", "--exit-code"]).exits(0).hides(&["NEEDS A PERSON"]);
     env.run(&["plan", "--detailed-exitcode"]).exits(0);
+}
+
+/// A desk at `server`, whose records are to be served by a second one, which never answers, within `timeout`.
+fn desk_with_a_silent_server(server: &Bind, timeout: &str) -> (Env, UdpSocket) {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let ports = [server.port, silent.local_addr().unwrap().port()];
+    let places = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
+    let verify = format!(", verify: {{authoritative: true, timeout: {timeout}, servers: [{places}]}}");
+    (desk_with(server, &format!("{WIDE_GUARD}{verify}")), silent)
+}
+
+#[test]
+fn what_no_server_was_seen_to_serve_keeps_what_depends_on_it_waiting_through_a_restart() {
+    let server = Bind::start();
+    let (env, _silent) = desk_with_a_silent_server(&server, "2s");
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    let daemon = Daemon::start(&env);
+    env.run(&["sync", "--wait", "--timeout", "60s"]).exits(0);
+    let set = |name: &str, annotations: &str| {
+        format!(
+            "apiVersion: dns/v1\nkind: RecordSet\nmetadata: {{name: {name}{annotations}}}\nspec:\n  zone: example.com\n  \
+             records: [{{name: {name}, type: A, values: [192.0.2.2]}}]\n"
+        )
+    };
+    let after = ", annotations: {reconciled/depends-on: RecordSet/first}";
+    env.push("sets.yaml", &format!("{}---\n{}", set("first", ""), set("second", after)));
+    env.run(&["sync", "--timeout", "60s"]).exits(0);
+    let fares = || {
+        let found = env.run(&["status", "RecordSet/first", "-o", "json"]).stdout;
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        found["resources"][0]["health"].as_str().unwrap_or_default().to_owned()
+    };
+    wait_for("the timeout of the servers", || fares() == "Degraded");
+    assert_eq!(server.ask("second.example.com", "A"), "");
+    drop(daemon);
+    let _daemon = Daemon::ready(&env);
+    env.run(&["sync", "--wait", "--timeout", "20s"]).says(&["RecordSet/first#first/A is Degraded"]);
+    assert_eq!(fares(), "Degraded");
+    assert_eq!(server.ask("second.example.com", "A"), "", "it does not wait any longer");
+    env.run(&["status", "--exit-code"])
+        .exits(3)
+        .says(&["RecordSet/first#first/A  Degraded", "hint: to have it"]);
+}
+
+#[test]
+fn apply_waits_until_what_it_wrote_is_served_or_late() {
+    let server = Bind::start();
+    let (env, _silent) = desk_with_a_silent_server(&server, "2s");
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: www, type: A, values: [192.0.2.1]}"]));
+    env.run(&["apply", "--yes"]).exits(3).says(&["Zone/example.com#www/A is Degraded: ", "1 created"]);
+    env.run(&["status", "--exit-code"]).exits(3);
+
+    let (env, _silent) = desk_with_a_silent_server(&server, "5m");
+    env.push("zone.yaml", &zone("example.com", "bind", &["{name: mail, type: A, values: [192.0.2.1]}"]));
+    let late = env.run(&["apply", "--yes", "--timeout", "1s"]).exits(4);
+    late.says(&["Zone/example.com#mail/A is Progressing: "]);
+    let waits = env.run(&["status", "--exit-code"]).exits(4);
+    waits.says(&["WAITING (", "Zone/example.com#mail/A  Progressing"]);
 }

@@ -38,7 +38,7 @@ pub use manifest::{Inputs, Manifest, Normalized, Value};
 pub use name::{Hash, ManifestKey, Origin, ResourceId, Scope};
 pub use observe::{
     Ending, Fact, Focus, Found, Health, Hint, LeftAlone, Observation, Observed, Owner, Served, Tracked,
-    Version, Want,
+    Unwell, Version, Want,
 };
 pub use policy::{Adopt, Deletion, Drift, EntryPolicy, Policies, Policy, PolicyId};
 pub use problem::{Place, Problem, Severity};

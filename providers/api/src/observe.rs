@@ -191,6 +191,19 @@ impl Health {
     }
 }
 
+/// A resource that did not do its work when it was last looked at, by this process or one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwell {
+    /// Remote key.
+    pub id: ResourceId,
+    /// `Degraded`; else it was on its way, or was written and not looked at since.
+    pub is_degraded: bool,
+    /// What [`Health`] said; empty where nothing was said yet.
+    pub why: Arc<str>,
+    /// Since when, since the epoch.
+    pub since: Duration,
+}
+
 /// Who marked a resource as theirs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Owner {

@@ -49,6 +49,8 @@ pub struct Problem {
     pub place: Option<Place>,
     /// What is wrong, lower case, one line.
     pub message: String,
+    /// How the rule is called that it breaks, where rules have names.
+    pub rule: Option<&'static str>,
     /// What to do about it.
     pub hint: Option<String>,
     /// The line at `place`, for the caret; absent for documents that must not be echoed.
@@ -64,6 +66,7 @@ impl Problem {
             severity: Severity::Error,
             place: None,
             message: message.into(),
+            rule: None,
             hint: None,
             source_line: None,
             related: Vec::new(),

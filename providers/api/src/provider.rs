@@ -9,7 +9,9 @@ use crate::{
     lint::{Around, Finding, Linted},
     manifest::{Inputs, Manifest, Normalized},
     name::{ResourceId, Scope},
-    observe::{Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Version, Want},
+    observe::{
+        Ending, Fact, Found, Health, Hint, LeftAlone, Observation, Observed, Tracked, Unwell, Version, Want,
+    },
     secret::Sealed,
     spec::Resource,
 };
@@ -244,6 +246,10 @@ pub trait Observer: Send + Sync + fmt::Debug {
     fn tells_health(&self) -> bool {
         false
     }
+
+    /// Says before each [`Observer::health`] what did not do its work as far as is remembered, sorted by id: for who remembers
+    /// the rest in the process alone, and asks little by little. No I/O.
+    fn was_unwell(&self, _scope: &Scope, _unwell: &[Unwell]) {}
 
     /// Health, on its own clock: a list that was skipped must not freeze health. Of what is left out, nothing is known
     /// to be wrong.

@@ -25,8 +25,8 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Asks for what is known of `received`.
-    pub(super) async fn find(socket: &Path, received: &Received) -> Daemon {
+    /// Asks for what is known of `received`, for as long as a plan may take and at most for `patience`.
+    pub(super) async fn find(socket: &Path, received: &Received, patience: Duration) -> Daemon {
         let place = received.place();
         let kept = fs::read(place.join(KEPT)).ok();
         let kept: Option<PushTarget> = kept.and_then(|text| serde_json::from_slice(&text).ok());
@@ -37,7 +37,7 @@ impl Daemon {
             Ok((client, target))
         };
         let limit = kept.as_ref().map_or(PLAN_TIMEOUT, |kept| Duration::from_millis(kept.plan_timeout));
-        match within(limit, asked).await {
+        match within(limit.min(patience), asked).await {
             Ok((client, target)) => Daemon { client: Ok(client), target },
             Err(failure) => Daemon { client: Err(failure), target: kept.unwrap_or_else(|| guess(received)) },
         }
@@ -84,7 +84,7 @@ pub(super) async fn within<T>(
     tokio::select! {
         result = work => result,
         () = SystemClock.sleep(limit) => {
-            Err(Failure::Unreachable(format!("the daemon did not answer within {limit:?}")))
+            Err(Failure::Silent(format!("the daemon did not answer within {limit:?}")))
         }
     }
 }

@@ -20,6 +20,10 @@ const NAMES: [&str; 5] = ["REMOTE_USER", "GL_USERNAME", "GL_USER", "GITEA_PUSHER
 /// How much longer than asked for the daemon may take to say that the time is over.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long the daemon may take to say what it knows of the repository: whoever pushes has waited for that once. What the
+/// push consents to is lost without an answer, so that is waited for as before.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Runs the hook.
 pub(super) async fn run(
     socket: &Path,
@@ -29,7 +33,7 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
-    let daemon = Daemon::find(socket, &received).await;
+    let daemon = Daemon::find(socket, &received, patience(options)).await;
     let wait = options.wait.unwrap_or(daemon.push_timeout());
     for update in updates {
         let Some(commit) = update.new.and_then(|new| received.commit(new).ok().flatten()) else { continue };
@@ -57,6 +61,11 @@ pub(super) async fn run(
         }
     }
     Ok(Exit::Good)
+}
+
+fn patience(options: &Options) -> Duration {
+    let consents = !options.approve.is_empty() || options.accept_rewind.is_some();
+    if consents { Duration::MAX } else { PATIENCE }
 }
 
 fn is_meant(options: &Options, commit: &str) -> bool {

@@ -19,7 +19,7 @@ use crate::{
     source::{APPROVE, CommitInfo, CommitTree, Limits, Oid, Received},
 };
 use reconciled_provider::Problem;
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 /// Columns that are left of 80 after `remote: `.
 const WIDTH: usize = 72;
@@ -66,7 +66,7 @@ pub(super) async fn run(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let received = received(environment)?;
-    let daemon = Daemon::find(socket, &received).await;
+    let daemon = Daemon::find(socket, &received, Duration::MAX).await;
     let mut push = Push {
         environment,
         received,
@@ -313,7 +313,14 @@ impl Push<'_> {
             return Ok(false);
         }
         let problems = self.check(commit, meant).await?;
-        Ok(self.is_broken(&problems))
+        let is_bad = self.is_broken(&problems);
+        // What only this host knows to be wrong, such as a provider that is not configured, is mended with the rest.
+        if is_bad && let Some(Ok(answer)) = planned {
+            let told: BTreeSet<String> = problems.iter().map(|problem| problem.to_string()).collect();
+            let is_new = |message: &&String| !told.contains(message.trim_end());
+            answer.messages.iter().filter(is_new).for_each(|message| self.out.talk(message.trim_end()));
+        }
+        Ok(is_bad)
     }
 
     /// Tells every problem of the manifests; true when one is an error.
@@ -380,15 +387,13 @@ impl Push<'_> {
         let limit = self.daemon.plan_timeout();
         let mut answer = within(limit, asked(client, &ask)).await;
         // What was in force when it was asked for may be no longer.
-        if is_part && matches!(&answer, Err(failure) if !matches!(failure, Failure::Unreachable(_))) {
+        if is_part && matches!(&answer, Err(failure) if !is_unreachable(failure)) {
             ask.upload = Upload::of(tree)?;
             answer = within(limit, asked(client, &ask)).await;
         }
         match answer {
             Ok(answer) => Ok(Ok(answer)),
-            Err(failure) if !ask.approve.is_empty() && !matches!(failure, Failure::Unreachable(_)) => {
-                Err(failure)
-            }
+            Err(failure) if !ask.approve.is_empty() && !is_unreachable(&failure) => Err(failure),
             Err(failure) => Ok(Err(vec![without_plan(&failure, self.options)])),
         }
     }
@@ -496,12 +501,16 @@ async fn asked(client: &Client, ask: &PushAsk) -> Result<PushAnswer, Failure> {
 
 fn without_plan(failure: &Failure, options: &Options) -> String {
     let hint = match failure {
-        Failure::Unreachable(_) => None,
+        failure if is_unreachable(failure) => None,
         failure => failure.hint(),
     };
     let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let approval = if options.approve.is_empty() { "" } else { ", and nothing is approved" };
     format!("note: no plan{approval}: {failure}{hint}")
+}
+
+fn is_unreachable(failure: &Failure) -> bool {
+    matches!(failure, Failure::Unreachable(_) | Failure::Silent(_))
 }
 
 /// The widest limits of `sources`.

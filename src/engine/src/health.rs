@@ -4,9 +4,9 @@
 //! keeps the health it had. It deliberately does not say what keeps something from being in sync: that is a
 //! [`crate::store::Condition`], and health at large follows from both.
 
-use crate::store::{Ailment, ScopeMemory, Write};
+use crate::store::{Ailment, RowState, ScopeMemory, Write};
 use crate::survey::View;
-use reconciled_provider::{Error, Health, Observation, ResourceId, Scope};
+use reconciled_provider::{Error, Health, Observation, ResourceId, Scope, Unwell};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -85,6 +85,8 @@ pub struct Assessment {
     pub ailments: Vec<Ailment>,
     /// When what is on its way shall be looked at again.
     pub recheck: Option<Duration>,
+    /// The same of what somebody waits for.
+    pub awaited: Option<Duration>,
 }
 
 /// What of a scope is known by looking.
@@ -96,6 +98,8 @@ pub(crate) struct Told<'a> {
     /// What the provider says on its own clock.
     pub(crate) asked: Asked,
     pub(crate) now: Duration,
+    /// What was written since then is waited for.
+    pub(crate) written_since: Option<Duration>,
 }
 
 /// What a provider says of health when it is asked.
@@ -110,7 +114,11 @@ pub(crate) enum Asked {
 
 /// Puts together what was read, what the provider says when asked, and what was known.
 pub(crate) fn assess(told: Told<'_>) -> Assessment {
-    let Told { memory, seen, was_read, asked, now } = told;
+    let Told { memory, seen, was_read, asked, now, written_since } = told;
+    let is_awaited = |id: &ResourceId| {
+        let row = memory.rows.binary_search_by(|row| row.tracked.id.cmp(id)).ok().map(|at| &memory.rows[at]);
+        written_since.zip(row).is_some_and(|(since, row)| row.written_at >= since)
+    };
     let before: Known<'_> =
         memory.ailments.iter().map(|known| ((known.id.as_ref(), known.state), known)).collect();
     let mut all: BTreeMap<&ResourceId, &Health> = BTreeMap::new();
@@ -130,7 +138,11 @@ pub(crate) fn assess(told: Told<'_>) -> Assessment {
         let (state, why) = (HealthState::from(*health), why(health));
         if let Health::Progressing { recheck, .. } = health {
             let at = now + (*recheck).max(SOONEST);
-            out.recheck = Some(out.recheck.map_or(at, |other| other.min(at)));
+            let sooner = |other: Option<Duration>| Some(other.map_or(at, |other| other.min(at)));
+            out.recheck = sooner(out.recheck);
+            if is_awaited(id) {
+                out.awaited = sooner(out.awaited);
+            }
         }
         if state != HealthState::Healthy {
             out.ailments.push(ailment(&before, Some((*id).clone()), state, why.into(), now));
@@ -210,6 +222,24 @@ pub(crate) fn noted(scope: &Scope, view: &View, writes: &mut Vec<Write>) -> bool
     write(scope, &view.memory.ailments, &view.health.ailments, writes)
 }
 
+/// What a provider is told of earlier looks: also what was written, and not looked at since.
+pub(crate) fn known_unwell(memory: &ScopeMemory) -> Vec<Unwell> {
+    let mut all: BTreeMap<&ResourceId, Unwell> = BTreeMap::new();
+    for row in memory.rows.iter().filter(|row| row.state == RowState::Applied) {
+        let (id, since) = (row.tracked.id.clone(), row.written_at);
+        all.insert(&row.tracked.id, Unwell { id, is_degraded: false, why: "".into(), since });
+    }
+    for known in &memory.ailments {
+        let (Some(id), HealthState::Progressing | HealthState::Degraded) = (&known.id, known.state) else {
+            continue;
+        };
+        let is_degraded = known.state == HealthState::Degraded;
+        let unwell = Unwell { id: id.clone(), is_degraded, why: known.message.clone(), since: known.since };
+        all.insert(id, unwell);
+    }
+    all.into_values().collect()
+}
+
 /// Resources of a scope whose dependants must wait because of their health.
 pub(crate) fn unready(memory: &ScopeMemory) -> BTreeSet<&ResourceId> {
     memory.ailments.iter().filter(|a| !a.state.is_ready()).filter_map(|a| a.id.as_ref()).collect()
@@ -268,7 +298,14 @@ mod tests {
             resources: resources.into(),
         };
         let was_read = |id: &ResourceId| read.contains(&&*id.0);
-        assess(Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now: NOW })
+        assess(Told {
+            memory: &memory,
+            seen: &seen,
+            was_read: &was_read,
+            asked,
+            now: NOW,
+            written_since: None,
+        })
     }
 
     #[test]

@@ -273,10 +273,11 @@ async fn what_cannot_be_restored_replaces_nothing() {
     let missing = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
     assert!(matches!(missing, StoreError::File { .. }), "{missing:?}");
     fs::write(&file, "no database, but long enough for a header, which has a hundred bytes, so that SQLite reads it at all").unwrap();
-    assert!(restore(dir.path(), &file, &At(NOW)).await.unwrap_err().is_damage());
+    let damaged = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
+    assert!(matches!(damaged, StoreError::NoBackup { .. }), "{damaged:?}");
     fs::write(&file, "").unwrap();
     let empty = restore(dir.path(), &file, &At(NOW)).await.unwrap_err();
-    assert!(matches!(empty, StoreError::Foreign(_)), "{empty:?}");
+    assert!(matches!(empty, StoreError::NoBackup { .. }), "{empty:?}");
     let db = Db::open_writer(dir.path(), existing()).await.unwrap();
     assert_eq!(*db.scope(&zone()).await.unwrap().rows, [row("a")]);
 }

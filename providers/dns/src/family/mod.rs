@@ -119,6 +119,7 @@ pub(crate) fn serve(backend: impl Backend + 'static, options: Options) -> Result
         info.marking = Marking::Companion;
     }
     let (marker, kinds) = (Marker::new(options.ownership)?, Arc::new(kind::kinds()));
-    let watch = options.verify.map(Watch::new);
-    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker, watch }))
+    let verifies = options.verify.is_some();
+    let watch = Watch::new(options.verify.unwrap_or_default());
+    Ok(Arc::new(Family { backend: Box::new(backend), info, kinds, marker, watch, verifies }))
 }

@@ -8,7 +8,8 @@ use futures_core::stream::BoxStream;
 use reconciled_provider::{
     Around, Batch, Claim, Cx, Delta, Deltas, Error, Fact, Finding, Focus, Found, Health, Hint, Inputs,
     Journal, Kinds, LeftAlone, Linted, Manifest, Merged, Normalized, Observation, Observed, Observer, Op,
-    Owner, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Version, Want, no_hints,
+    Owner, Provider, ProviderInfo, Resource, ResourceId, Scope, Slot, Tracked, Unwell, Version, Want,
+    no_hints,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +23,10 @@ pub(super) struct Family {
     pub(super) info: ProviderInfo,
     pub(super) kinds: Arc<Kinds>,
     pub(super) marker: Marker,
-    /// Asks name servers; none where what the backend says is all that is to be known.
-    pub(super) watch: Option<Watch>,
+    /// Asks name servers.
+    pub(super) watch: Watch,
+    /// What they serve counts; else they are only asked for facts.
+    pub(super) verifies: bool,
 }
 
 #[async_trait]
@@ -64,8 +67,8 @@ impl Observer for Family {
             gap::tell(want, seen, &mut deltas);
         }
         self.marker.refuse(want, seen, &mut deltas);
-        if let Some(watch) = &self.watch {
-            watch.differs(want.scope, &deltas);
+        if self.verifies {
+            self.watch.differs(want.scope, &deltas);
         }
         Ok(deltas)
     }
@@ -88,21 +91,24 @@ impl Observer for Family {
     }
 
     fn tells_health(&self) -> bool {
-        self.watch.is_some()
+        self.verifies
+    }
+
+    fn was_unwell(&self, scope: &Scope, unwell: &[Unwell]) {
+        if self.verifies {
+            self.watch.was_unwell(scope, unwell);
+        }
     }
 
     async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
-        match &self.watch {
-            Some(watch) => watch.health(cx, want).await,
-            None => Ok(Vec::new()),
+        match self.verifies {
+            true => self.watch.health(cx, want).await,
+            false => Ok(Vec::new()),
         }
     }
 
     async fn facts(&self, cx: &Cx, scope: &Scope) -> Result<Vec<Fact>, Error> {
-        match &self.watch {
-            Some(watch) => watch.facts(cx, scope).await,
-            None => Ok(Vec::new()),
-        }
+        self.watch.facts(cx, scope).await
     }
 
     async fn discover(&self, cx: &Cx, query: &str) -> Result<Vec<Found>, Error> {
@@ -158,8 +164,8 @@ impl Provider for Family {
         if batch.actions.is_empty() || cx.stop.is_set() {
             return Ok(());
         }
-        if let Some(watch) = &self.watch {
-            watch.writing(cx, &batch.scope, &batch.actions);
+        if self.verifies {
+            self.watch.writing(cx, &batch.scope, &batch.actions);
         }
         // A look at what is there, and the first write that it is for.
         let cx = &Cx { pace: cx.pace.ahead(2).await, ..cx.clone() };

@@ -43,6 +43,11 @@ impl<'a> Asked<'a> {
         (is_asked && is_plain).then_some(Asked { id: &resource.id, name, kind, number, set })
     }
 
+    /// The declared TTL, in seconds.
+    pub(super) fn ttl(&self) -> u32 {
+        self.set.ttl
+    }
+
     /// Nothing when `answer` is what is declared, else what it is instead.
     pub(super) fn differs(&self, answer: &[u8]) -> Option<String> {
         let response = response::parse(answer)?;

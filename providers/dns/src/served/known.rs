@@ -1,12 +1,13 @@
 //! What is known of the records of one zone at its name servers: chosen to be asked for, and judged by the answers.
 
 use super::{
+    Verify,
     answer::{Asked, SILENT},
     ask::Answer,
     servers::NameServer,
 };
 use crate::record;
-use reconciled_provider::{Error, Hash, Health, ResourceId};
+use reconciled_provider::{Error, Hash, Health, ResourceId, Unwell};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     net::SocketAddr,
@@ -19,6 +20,10 @@ const BUDGET: usize = 5_000;
 const SAMPLE: usize = 20;
 /// What is on its way is asked for again after half of the time that it took so far, within these.
 const RECHECK: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+
+/// Words that the next process has to know again.
+const CACHED: &str = "served; resolvers may have the old answer for another ";
+const OVERDUE: &str = " s after it was due";
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Zone {
@@ -38,6 +43,8 @@ pub(super) struct Zone {
     turns: [usize; 2],
     /// False until the first look.
     is_known: bool,
+    /// What was not served when an earlier process looked; taken over by the first look.
+    before: BTreeMap<ResourceId, Unwell>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,9 +55,25 @@ struct Late {
 }
 
 impl Zone {
+    /// Takes note of what an earlier process knew not to be served.
+    pub(super) fn was_unwell(&mut self, unwell: &[Unwell]) {
+        if !self.is_known {
+            self.before = unwell.iter().map(|one| (one.id.clone(), one.clone())).collect();
+        }
+    }
+
     /// What to ask for now: what was written, what was never asked for, and a sample of the rest.
-    pub(super) fn choose<'a>(&mut self, all: &[(Asked<'a>, Hash)], now: Duration) -> Vec<Asked<'a>> {
+    pub(super) fn choose<'a>(
+        &mut self,
+        all: &[(Asked<'a>, Hash)],
+        now: Duration,
+        verify: &Verify,
+    ) -> Vec<Asked<'a>> {
         let is_new = !std::mem::replace(&mut self.is_known, true);
+        let before = std::mem::take(&mut self.before);
+        for (id, unwell) in before.iter().filter(|(id, _)| record::parts(id).is_none()) {
+            self.late.insert(id.clone(), Late::before(unwell, verify.timeout));
+        }
         let ids: BTreeSet<&ResourceId> = all.iter().map(|(set, _)| set.id).collect();
         self.known.retain(|id, _| ids.contains(id));
         self.late.retain(|id, _| ids.contains(id) || record::parts(id).is_none());
@@ -67,12 +90,17 @@ impl Zone {
                 }
                 _ => {
                     self.known.insert(set.id.clone(), (*hash, false));
-                    // What was there before this process is taken to be served until it is asked for.
-                    if is_new {
-                        next.push(set);
-                    } else {
-                        self.late.insert(set.id.clone(), Late { since: now, what: None });
-                        first.push(set);
+                    match before.get(set.id) {
+                        Some(unwell) => {
+                            self.take_over(unwell, set.ttl(), now, verify);
+                            first.push(set);
+                        }
+                        // What else was there before this process is taken to be served until it is asked for.
+                        None if is_new => next.push(set),
+                        None => {
+                            self.late.insert(set.id.clone(), Late { since: now, what: None });
+                            first.push(set);
+                        }
                     }
                 }
             }
@@ -87,6 +115,23 @@ impl Zone {
             *turn = start + of.len().min(most);
         }
         chosen
+    }
+
+    /// Goes on where an earlier process was with a record of this TTL.
+    fn take_over(&mut self, unwell: &Unwell, ttl: u32, now: Duration, verify: &Verify) {
+        let left = unwell.why.strip_prefix(CACHED).and_then(|rest| rest.strip_suffix(" s")?.parse().ok());
+        let until = match left {
+            Some(left) => now + Duration::from_secs(left),
+            None => {
+                let late = Late::before(unwell, verify.timeout);
+                self.late.insert(unwell.id.clone(), late);
+                // The TTL that it had is not known any more; most changes leave it as it is.
+                unwell.since + Duration::from_secs(ttl.into())
+            }
+        };
+        if verify.wait_for_ttl && until > now {
+            self.cached.insert(unwell.id.clone(), until);
+        }
     }
 
     /// What follows from the answers to what was `asked`. `zone` is the zone itself, where it is declared.
@@ -131,8 +176,7 @@ impl Zone {
         // Served everywhere, and not yet everywhere known.
         for (id, until) in self.cached.iter().filter(|(id, _)| !self.late.contains_key(id)) {
             let left = until.saturating_sub(now);
-            let why =
-                format!("served; resolvers may have the old answer for another {} s", left.as_secs() + 1);
+            let why = format!("{CACHED}{} s", left.as_secs() + 1);
             told.push((id.clone(), Health::Progressing { why, recheck: left }));
         }
         told
@@ -140,6 +184,18 @@ impl Zone {
 }
 
 impl Late {
+    /// As an earlier process had it.
+    fn before(unwell: &Unwell, limit: Duration) -> Late {
+        let overdue = |rest: &str| rest.strip_suffix(OVERDUE).is_some_and(|n| n.parse::<u64>().is_ok());
+        let what = match unwell.why.rsplit_once(", ") {
+            Some((what, rest)) if overdue(rest) => what,
+            _ => &unwell.why,
+        };
+        // Since then it is degraded; it was to be served before.
+        let since = unwell.since.saturating_sub(if unwell.is_degraded { limit } else { Duration::ZERO });
+        Late { since, what: Some(what.to_owned()).filter(|what| !what.is_empty()) }
+    }
+
     fn health(&self, now: Duration, limit: Duration) -> Health {
         let waited = now.saturating_sub(self.since);
         let Some(what) = &self.what else {
@@ -152,7 +208,7 @@ impl Late {
                 let recheck = (waited / 2).clamp(RECHECK[0], RECHECK[1]).min(limit - waited);
                 Health::Progressing { why: what.clone(), recheck }
             }
-            false => Health::Degraded { why: format!("{what}, {} s after it was due", waited.as_secs()) },
+            false => Health::Degraded { why: format!("{what}, {}{OVERDUE}", waited.as_secs()) },
         }
     }
 }
@@ -249,6 +305,10 @@ mod tests {
         asked.collect()
     }
 
+    fn verify() -> Verify {
+        Verify { timeout: LIMIT, ..Verify::default() }
+    }
+
     fn server() -> NameServer {
         NameServer { name: "ns1.example.com".into(), address: None }
     }
@@ -256,12 +316,12 @@ mod tests {
     #[test]
     fn more_than_fits_into_a_look_is_asked_for_in_turns_and_is_not_late_before() {
         let (mut zone, resources) = (Zone::default(), resources(2 * BUDGET + 100));
-        zone.choose(&[], Duration::ZERO);
+        zone.choose(&[], Duration::ZERO, &verify());
         let all = all(&resources);
         let mut asked_for = BTreeSet::new();
         for round in 0..3 {
             let now = LIMIT * (round + 1);
-            let asked = zone.choose(&all, now);
+            let asked = zone.choose(&all, now, &verify());
             assert!(asked.len() <= BUDGET + SAMPLE);
             asked_for.extend(asked.iter().map(|set| set.id.clone()));
             let told = zone.judge(&asked, &Found::default(), None, now, LIMIT);
@@ -275,15 +335,15 @@ mod tests {
     #[test]
     fn what_was_seen_to_be_late_stays_so_in_looks_that_do_not_ask_for_it() {
         let (mut zone, resources) = (Zone::default(), resources(BUDGET + 1));
-        zone.choose(&[], Duration::ZERO);
+        zone.choose(&[], Duration::ZERO, &verify());
         let all = all(&resources);
         for now in [Duration::ZERO, Duration::from_secs(1)] {
-            let asked = zone.choose(&all, now);
+            let asked = zone.choose(&all, now, &verify());
             let mut found = Found::default();
             asked.iter().for_each(|set| found.hear(set, &server(), &Answer::Silence));
             zone.judge(&asked, &found, None, now, LIMIT);
         }
-        let asked = zone.choose(&all, LIMIT * 2);
+        let asked = zone.choose(&all, LIMIT * 2, &verify());
         assert_eq!(asked.len(), BUDGET);
         let told = zone.judge(&[], &Found::default(), None, LIMIT * 2, LIMIT);
         assert_eq!(told.len(), BUDGET + 1);
@@ -297,7 +357,7 @@ mod tests {
         let is_late = |set: &Asked<'_>| set.name < "h00005";
         let mut sampled = BTreeSet::new();
         for round in 0..3 {
-            let asked = zone.choose(&all, Duration::ZERO);
+            let asked = zone.choose(&all, Duration::ZERO, &verify());
             let mut found = Found::default();
             asked
                 .iter()
@@ -316,14 +376,57 @@ mod tests {
     #[test]
     fn an_answer_that_never_came_whole_is_no_claim() {
         let (mut zone, resources) = (Zone::default(), resources(1));
-        zone.choose(&[], Duration::ZERO);
+        zone.choose(&[], Duration::ZERO, &verify());
         let all = all(&resources);
-        let asked = zone.choose(&all, Duration::ZERO);
+        let asked = zone.choose(&all, Duration::ZERO, &verify());
         let mut found = Found::default();
         found.hear(&asked[0], &server(), &Answer::Unasked);
         let told = zone.judge(&asked, &found, None, LIMIT * 2, LIMIT);
         assert!(
             matches!(&told[..], [(_, Health::Progressing { why, .. })] if why.starts_with("not yet asked"))
         );
+    }
+
+    #[test]
+    fn what_an_earlier_process_knew_not_to_be_served_is_late_until_all_servers_serve_it() {
+        let resources = resources(4);
+        let (all, now) = (all(&resources), Duration::from_secs(1_000));
+        let id = |n: usize| resources[n].id.clone();
+        let unwell = |n, is_degraded, why: &str| Unwell {
+            id: id(n),
+            is_degraded,
+            why: why.into(),
+            since: now - Duration::from_secs(10),
+        };
+        let known = [
+            unwell(0, false, "ns2 answers Query Refused"),
+            unwell(1, true, "ns2 answers Query Refused, 71 s after it was due"),
+            unwell(2, false, "served; resolvers may have the old answer for another 30 s"),
+        ];
+        let mut zone = Zone::default();
+        zone.was_unwell(&known);
+        let verify = Verify { wait_for_ttl: true, ..verify() };
+        let asked = zone.choose(&all, now, &verify);
+        assert_eq!(asked.len(), 4);
+        let mut down = Found::default();
+        down.down(&server(), "answers Query Refused");
+        let told: BTreeMap<_, _> = zone.judge(&asked, &down, None, now, LIMIT).into_iter().collect();
+        assert!(matches!(&told[&id(0)], Health::Progressing { why, .. } if why.contains("ns1.example.com")));
+        assert!(
+            matches!(&told[&id(1)], Health::Degraded { why } if why.ends_with("Refused, 70 s after it was due"))
+        );
+        assert!(matches!(&told[&id(2)], Health::Progressing { recheck, .. } if recheck.as_secs() == 30));
+        assert!(!told.contains_key(&id(3)), "it was served before: {told:?}");
+
+        // What another process said means nothing from then on.
+        zone.was_unwell(&known);
+        let asked = zone.choose(&all, now, &verify);
+        let told = zone.judge(&asked, &Found::default(), None, now, LIMIT);
+        let is_cached =
+            |health: &Health| matches!(health, Health::Progressing { why, .. } if why.starts_with(CACHED));
+        assert!(told.len() == 3 && told.iter().all(|(_, health)| is_cached(health)), "{told:?}");
+        let later = now + Duration::from_secs(300);
+        let asked = zone.choose(&all, later, &verify);
+        assert_eq!(zone.judge(&asked, &Found::default(), None, later, LIMIT), []);
     }
 }

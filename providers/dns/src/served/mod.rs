@@ -8,7 +8,7 @@
 //! for what services make up as they are asked.
 //!
 //! What was seen served is remembered in this process: after a restart the zone is asked for little by little, and what
-//! is not known to be served by then is taken to be.
+//! is not known to be served by then is taken to be, unless the last process knew that it was not.
 
 mod answer;
 mod ask;
@@ -20,7 +20,9 @@ use answer::{Asked, serial};
 use ask::{Answer, Patience, Question, ask};
 use futures_util::future::join_all;
 use known::{Found, Zone};
-use reconciled_provider::{Action, Cx, Deltas, Error, Fact, Hash, Health, Op, ResourceId, Scope, Spec, Want};
+use reconciled_provider::{
+    Action, Cx, Deltas, Error, Fact, Hash, Health, Op, ResourceId, Scope, Spec, Unwell, Want,
+};
 use servers::NameServer;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -108,12 +110,17 @@ impl Watch {
         self.with(scope, |zone| zone.cached.extend(until));
     }
 
+    /// Takes over what another process knew not to be served.
+    pub(crate) fn was_unwell(&self, scope: &Scope, unwell: &[Unwell]) {
+        self.with(scope, |zone| zone.was_unwell(unwell));
+    }
+
     /// How the records of a zone fare at its name servers.
     pub(crate) async fn health(&self, cx: &Cx, want: &Want<'_>) -> Result<Vec<(ResourceId, Health)>, Error> {
         let differing = self.with(want.scope, |zone| zone.differing.clone());
         let all = in_sync(want, &differing);
         let now = cx.clock.now();
-        let asked = self.with(want.scope, |zone| zone.choose(&all, now));
+        let asked = self.with(want.scope, |zone| zone.choose(&all, now, &self.verify));
         let servers = self.servers(cx, want.scope).await?;
         let serials = self.serials(want.scope, &servers).await;
 

@@ -265,3 +265,14 @@ async fn without_servers_those_are_asked_that_the_zone_names() {
     assert!(error.to_string().contains("looking for the name servers of example.com."), "{error}");
     assert!(error.hint.unwrap().contains("verify: {servers:"), "what to do");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_whose_serving_is_not_verified_has_facts_all_the_same() {
+    let bind = Dnsd::with_example(Kind::Bind).await;
+    let provider = provider_with(&bind.address(), |_, _| {});
+    assert!(!provider.tells_health());
+    // Nobody has delegated it, so that nobody but the resolver of this machine is asked.
+    let facts = provider.facts(&bind.cx(), &scope("zone.invalid")).await;
+    let told = facts.map(|facts| facts.is_empty()).map_err(|error| error.to_string());
+    assert!(told.is_err_and(|error| error.contains("name servers of zone.invalid.")), "it was not asked");
+}

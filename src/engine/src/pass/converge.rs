@@ -1,7 +1,8 @@
 //! Round after round, until nothing is due.
 //!
-//! Guarantees: it ends when every scope is in sync, waits for a person, or is due only after the given time;
-//! a wish to stop is heard between rounds. Where nothing can be written down, as on a full disk, it ends with that error. What a round wrote is seen by the next one, never believed.
+//! Guarantees: it ends when every scope is in sync and what it wrote does its work or does not in the end, waits for a
+//! person, or is due only after the given time; a wish to stop is heard between rounds. What a round wrote is seen by the
+//! next one, never believed. Where nothing can be written down, as on a full disk, it ends with that error.
 //! It deliberately keeps no queue: priorities and spreading are the scheduler's.
 
 use super::{Engine, Next, RoundReport};
@@ -107,6 +108,7 @@ impl Engine {
         options: &SurveyOptions,
         until: Duration,
     ) -> Result<Converge, Error> {
+        let written_since = Some(self.surveyor.cx.clock.now());
         let mut total = self.carry_out_and(Next::Look, desired, survey).await?;
         let mut outcomes = Outcomes::default();
         outcomes.add(&total);
@@ -144,7 +146,8 @@ impl Engine {
                 }
                 continue;
             }
-            let only = SurveyOptions { only: Some(due.clone()), ..options.clone() };
+            let only = SurveyOptions { only: Some(due.clone()), written_since, ..options.clone() };
+            let was_awaited = total.awaited();
             let seen_since = std::mem::take(&mut seen);
             let survey = self.surveyor.survey_again(&*self.store, desired, &only, seen_since).await?;
             let mut next = self.carry_out_and(Next::Look, desired, survey).await?;
@@ -157,6 +160,8 @@ impl Engine {
             // A scope that nothing desires and nothing remembers has come to its end.
             total.scopes.retain(|scope, _| !due.contains(scope));
             total.replace(next);
+            // Who depends on what does its work now may go on.
+            progress |= was_awaited.iter().any(|scope| !total.awaited().contains(scope));
         }
     }
 }

@@ -103,6 +103,7 @@ impl Engine {
             adopted,
             wakes,
             recheck: view.health.recheck,
+            awaited: view.health.awaited,
             is_repair,
             ..report
         })

@@ -53,6 +53,8 @@ pub struct ScopeReport {
     pub wakes: BTreeSet<Scope>,
     /// When to look again at what is on its way to be healthy, whatever the state says.
     pub recheck: Option<Duration>,
+    /// The same of what somebody waits for ([`SurveyOptions::written_since`](crate::survey::SurveyOptions)).
+    pub awaited: Option<Duration>,
     /// All that was written puts back what was there before, and all of it succeeded.
     pub is_repair: bool,
     /// What went wrong, if it decided when the scope is looked at again.
@@ -77,12 +79,22 @@ impl ScopeReport {
             conditions,
             wakes: BTreeSet::new(),
             recheck: None,
+            awaited: None,
             is_repair: false,
             error: None,
             unreachable: false,
             unwritten: None,
             seen: None,
         }
+    }
+    /// When it is to be looked at again, also for what somebody waits for; none where nothing is on its way.
+    fn due_at(&self, now: Duration) -> Option<Duration> {
+        let at = match self.state {
+            ScopeState::DueNow => Some(now),
+            ScopeState::DueAt(at) => Some(at),
+            _ => None,
+        };
+        at.into_iter().chain(self.awaited).min()
     }
     /// True when anything moved that others may wait for. What failed had no effect.
     pub fn moved(&self) -> bool {
@@ -113,21 +125,12 @@ impl RoundReport {
     }
     /// Scopes that are due at `now`.
     pub fn due(&self, now: Duration) -> BTreeSet<Scope> {
-        let is_due = |state: &ScopeState| match state {
-            ScopeState::DueNow => true,
-            ScopeState::DueAt(at) => *at <= now,
-            _ => false,
-        };
-        self.scopes.iter().filter(|(_, r)| is_due(&r.state)).map(|(scope, _)| scope.clone()).collect()
+        let is_due = |report: &ScopeReport| report.due_at(now).is_some_and(|at| at <= now);
+        self.scopes.iter().filter(|(_, r)| is_due(r)).map(|(scope, _)| scope.clone()).collect()
     }
     /// When the next scope is due, if any is.
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
-        let at = |state: &ScopeState| match state {
-            ScopeState::DueNow => Some(now),
-            ScopeState::DueAt(at) => Some(*at),
-            _ => None,
-        };
-        self.scopes.values().filter_map(|r| at(&r.state)).min()
+        self.scopes.values().filter_map(|r| r.due_at(now)).min()
     }
 }
 
@@ -144,6 +147,10 @@ impl RoundReport {
     pub(super) fn unwritten(&self) -> Option<&Error> {
         let mut errors = self.scopes.values().filter_map(|report| report.unwritten.as_ref());
         errors.find(|error| matches!(error.kind, ErrorKind::Unavailable | ErrorKind::PermissionDenied))
+    }
+    /// Scopes with something that somebody waits for.
+    pub(super) fn awaited(&self) -> BTreeSet<Scope> {
+        self.scopes.iter().filter(|(_, r)| r.awaited.is_some()).map(|(s, _)| s.clone()).collect()
     }
     pub(super) fn take_wakes(&mut self) -> BTreeSet<Scope> {
         self.scopes.values_mut().flat_map(|r| std::mem::take(&mut r.wakes)).collect()

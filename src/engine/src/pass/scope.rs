@@ -145,6 +145,7 @@ impl Engine {
                 settled,
                 wakes,
                 recheck: view.health.recheck,
+                awaited: view.health.awaited,
                 ..ScopeReport::quiet(state, conditions)
             });
         }

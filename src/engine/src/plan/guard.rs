@@ -277,13 +277,11 @@ fn over(
     // u64: 100 × a large count must not wrap into "allowed".
     let share = u64::from(count) * 100;
     if count >= 3 && share > u64::from(percent) * u64::from(tracked) {
-        let shown = share / u64::from(tracked.max(1));
-        reasons.push(
-            format!(
-                "{count} {what}{with} are {shown} % of {tracked} tracked, limit {percent} % (guard.{percent_key})"
-            )
-            .into(),
-        );
+        let of = match share.checked_div(tracked.into()) {
+            Some(shown) => format!("are {shown} % of {tracked} tracked"),
+            None => "where nothing is tracked".into(),
+        };
+        reasons.push(format!("{count} {what}{with} {of}, limit {percent} % (guard.{percent_key})").into());
     }
     reasons
 }

@@ -157,7 +157,10 @@ impl Planner<'_> {
             merge: policy.merge || ours.is_some(),
             state: row.map_or(RowState::Settled, |r| r.state.clone()),
             written_at: row.map_or(Duration::ZERO, |r| r.written_at),
-            revision: source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
+            revision: match reason::rollback(input, &desired.id) {
+                Some(Reason::Rollback(label)) => label,
+                _ => source.map_or_else(|| Arc::from(""), |s| s.label.clone()),
+            },
             manifest: key,
             address,
         }

@@ -79,7 +79,7 @@ impl Scheduler {
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
             let standing = state.standing.entry(scope.clone()).or_default();
-            standing.update(report, failures, now, took);
+            standing.update(report, run.serial, failures, (now, took));
             let restless = standing.restless;
             wakes.extend(report.wakes.iter().cloned());
             state.again(scope, report, run.priority, restless, now);

@@ -153,10 +153,14 @@ impl Scheduler {
         self.engine.forgive(&changed);
         self.change(|state| {
             state.desire(desired, now);
+            state.serial += 1;
             for scope in changed {
                 state.override_waits(&scope);
+                let serial = state.serial;
                 if let Some(key) = state.add(&scope, Priority::Revision, Focus::All, false) {
                     state.stop_runs(&key, |_| true);
+                    let standing = state.standing.entry(scope).or_default();
+                    (standing.is_unseen, standing.revised) = (true, serial);
                 }
             }
         });

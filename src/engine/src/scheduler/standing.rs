@@ -62,6 +62,10 @@ pub struct Standing {
     pub took: Option<Duration>,
     /// Breaker of its entry.
     pub breaker: BreakerState,
+    /// Something of it came to be desired otherwise, and no pass that began since has ended.
+    pub is_unseen: bool,
+    /// Of which request in their order that is.
+    pub(super) revised: u64,
     /// The last pass got no answer from the remote.
     pub(super) unreachable: bool,
     /// The last pass failed, and not because its entry was away: it is tried alone.
@@ -74,19 +78,29 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Takes over how a pass ended.
-    pub(super) fn update(&mut self, report: &ScopeReport, failures: u32, now: Duration, took: Duration) {
+    /// Takes over how a pass ended that has the number `serial` among requests.
+    pub(super) fn update(
+        &mut self,
+        report: &ScopeReport,
+        serial: u64,
+        failures: u32,
+        (now, took): (Duration, Duration),
+    ) {
         let restless = match report.state {
             ScopeState::DueNow if report.is_repair => self.restless,
             ScopeState::DueNow => self.restless + 1,
             _ => 0,
         };
+        let is_lost = report.error.is_some() && report.conditions.is_empty();
         *self = Standing {
             stance: Stance::of(report),
             error: report.error.as_ref().map(|error| error.chain().into()),
             failures,
             ended_at: Some(now),
             took: Some(took),
+            // A pass that began earlier looked for what was desired then, and one that came to nothing at nothing.
+            is_unseen: self.is_unseen && (serial < self.revised || is_lost),
+            revised: self.revised,
             unreachable: report.unreachable,
             is_suspect: report.error.is_some(),
             waits: report.waits(),

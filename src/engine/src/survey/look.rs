@@ -170,6 +170,7 @@ impl Surveyor {
         }
         let asked = match (observer.tells_health(), options.health) {
             (true, true) => {
+                observer.was_unwell(scope, &health::known_unwell(&memory));
                 let health = observer.health(&self.cx, &want);
                 Asked::Now(self.within(health, &format!("asking for the health of {scope}")).await)
             }
@@ -178,7 +179,9 @@ impl Surveyor {
         };
         let was_read = |id: &ResourceId| !skipped && !is_recalled && seen.complete && focus.covers(id);
         let now = self.cx.clock.now();
-        let told = health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now };
+        let written_since = options.written_since;
+        let told =
+            health::Told { memory: &memory, seen: &seen, was_read: &was_read, asked, now, written_since };
         let health = health::assess(told);
         let looked_at = looked_at(desired, scope, &plan, &seen, options);
         Ok(View { memory, seen, plan, skipped, health, looked_at })

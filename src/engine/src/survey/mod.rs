@@ -82,6 +82,8 @@ pub struct SurveyOptions {
     pub only: Option<BTreeSet<Scope>>,
     /// Asks remotes how things fare, which takes calls of its own: for a pass, not for a plan.
     pub health: bool,
+    /// Somebody waits until what was written since then does its work.
+    pub written_since: Option<Duration>,
     /// Scopes that somebody asks about; none means all of them. The others are left alone while they need not be looked at
     /// ([`Version::until`](reconciled_provider::Version::until)).
     pub asked: Option<BTreeSet<Scope>>,

@@ -68,6 +68,7 @@ scenarios!(
     chain_across_zone_host_and_cloud,
     issuer_with_claims,
     claims_that_end_are_never_held,
+    claims_go_on_beside_a_deletion_that_is_held,
     two_claims_at_one_name_beside_a_foreign_value,
 );
 

@@ -28,6 +28,8 @@ pub(crate) struct Disk {
     pub(crate) commits: u64,
     /// A claim was seen to be carried out.
     pub(crate) claim_synced: bool,
+    /// The same while something was held.
+    pub(crate) claim_synced_beside_a_hold: bool,
     /// A pass found that something waits for another resource.
     pub(crate) waited: bool,
     pub(crate) started: BTreeMap<ActionId, (Scope, ResourceId)>,
@@ -169,6 +171,7 @@ impl Disk {
             }
             Write::ClaimSynced(owner_scope, owner, key, synced) => {
                 self.claim_synced |= synced;
+                self.claim_synced_beside_a_hold |= synced && !self.holds.is_empty();
                 for memory in self.scopes.values_mut() {
                     let all = memory.claims_made.iter_mut().chain(memory.claims_here.iter_mut());
                     let mine = all

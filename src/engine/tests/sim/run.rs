@@ -455,6 +455,9 @@ fn note_faults(stage: &Stage) {
     if disk.claim_synced {
         hits.insert("claim synced");
     }
+    if disk.claim_synced_beside_a_hold {
+        hits.insert("claim synced beside what is held");
+    }
     if disk.waited {
         hits.insert("waited for a dependency");
     }

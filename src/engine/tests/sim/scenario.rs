@@ -190,6 +190,7 @@ const NAMES: &[&str] = &[
     "chain_across_zone_host_and_cloud",
     "issuer_with_claims",
     "claims_that_end_are_never_held",
+    "claims_go_on_beside_a_deletion_that_is_held",
     "two_claims_at_one_name_beside_a_foreign_value",
 ];
 
@@ -567,6 +568,27 @@ impl Scenario {
                 must_hit: &["crash with an open intent", "claim synced"],
                 ..base
             },
+            // The next commit comes once nothing moves any more: by then the claims came and went, and the deletion is held.
+            "claims_go_on_beside_a_deletion_that_is_held" => {
+                let zone = ["zone/claims|a|a@g1", "zone/claims|b|b@g1"];
+                let cert = "issuer/ca|web|cert";
+                Scenario {
+                    roles: vec![("zone", Role::Zone), ("issuer", Role::Issuer)],
+                    script: vec![
+                        (AtRest, commit(desired("r1", &zone))),
+                        (AtRest, commit(desired("r2", &[zone[0], cert]))),
+                        (AtRest, commit(desired("r3", &[zone[0], zone[1], cert]))),
+                    ],
+                    expect: [
+                        (scope("issuer/ca"), contents(&[("web", "cert")])),
+                        (scope("zone/claims"), contents(&[("a", "a@g1"), ("b", "b@g1")])),
+                    ]
+                    .into(),
+                    guard: GuardLimits { max_deletes: 0, ..base.guard.clone() },
+                    must_hit: &["crash with an open intent", "held", "claim synced beside what is held"],
+                    ..base
+                }
+            }
             _ => panic!("no scenario is called {name}"),
         }
     }
