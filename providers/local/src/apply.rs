@@ -84,7 +84,7 @@ async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault
             return Err(error.hint("remove it by hand, or keep it (`forget`)").into());
         }
         (None, None) => hands.remove(&Remove { path, expect: seen.stamp(), keep }).await?,
-        (None, Some(name)) => hands.put(&without_block(&seen, name, keep)?).await?,
+        (None, Some(name)) => hands.put(&without_block(tracked, &seen, name, keep)?).await?,
         (Some(desired), _) => hands.put(&put(cx, desired, block, &seen, keep)?).await?,
     }
     Ok(match desired {
@@ -178,12 +178,13 @@ fn put(cx: &Cx, desired: &Resource, block: Option<&str>, seen: &Seen, keep: bool
     Ok(Put { path: seen.path.clone(), expect: seen.stamp(), make, keep })
 }
 
-/// The request that takes a block out of its file, which stays.
-fn without_block(seen: &Seen, name: &str, keep: bool) -> Result<Put, Error> {
+/// The request that takes a block out of its file, which stays: what had to accept the block must accept what is left.
+fn without_block(tracked: Option<&Tracked>, seen: &Seen, name: &str, keep: bool) -> Result<Put, Error> {
     let (old, access) = surroundings(seen)?;
     let content = block::remove(old, name);
     let content = content.map_err(|line| observe::broken_block(&seen.path, name, line))?;
-    let make = Make::File { content: Secret::new(content), access, validate: None, is_public: false };
+    let validate = tracked.and_then(|tracked| Written::open(&tracked.private)?.validate);
+    let make = Make::File { content: Secret::new(content), access, validate, is_public: seen.is_public };
     Ok(Put { path: seen.path.clone(), expect: seen.stamp(), make, keep })
 }
 
@@ -212,6 +213,7 @@ fn done(cx: &Cx, desired: &Resource) -> Result<Outcome, Error> {
         (Shape::Link { target }, _) => Some(cx.secrets.mark(target.as_bytes())),
         _ => None,
     };
-    tracked.private = mark.map(|mark| Written { mark, is_secret }.seal()).unwrap_or_default();
+    let validate = observe::validate(&shape).cloned();
+    tracked.private = mark.map(|mark| Written { mark, is_secret, validate }.seal()).unwrap_or_default();
     Ok(Outcome::Done(tracked))
 }

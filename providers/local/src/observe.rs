@@ -21,23 +21,29 @@ use std::{
     sync::Arc,
 };
 
-/// What a tracked resource remembers: the mark of the content that was written last, and whether it came from a secret.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a tracked resource remembers: the mark of the content that was written last, whether it came from a secret, and
+/// the command that had to accept it.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
     pub(crate) mark: SecretMark,
     pub(crate) is_secret: bool,
+    pub(crate) validate: Option<Arc<str>>,
 }
 
 impl Written {
     pub(crate) fn seal(self) -> Sealed {
-        Sealed(Bytes::from(format!("{} {}", self.mark.0, if self.is_secret { "secret" } else { "clear" })))
+        let word = if self.is_secret { "secret" } else { "clear" };
+        let validate = self.validate.map(|name| format!(" {name}")).unwrap_or_default();
+        Sealed(Bytes::from(format!("{} {word}{validate}", self.mark.0)))
     }
     pub(crate) fn open(sealed: &Sealed) -> Option<Written> {
         let text = std::str::from_utf8(&sealed.0).ok()?;
-        let (mark, word) = text.split_once(' ')?;
+        let (mark, rest) = text.split_once(' ')?;
+        let (word, validate) = rest.split_once(' ').map_or((rest, None), |(word, name)| (word, Some(name)));
         Some(Written {
             mark: SecretMark(reconciled_provider::Hash::from_hex(mark)?),
             is_secret: word == "secret",
+            validate: validate.map(Arc::from),
         })
     }
 }
@@ -154,7 +160,7 @@ async fn strays(
 pub(crate) fn observed(cx: &Cx, target: &Target<'_>, seen: &Seen) -> Option<Observed> {
     let desired = target.desired.and_then(|desired| Shape::decode(desired.spec.bytes()?));
     let written = target.tracked.and_then(|tracked| Written::open(&tracked.private));
-    let is_secret = written.is_some_and(|written| written.is_secret)
+    let is_secret = written.as_ref().is_some_and(|written| written.is_secret)
         || desired.as_ref().is_some_and(|desired| matches!(content(desired), Some(Content::Secret { .. })));
     let form = Form { cx, is_public: seen.is_public && !is_secret, desired: desired.as_ref() };
     let (shape, clear) = match state::parts(&target.id).1 {
@@ -167,7 +173,8 @@ pub(crate) fn observed(cx: &Cx, target: &Target<'_>, seen: &Seen) -> Option<Obse
     };
     let mut observed = Observed::new(target.id.clone(), bytes);
     if let Some(clear) = clear {
-        observed.private = Written { mark: cx.secrets.mark(&clear), is_secret }.seal();
+        let validate = desired.as_ref().and_then(validate).cloned();
+        observed.private = Written { mark: cx.secrets.mark(&clear), is_secret, validate }.seal();
     }
     Some(observed)
 }
@@ -177,6 +184,15 @@ pub(crate) fn content(shape: &Shape) -> Option<&Content> {
     match shape {
         Shape::File(file) => Some(&file.content),
         Shape::Block(block) => Some(&block.content),
+        _ => None,
+    }
+}
+
+/// The command that must accept a declared shape.
+pub(crate) fn validate(shape: &Shape) -> Option<&Arc<str>> {
+    match shape {
+        Shape::File(file) => file.validate.as_ref(),
+        Shape::Block(block) => block.validate.as_ref(),
         _ => None,
     }
 }

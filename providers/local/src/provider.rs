@@ -72,6 +72,7 @@ pub fn open(entry: &str, config: Config) -> Result<Arc<dyn Provider>, Error> {
         let places = config.places.clone();
         reach.paths.push(places.home().unwrap_or(places.directory()).to_owned());
         reach.paths.extend(places.control().clone());
+        reach.paths.push(places.runtime().to_owned());
         Arc::new(Bus::of(&address, Some(&config.root), places)) as Arc<dyn Manager>
     });
     with_hands(entry, config, Arc::new(Here::new(Arc::new(reach))), manager)

@@ -1,6 +1,6 @@
 //! From what the engine found to the [`Document`]: a translation, field by field.
 
-use super::{document::*, warnings::possible_moves};
+use super::{document::*, warnings::moves};
 use crate::{
     render::{problems, time},
     store::Elsewhere,
@@ -86,7 +86,7 @@ impl Document {
             }
         }
         document.domains = guard_domains(survey, &document);
-        document.warnings = possible_moves(survey, |entry| {
+        document.warnings = moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
         document.unassigned = unassigned(survey, options);

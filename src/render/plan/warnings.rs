@@ -5,18 +5,24 @@ use reconciled_engine::{
     plan::{Change, Reason, Step},
     survey::Survey,
 };
-use reconciled_provider::{Hash, Scope};
-use std::collections::HashMap;
+use reconciled_provider::{Address, Hash, Scope};
+use std::collections::{BTreeMap, HashMap};
 
 /// Most warnings of one kind that are listed.
 const WARNINGS: usize = 20;
 
+/// Changes that may have been meant as a move. `assigns` says of an entry whether its remote assigns identity.
+pub(super) fn moves(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
+    let mut warnings = possible_moves(survey, &assigns);
+    warnings.extend(renames(survey, &assigns));
+    warnings
+}
+
 /// Deletes and creates of equal declarations within one entry: perhaps a rename that forgot `moved-from`. Only where the
-/// remote assigns identity, which `assigns` says of an entry: elsewhere another name is another resource, and nothing can
-/// be moved. What was seen is no measure: it has what the remote made up.
+/// remote assigns identity: elsewhere another name is another resource, and nothing can be moved. What was seen is no measure: it has what the remote made up.
 ///
 /// Only what one delete and one create share says anything: hundreds of records point to one address.
-pub(super) fn possible_moves(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
+fn possible_moves(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
     // None: more than one of them.
     let mut gone: HashMap<(&str, Hash), Option<&Step>> = HashMap::new();
     for (scope, step) in committed(survey, Change::Delete).filter(|(scope, _)| assigns(&scope.provider)) {
@@ -40,7 +46,66 @@ pub(super) fn possible_moves(survey: &Survey, assigns: impl Fn(&str) -> bool) ->
         .map(|(delete, create)| (delete.address.to_string(), create.address.to_string()))
         .collect();
     pairs.sort();
+    listed(pairs, |from, to| {
+        format!("if so, annotate the manifest of {to} with reconciled/moved-from: {from}")
+    })
+}
+
+/// Most manifests of an entry that are deleted at once and looked at for a rename.
+const RENAMED: usize = 100;
+
+/// Manifests that are another one under another name, where the names of their resources come from it: nothing can be
+/// moved, so what runs under the old name goes, and who only meant the name should know.
+fn renames(survey: &Survey, assigns: impl Fn(&str) -> bool) -> Vec<Warning> {
+    let by_manifest = |change| {
+        let mut all: BTreeMap<(&Scope, Address), BTreeMap<&str, &Step>> = BTreeMap::new();
+        for (scope, step) in committed(survey, change).filter(|(scope, _)| !assigns(&scope.provider)) {
+            let manifest = Address { part: None, ..step.address.clone() };
+            all.entry((scope, manifest)).or_default().insert(&step.id.0, step);
+        }
+        all
+    };
+    let gone = by_manifest(Change::Delete);
+    if gone.is_empty() || gone.len() > RENAMED {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    for ((scope, to), made) in by_manifest(Change::Create) {
+        let is_renamed = |((of, from), gone): &(&(&Scope, Address), &BTreeMap<&str, &Step>)| {
+            let is_like = *of == scope && Address { name: to.name.clone(), ..from.clone() } == to;
+            is_like && gone.len() == made.len() && made.values().all(|step| is_same(step, gone, from, &to))
+        };
+        let from = gone.iter().find(is_renamed).map(|((_, from), _)| from.to_string());
+        pairs.extend(from.map(|from| (from, to.to_string())));
+    }
+    listed(pairs, |from, to| {
+        format!(
+            "the name says which one it is, so {from} goes and {to} is made; keep the name where that is not meant"
+        )
+    })
+}
+
+/// True when one of `gone` is what this step makes, but for the name of the manifest.
+fn is_same(step: &Step, gone: &BTreeMap<&str, &Step>, from: &Address, to: &Address) -> bool {
+    let was = step.id.0.replace(&*to.name, &from.name);
+    let row = gone.get(&*was).filter(|_| *was != *step.id.0).and_then(|gone| gone.work.was.as_ref());
+    let Some(row) = row else { return false };
+    // What is made of a manifest may name it.
+    let declared = step.work.desired.as_ref().and_then(|desired| desired.spec.bytes());
+    let declared = declared.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let under_the_old_name = declared.map(|text| Hash::of(text.replace(&*to.name, &from.name).as_bytes()));
+    [step.after, under_the_old_name].contains(&Some(row.template))
+}
+
+/// The first of these pairs of a delete and a create, and how many more there are.
+fn listed(pairs: Vec<(String, String)>, hint: impl Fn(&str, &str) -> String) -> Vec<Warning> {
     let rest = pairs.len().saturating_sub(WARNINGS);
+    let possible_move = |(from, to): (String, String)| Warning {
+        reason: "PossibleMove".into(),
+        message: format!("delete {from} + create {to} with equal spec: meant as a move?"),
+        hint: Some(hint(&from, &to)),
+        addresses: vec![from, to],
+    };
     let mut warnings: Vec<Warning> = pairs.into_iter().take(WARNINGS).map(possible_move).collect();
     if rest > 0 {
         warnings.push(Warning {
@@ -58,13 +123,4 @@ fn committed(survey: &Survey, change: Change) -> impl Iterator<Item = (&Scope, &
     let views = survey.scopes.iter().filter_map(|(scope, view)| Some((scope, view.as_ref().ok()?)));
     let steps = views.flat_map(|(scope, view)| view.plan.steps.iter().map(move |step| (scope, step)));
     steps.filter(move |(_, s)| s.change == change && matches!(s.reason, Reason::Commit(_)))
-}
-
-fn possible_move((from, to): (String, String)) -> Warning {
-    Warning {
-        reason: "PossibleMove".into(),
-        message: format!("delete {from} + create {to} with equal spec: meant as a move?"),
-        hint: Some(format!("if so, annotate the manifest of {to} with reconciled/moved-from: {from}")),
-        addresses: vec![from, to],
-    }
 }

@@ -10,8 +10,10 @@ use super::{
 use crate::{
     deployment::millis,
     hands::{Fault, Hands, Job, Make, Manager, Put, Seen, What},
-    state::Access,
-    systemd::{apply as units, observe::text},
+    systemd::{
+        apply as units,
+        observe::{ACCESS, access, text},
+    },
 };
 use reconciled_provider::{Action, Cx, Error, Journal, Op, Outcome, Secret, Tracked};
 use std::{
@@ -133,7 +135,7 @@ impl<'a> Change<'a> {
             drained_in(&self.seen).into_iter().filter(|unit| !self.strays.contains(unit)).collect();
         let content = with_drained(&declared.balancer, |_| true, &drained);
         let is = text(&self.seen);
-        if is.as_deref() != Some(&*content) {
+        if is.as_deref() != Some(&*content) || access(&self.seen).is_some() {
             let written = self.memory.as_ref().and_then(|memory| memory.read.as_ref());
             // Also what was edited by hand in a file of ours is somebody's work.
             let is_ours = is.is_some_and(|text| written == Some(&mark(cx, &text)));
@@ -179,9 +181,8 @@ async fn put(
     validate: Option<Arc<str>>,
     keep: bool,
 ) -> Result<(), Fault> {
-    let access = Access { owner: None, group: None, mode: 0o644 };
     let content = Secret::new(content.as_bytes().to_vec());
-    let make = Make::File { access, content, validate, is_public: true };
+    let make = Make::File { access: ACCESS, content, validate, is_public: true };
     let keep = keep && !matches!(seen.what, What::Absent);
     hands.put(&Put { path: seen.path.clone(), expect: seen.stamp(), make, keep }).await
 }

@@ -64,6 +64,9 @@ pub(crate) struct Balancer {
     /// Seen: the unit was not told of this file, as far as anybody knows.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_unread: bool,
+    /// Seen: who may do what with the file, by what a plan calls it, where that is another than should be.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) access: Option<(String, String)>,
     /// Seen: it cannot be managed, and why.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) refused: Option<String>,
@@ -85,6 +88,7 @@ pub(crate) fn show(bytes: &[u8]) -> Option<Vec<(Arc<str>, String)>> {
     out.extend(balancer.validate.map(|name| ("validate".into(), name.to_string())));
     let served = balancer.is_unread.then(|| ("served".into(), "another file than the one in place".into()));
     out.extend(served);
+    out.extend(balancer.access.map(|(what, text)| (what.into(), text)));
     out.extend(balancer.refused.map(|why| ("refused".into(), why)));
     Some(out)
 }

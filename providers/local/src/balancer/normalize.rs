@@ -134,6 +134,7 @@ pub(crate) fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Input
         out.problems.push(problem.at(&manifest.file, manifest.span));
     }
     let balancer = Balancer {
+        access: None,
         balancer: render(spec.program, &manifest.name, &spec.listen.value, &members),
         reload: spec.reload.value,
         validate: spec.validate.map(|at| at.value.into()),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     hands::{Seen, What},
-    systemd::observe::{closed, text},
+    systemd::observe::{access, closed, text},
 };
 use reconciled_provider::{Cx, Observed, Resource, ResourceId, Tracked};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,9 +45,10 @@ pub(crate) fn observed(
     // `path` may be that of any file: a repository must not be a way to read it.
     let is_shown = seen.is_public || declared.as_ref().is_some_and(|declared| declared.balancer == plain);
     let balancer = if is_shown { plain } else { closed(cx, &plain) };
+    let access = declared.as_ref().and_then(|_| access(seen));
     let (reload, validate, drain) = declared
         .map_or((String::new(), None, 0), |declared| (declared.reload, declared.validate, declared.drain));
-    let bytes = Balancer { balancer, reload, validate, drain, is_unread, refused }.encode();
+    let bytes = Balancer { balancer, reload, validate, drain, is_unread, access, refused }.encode();
     let mut observed = Observed::new(id.clone(), bytes);
     observed.private = memory.seal();
     Some(observed)

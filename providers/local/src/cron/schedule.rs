@@ -4,6 +4,7 @@
 ///
 /// Each field is written out, so that nothing depends on how the two languages count steps. Two times come of a schedule
 /// that restricts both the day of the month and the day of the week: for cron either will do, for systemd both must be.
+/// Where one of the two begins with `*`, also as `*/2`, both must be for cron as well: crontab(5).
 pub(super) fn calendar(schedule: &str) -> Result<Vec<String>, String> {
     let schedule = match schedule.trim() {
         "@yearly" | "@annually" => "0 0 1 1 *",
@@ -23,9 +24,10 @@ pub(super) fn calendar(schedule: &str) -> Result<Vec<String>, String> {
     let days = Field::parse(day, "day of the month", 1, 31, &[])?;
     let months = Field::parse(month, "month", 1, 12, MONTHS)?;
     let weekdays = Field::parse(weekday, "day of the week", 0, 7, WEEKDAYS)?;
-    let names = weekdays.weekdays();
+    let names = if weekdays.is_all_by_star() { String::new() } else { weekdays.weekdays() };
     let comes = |month: &u32| days.allowed.first().is_some_and(|day| *day <= LONGEST[*month as usize - 1]);
-    if weekdays.is_any && !months.allowed.iter().any(comes) {
+    let is_either = !days.begins_with_star && !weekdays.begins_with_star;
+    if !is_either && !months.allowed.iter().any(comes) {
         return Err("none of its months has such a day, so it would never run".into());
     }
     let months = months.numbers(2);
@@ -33,10 +35,9 @@ pub(super) fn calendar(schedule: &str) -> Result<Vec<String>, String> {
         let space = if names.is_empty() { "" } else { " " };
         format!("{names}{space}*-{months}-{days} {hours}:{minutes}:00")
     };
-    Ok(match (days.is_any, weekdays.is_any) {
-        (_, true) => vec![at("", &days.numbers(2))],
-        (true, false) => vec![at(&names, "*")],
-        (false, false) => vec![at("", &days.numbers(2)), at(&names, "*")],
+    Ok(match is_either {
+        true => vec![at("", &days.numbers(2)), at(&names, "*")],
+        false => vec![at(&names, &days.numbers(2))],
     })
 }
 
@@ -48,8 +49,8 @@ const LONGEST: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /// What one field allows.
 struct Field {
-    /// It begins with `*`: for cron, that restricts nothing.
-    is_any: bool,
+    /// For cron, it restricts nothing, whatever follows.
+    begins_with_star: bool,
     allowed: Vec<u32>,
     all: usize,
 }
@@ -89,7 +90,7 @@ impl Field {
         allowed.sort_unstable();
         allowed.dedup();
         let all = if high == 7 { 7 } else { (high - low + 1) as usize };
-        Ok(Field { is_any: text.starts_with('*') && allowed.len() == all, allowed, all })
+        Ok(Field { begins_with_star: text.starts_with('*'), allowed, all })
     }
 
     fn numbers(&self, width: usize) -> String {
@@ -98,6 +99,10 @@ impl Field {
         }
         let numbers: Vec<String> = self.allowed.iter().map(|number| format!("{number:0width$}")).collect();
         numbers.join(",")
+    }
+
+    fn is_all_by_star(&self) -> bool {
+        self.begins_with_star && self.allowed.len() == self.all
     }
 
     /// In the order of systemd's week.
@@ -140,6 +145,15 @@ mod tests {
     #[test]
     fn either_day_will_do_where_both_are_restricted() {
         check("0 3 13 * fri", &["*-*-13 03:00:00", "Fri *-*-* 03:00:00"]);
+        check("0 3 1-31 * fri", &["*-*-* 03:00:00", "Fri *-*-* 03:00:00"]);
+    }
+
+    #[test]
+    fn both_days_must_be_where_one_field_begins_with_a_star() {
+        let odd = "01,03,05,07,09,11,13,15,17,19,21,23,25,27,29,31";
+        check("0 3 */2 * fri", &[&format!("Fri *-*-{odd} 03:00:00")]);
+        check("0 3 13 * */5", &["Fri,Sun *-*-13 03:00:00"]);
+        check("0 3 */2 * *", &[&format!("*-*-{odd} 03:00:00")]);
     }
 
     #[test]
@@ -159,5 +173,6 @@ mod tests {
         refuse("@reboot", "enabled");
         refuse("0 0 30 2 *", "never run");
         refuse("0 0 31 4,6,9,11 *", "never run");
+        refuse("0 0 30 2 */2", "never run");
     }
 }

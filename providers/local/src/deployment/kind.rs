@@ -119,7 +119,8 @@ pub(crate) struct Deployment {
     /// The balancers it is behind.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) fronts: Vec<Front>,
-    /// Seen: drop-ins that somebody put beside the template or an instance, by path.
+    /// Seen: what somebody did besides to what is declared, by what a plan calls it: drop-ins of the template or an instance by
+    /// path, and who may do what with the template.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(crate) beside: BTreeMap<String, String>,
     /// Seen: instances that run as another revision says.

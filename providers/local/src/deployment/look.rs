@@ -7,10 +7,10 @@ use super::{
     template,
 };
 use crate::{
-    hands::{Asked, Check, Hands, Manager, Seen, UnitState, What},
+    hands::{Asked, Check, Hands, Manager, Seen, UnitState},
     systemd::{
         Places, Why, definition,
-        observe::{is_drop_in, no_file, set_properties, text},
+        observe::{drop_ins, no_file, text},
     },
 };
 use futures_util::future::join_all;
@@ -67,26 +67,7 @@ impl Group {
     /// Looks at the drop-ins of the template and of the instances: those of `systemctl edit` and of `systemctl set-property`.
     pub(crate) async fn look_beside(&mut self, hands: &dyn Hands, places: &Places) -> Result<(), Error> {
         let numbers = self.members.keys().map(|number| instance(&self.name, *number));
-        let units: BTreeSet<String> = numbers.chain([template(&self.name)]).collect();
-        let mut all = set_properties(hands, places).await?;
-        self.beside = units
-            .iter()
-            .filter_map(|unit| Some((unit.clone(), all.remove(&unit.as_str().into())?)))
-            .collect();
-        let directories: Vec<_> =
-            units.iter().map(|unit| places.drop_in_directory(unit)).collect::<Result<_, _>>()?;
-        let found = hands.look(&directories).await?;
-        let there =
-            units.into_iter().zip(found).filter(|(_, seen)| matches!(seen.what, What::Directory { .. }));
-        for (unit, directory) in there {
-            let listed = hands.list(&directory.path).await?.into_iter();
-            let mut drop_ins = listed
-                .filter(|seen| is_drop_in(seen) && seen.path.directory().as_ref() == Some(&directory.path))
-                .peekable();
-            if drop_ins.peek().is_some() {
-                self.beside.entry(unit).or_default().extend(drop_ins);
-            }
-        }
+        self.beside = drop_ins(hands, places, &numbers.chain([template(&self.name)]).collect()).await?;
         Ok(())
     }
     /// What is in the template, if there is one.

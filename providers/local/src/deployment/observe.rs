@@ -11,7 +11,12 @@ use super::{
 use crate::{
     balancer,
     hands::{Hands, Manager, Watched, What},
-    systemd::{Places, definition, observe::reported, places::path, restarted},
+    systemd::{
+        Places, definition,
+        observe::{access, reported, watch_beside},
+        places::path,
+        restarted,
+    },
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -146,11 +151,7 @@ fn watched(places: &Places, all: &BTreeMap<&str, Asked<'_>>) -> (Watched, BTreeS
     let (mut watched, mut units) = (Watched::default(), BTreeSet::new());
     let mut files = |unit: &str| {
         watched.paths.extend(places.fragment(unit).ok());
-        // A directory of drop-ins that is not there is watched from the next look on, and that it comes is told.
-        watched.paths.extend(places.drop_in_directory(unit).ok());
-        watched.directories.extend(places.drop_in_directory(unit).ok());
-        let set = places.control().iter().filter_map(|at| path(format!("{at}/{unit}.d")).ok());
-        watched.directories.extend(set);
+        watch_beside(&mut watched, places, unit);
     };
     for (name, asked) in all {
         files(&template(name));
@@ -212,6 +213,7 @@ pub(super) fn observed(
     let drop_ins = group.beside.values().flatten();
     let beside = drop_ins
         .map(|seen| (seen.path.as_str().to_owned(), reported(cx, seen, None).unwrap_or_default()))
+        .chain(access(&group.template))
         .collect();
     // What had to answer so far is what the next rolling update judges those by that run now.
     let checks = match &memory.good {

@@ -7,7 +7,7 @@ use crate::{
     config::Commands,
     hands::{Accounts, Make, Put},
     path::FilePath,
-    systemd::{CONTROL, DIRECTORY, LOADED_FROM},
+    systemd::{CONTROL, DIRECTORY, LOADED_FROM, RUNTIME},
 };
 use reconciled_provider::{Error, Problem, problem::did_you_mean, yaml};
 use rustix::process::geteuid;
@@ -116,6 +116,7 @@ impl Allowed {
         if has_units {
             paths.push(DIRECTORY.into());
             paths.extend(CONTROL.map(String::from));
+            paths.push(RUNTIME.into());
         }
         config.paths = paths;
         config.validate()?;
@@ -149,7 +150,7 @@ impl Allowed {
         if CONTROL.contains(&path.as_str()) {
             return self.units();
         }
-        if [DIRECTORY].iter().chain(&CONTROL).any(|directory| path.below(directory).is_some()) {
+        if [DIRECTORY, RUNTIME].iter().chain(&CONTROL).any(|directory| path.below(directory).is_some()) {
             return match self.config.places.unit_at(path) {
                 Some(unit) => self.unit(&unit.0),
                 None => Err(Error::permission_denied(format!("{path} is no file of a unit"))),
@@ -331,6 +332,7 @@ mod tests {
         assert_eq!(path("/etc/systemd/system/web@1.service"), Ok(()));
         assert_eq!(path("/etc/systemd/system/web@1.service.d"), Ok(()));
         assert_eq!(path("/etc/systemd/system/web@1.service.d/limits.conf"), Ok(()));
+        assert_eq!(path("/run/systemd/system/web@1.service.d/limits.conf"), Ok(()));
         for text in [
             "/root/x",
             "/etc",
@@ -344,6 +346,8 @@ mod tests {
             "/etc/systemd/system/reconciled-.service.d/x.conf",
             "/etc/systemd/system/reconciled-x.service",
             "/etc/systemd/system/service.d/x.conf",
+            "/run/systemd/system/web@1.service",
+            "/run/systemd/system/ssh.service.d/x.conf",
             "/etc/systemd/system.control/ssh.service.d/x.conf",
             "/etc/systemd/system/web@-.service.d/x.conf",
         ] {

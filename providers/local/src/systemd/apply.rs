@@ -7,7 +7,7 @@
 
 use super::{
     Places, definition,
-    observe::{self, Look, Memory},
+    observe::{self, ACCESS, Look, Memory},
     reads::{self, Then},
     unit::{OnChange, RunState, Unit},
 };
@@ -113,6 +113,8 @@ struct Work<'a> {
     /// What is in those that it reads, as looked at before the job.
     read: BTreeMap<String, String>,
     is_running: bool,
+    /// Paths of the drop-ins of others that the plan saw: what came since is in the next one.
+    strays: BTreeSet<String>,
     end: Option<Fault>,
 }
 
@@ -127,6 +129,11 @@ impl<'a> Work<'a> {
             Op::Delete { observed, tracked } => (None, Some(observed), tracked.as_ref()),
             Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(tracked)),
         };
+        let seen = match &action.op {
+            Op::Continue { observed, .. } => observed.as_ref(),
+            _ => planned,
+        };
+        let seen = seen.and_then(|seen| Unit::decode(&seen.bytes)).unwrap_or_default();
         Work {
             action,
             name: &action.op.id().0,
@@ -144,6 +151,7 @@ impl<'a> Work<'a> {
             due: None,
             read: BTreeMap::new(),
             is_running: false,
+            strays: seen.beside.into_keys().collect(),
             end: None,
         }
     }
@@ -232,12 +240,18 @@ impl<'a> Work<'a> {
         let Some(unit) = &self.unit else { return false };
         let is_left =
             self.memory.as_ref().is_some_and(|memory| memory.fragment) && !is_absent(&look.fragment);
-        let of_fragment = unit.content.as_ref().map_or(is_left, |content| !has(&look.fragment, content));
+        let of_fragment = unit.content.as_ref().map_or(is_left, |content| !is_ours(&look.fragment, content));
         of_fragment
+            || self.strays(look).next().is_some()
             || look.drop_ins.iter().any(|(name, seen)| match unit.drop_ins.get(name) {
-                Some(content) => !has(seen, content),
+                Some(content) => !is_ours(seen, content),
                 None => !is_absent(seen),
             })
+    }
+
+    /// The drop-ins of others that go.
+    fn strays<'l>(&self, look: &'l Look) -> impl Iterator<Item = &'l Seen> {
+        look.beside.iter().filter(|seen| self.strays.contains(seen.path.as_str()))
     }
 
     /// What is remembered while its files are written: any that was ours or shall be may be there, and it runs as it did.
@@ -288,7 +302,8 @@ impl<'a> Work<'a> {
                 None => self.is_changed |= remove(hands, seen).await?,
             }
         }
-        for seen in &look.properties {
+        let strays: Vec<&Seen> = self.strays(look).collect();
+        for seen in strays {
             self.is_changed |= remove(hands, seen).await?;
         }
         Ok(())
@@ -497,6 +512,11 @@ fn has(seen: &Seen, content: &str) -> bool {
     matches!(&seen.what, What::File { content: is, .. } if is.reveal() == content.as_bytes())
 }
 
+/// True for that, where nobody else may do anything with it.
+fn is_ours(seen: &Seen, content: &str) -> bool {
+    has(seen, content) && observe::access(seen).is_none()
+}
+
 /// Writes a file; false where it is as wanted already.
 pub(crate) async fn write(
     hands: &dyn Hands,
@@ -504,14 +524,14 @@ pub(crate) async fn write(
     seen: &Seen,
     content: &str,
 ) -> Result<bool, Fault> {
-    if has(seen, content) {
+    if is_ours(seen, content) {
         return Ok(false);
     }
     make_way(hands, places, &seen.path).await?;
-    let access = Access { owner: None, group: None, mode: 0o644 };
+    // What is in it is nobody's work where it is ours.
+    let keep = !is_absent(seen) && !has(seen, content);
     let content = Secret::new(content.as_bytes().to_vec());
-    let make = Make::File { access, content, validate: None, is_public: true };
-    let keep = !is_absent(seen);
+    let make = Make::File { access: ACCESS, content, validate: None, is_public: true };
     hands.put(&Put { path: seen.path.clone(), expect: seen.stamp(), make, keep }).await?;
     Ok(true)
 }

@@ -121,6 +121,16 @@ fn logical_lines(text: &str) -> Vec<String> {
     lines
 }
 
+/// True for a service that is done once its command is: of these files nothing has it stay active.
+pub(crate) fn ends_by_itself<'a>(files: impl IntoIterator<Item = &'a str>) -> bool {
+    let settings = settings(files);
+    let last = |key: &str| settings.get(&("Service".into(), key.into())).and_then(|values| values.last());
+    let stays = last("RemainAfterExit").is_some_and(|value| {
+        ["1", "yes", "y", "true", "t", "on"].iter().any(|word| value.eq_ignore_ascii_case(word))
+    });
+    last("Type").is_some_and(|value| value == "oneshot") && !stays
+}
+
 /// True when the file says how it is enabled.
 pub(crate) fn has_install(text: &str) -> bool {
     logical_lines(text).iter().any(|line| line == "[Install]")

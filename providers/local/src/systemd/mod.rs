@@ -34,7 +34,7 @@ pub(crate) const LOADED_FROM: &[&str] = &[
     DIRECTORY,
     CONTROL[0],
     CONTROL[1],
-    "/run/systemd/system",
+    RUNTIME,
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
@@ -42,6 +42,9 @@ pub(crate) const LOADED_FROM: &[&str] = &[
 
 /// Where unit files of an administrator are.
 pub(crate) const DIRECTORY: &str = "/etc/systemd/system";
+
+/// Where `systemctl edit --runtime` writes.
+pub(crate) const RUNTIME: &str = "/run/systemd/system";
 
 /// Where `systemctl set-property` writes, which outranks all other files of a unit.
 pub(crate) const CONTROL: [&str; 2] = ["/etc/systemd/system.control", "/run/systemd/system.control"];

@@ -111,6 +111,19 @@ fn check(name: &str, spec: &UnitSpec, span: Span, refuse: &mut impl FnMut(Span, 
         let hint = "add [Install] and WantedBy=multi-user.target, or leave `enabled` out";
         refuse(enabled.span, format!("`{name}` has no [Install] section, so it cannot be enabled"), hint);
     }
+    if let (Some(content), Some(RunState::Running)) = (&spec.content, spec.state) {
+        let parts = || std::iter::once(content).chain(spec.drop_ins.values());
+        let is_known = parts().all(|part| part.unknown.is_empty());
+        if is_known && definition::ends_by_itself(parts().map(|part| part.value.as_str())) {
+            let text =
+                format!("`{name}` ends by itself (Type=oneshot), and would be started again and again");
+            refuse(
+                content.span,
+                text,
+                "add RemainAfterExit=yes, or leave `state` out; a CronJob runs at times",
+            );
+        }
+    }
     for (drop_in, content) in &spec.drop_ins {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if drop_in.is_empty()

@@ -14,6 +14,7 @@ use crate::{
     cron::CRON,
     hands::{Hands, Manager, Seen, UnitState, Watched, What},
     path::FilePath,
+    state::{Access, mode_text},
 };
 use bytes::Bytes;
 use reconciled_provider::{
@@ -63,8 +64,8 @@ pub(crate) struct Look {
     pub(crate) state: UnitState,
     pub(crate) fragment: Seen,
     pub(crate) drop_ins: BTreeMap<String, Seen>,
-    /// What somebody set by `systemctl set-property`, where the unit file is declared.
-    pub(crate) properties: Vec<Seen>,
+    /// Drop-ins that somebody else put beside the unit file, where that is declared.
+    pub(crate) beside: Vec<Seen>,
     /// The files that it reads.
     pub(crate) reads: Vec<Seen>,
     /// When the present run began, where that is asked for: in microseconds since the epoch.
@@ -72,7 +73,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// What the managed files mean that are there.
+    /// What the files mean that are there.
     pub(crate) fn effective(&self) -> String {
         definition::effective(self.texts().iter().map(String::as_str))
     }
@@ -81,9 +82,30 @@ impl Look {
         definition::fixed(self.texts().iter().map(String::as_str))
     }
     fn texts(&self) -> Vec<String> {
-        let files = std::iter::once(&self.fragment).chain(self.drop_ins.values());
+        let files = std::iter::once(&self.fragment).chain(self.drop_ins.values()).chain(&self.beside);
         files.filter_map(text).collect()
     }
+    /// Those of `unit`'s files that are there and ours.
+    fn declared(&self, unit: &Unit) -> impl Iterator<Item = &Seen> {
+        let fragment = unit.content.is_some().then_some(&self.fragment);
+        let drop_ins = self.drop_ins.iter().filter(|(name, _)| unit.drop_ins.contains_key(*name));
+        fragment.into_iter().chain(drop_ins.map(|(_, seen)| seen))
+    }
+}
+
+/// Who may do what with a file of ours: whoever may write it decides what runs, with the rights of the manager.
+pub(crate) const ACCESS: Access = Access { owner: None, group: None, mode: 0o644 };
+
+/// Who may do what with a file of ours, where that is another than should be: what a plan calls it, and says of it.
+pub(crate) fn access(seen: &Seen) -> Option<(String, String)> {
+    let What::File { meta, .. } = &seen.what else { return None };
+    let words = [
+        (meta.mode != ACCESS.mode).then(|| format!("mode {}", mode_text(meta.mode))),
+        (!meta.owner.is_own).then(|| format!("owner {}", meta.owner.named())),
+        (!meta.group.is_own).then(|| format!("group {}", meta.group.named())),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| (format!("{} access", seen.path), words.join(", ")))
 }
 
 /// What is in a file, as text.
@@ -172,30 +194,45 @@ impl Place {
         self,
         name: &str,
         seen: &mut impl Iterator<Item = Seen>,
-        properties: Vec<Seen>,
+        mut beside: Vec<Seen>,
         began: u64,
     ) -> Result<Look, Error> {
         let fragment = seen.next().ok_or_else(|| Error::unexpected(format!("nothing was said of {name}")))?;
-        let drop_ins = self.drop_ins.into_iter().zip(seen.by_ref()).collect();
+        let drop_ins: BTreeMap<String, Seen> = self.drop_ins.into_iter().zip(seen.by_ref()).collect();
+        beside.retain(|stray| drop_ins.values().all(|ours| ours.path != stray.path));
         let reads = seen.take(self.reads.len()).collect();
-        Ok(Look { state: self.state, fragment, drop_ins, properties, reads, began })
+        Ok(Look { state: self.state, fragment, drop_ins, beside, reads, began })
     }
 }
 
 /// True for a drop-in that systemd reads.
-pub(crate) fn is_drop_in(seen: &Seen) -> bool {
+fn is_drop_in(seen: &Seen) -> bool {
     matches!(seen.what, What::File { .. } | What::Link { .. }) && seen.path.as_str().ends_with(".conf")
 }
 
-/// What `systemctl set-property` wrote, of all units. Of a unit whose file is not declared it is nobody's business.
-pub(crate) async fn set_properties(
+/// The drop-ins of these units that a person makes: by `systemctl edit` and `systemctl set-property`, those of ours among
+/// them. Of a unit whose file is not declared they are nobody's business, and what a package brings is the package's.
+pub(crate) async fn drop_ins(
     hands: &dyn Hands,
     places: &Places,
-) -> Result<BTreeMap<ResourceId, Vec<Seen>>, Error> {
-    let mut all: BTreeMap<ResourceId, Vec<Seen>> = BTreeMap::new();
-    for directory in places.control() {
-        for seen in hands.list(&path(directory.clone())?).await? {
-            if let Some(unit) = places.unit_at(&seen.path).filter(|_| is_drop_in(&seen)) {
+    units: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Vec<Seen>>, Error> {
+    let mut all: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    if units.is_empty() {
+        return Ok(all);
+    }
+    let directories = units.iter().map(|unit| places.drop_in_directories(unit));
+    let directories: Vec<FilePath> =
+        directories.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let found = hands.look(&directories).await?.into_iter();
+    let there = found.filter(|seen| matches!(seen.what, What::Directory { .. })).map(|seen| seen.path);
+    let control: Vec<FilePath> = places.control().iter().cloned().map(path).collect::<Result<_, _>>()?;
+    for directory in control.into_iter().chain(there) {
+        for seen in hands.list(&directory).await?.into_iter().filter(is_drop_in) {
+            let unit = places.unit_at(&seen.path).map(|unit| unit.0.to_string());
+            // systemd looks into no directory of these.
+            let is_in_place = |unit: &String| seen.path.parent().ends_with(&format!("/{unit}.d"));
+            if let Some(unit) = unit.filter(|unit| units.contains(unit) && is_in_place(unit)) {
                 all.entry(unit).or_default().push(seen);
             }
         }
@@ -216,13 +253,11 @@ pub(crate) async fn look(
     let (place, mut paths) = (Place::of(state, desired, memory), Vec::new());
     place.paths(places, name, &mut paths)?;
     let is_declared = desired.is_some_and(|unit| unit.content.is_some());
-    let properties = match is_declared {
-        true => set_properties(hands, places).await?.remove(&ResourceId::from(name)).unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let declared = is_declared.then(|| name.to_owned()).into_iter().collect();
+    let beside = drop_ins(hands, places, &declared).await?.remove(name).unwrap_or_default();
     let timed = if place.is_timed() { vec![name.to_owned()] } else { Vec::new() };
     let began = began(manager, timed).await?.remove(name).unwrap_or_default();
-    place.seen(name, &mut hands.look(&paths).await?.into_iter(), properties, began)
+    place.seen(name, &mut hands.look(&paths).await?.into_iter(), beside, began)
 }
 
 /// When the present runs of these began.
@@ -256,26 +291,27 @@ pub(crate) async fn observe(
     targets.retain(|id, _| want.focus.covers(id));
     let names: Vec<String> = targets.keys().map(|id| id.0.to_string()).collect();
     let states = if names.is_empty() { Vec::new() } else { manager.units(&names).await? };
-    let (mut looked, mut paths) = (Vec::new(), Vec::new());
+    let (mut looked, mut paths, mut declared) = (Vec::new(), Vec::new(), BTreeSet::new());
     for ((id, (desired, tracked)), state) in targets.into_iter().zip(states) {
         let unit = desired.and_then(|desired| Unit::decode(desired.spec.bytes()?));
         let memory = Memory::open(tracked);
         let place = Place::of(state, unit.as_ref(), memory.as_ref());
         place.paths(places, &id.0, &mut paths)?;
-        let is_declared = unit.is_some_and(|unit| unit.content.is_some());
-        looked.push((id, desired, memory, place, is_declared));
+        if unit.is_some_and(|unit| unit.content.is_some()) {
+            declared.insert(id.0.to_string());
+        }
+        looked.push((id, desired, memory, place));
     }
-    let is_any_declared = looked.iter().any(|(.., is_declared)| *is_declared);
-    let mut properties = if is_any_declared { set_properties(hands, places).await? } else { BTreeMap::new() };
-    let timed = looked.iter().filter(|(.., place, _)| place.is_timed()).map(|(id, ..)| id.0.to_string());
+    let mut beside = drop_ins(hands, places, &declared).await?;
+    let timed = looked.iter().filter(|(.., place)| place.is_timed()).map(|(id, ..)| id.0.to_string());
     let began = began(manager, timed.collect()).await?;
     // All files in one look.
     let mut seen = hands.look(&paths).await?.into_iter();
     let mut resources = Vec::new();
-    for (id, desired, memory, place, is_declared) in looked {
+    for (id, desired, memory, place) in looked {
         let (of_unit, began) = (place.count(), began.get(&*id.0).copied().unwrap_or_default());
-        let set = properties.remove(id).filter(|_| is_declared).unwrap_or_default();
-        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), set, began)?;
+        let beside = beside.remove(&*id.0).unwrap_or_default();
+        let look = place.seen(&id.0, &mut seen.by_ref().take(of_unit), beside, began)?;
         resources.extend(observed(cx, id, desired, memory.as_ref(), &look));
     }
     Ok(Observation { covered: want.focus.clone(), complete: true, version: Version::Unknown, resources })
@@ -297,12 +333,21 @@ fn watched(
         if unit.enabled == Some(true) {
             watched.paths.extend(links(places, &id.0, &unit));
         }
-        // A directory that is not there is watched from the next look on.
-        let set = unit.content.iter().flat_map(|_| places.control());
-        watched.directories.extend(set.filter_map(|at| path(format!("{at}/{}.d", id.0)).ok()));
+        if unit.content.is_some() {
+            watch_beside(&mut watched, places, &id.0);
+        }
     }
     watched.directories.extend(places.control().iter().filter_map(|at| path(at.clone()).ok()));
     watched
+}
+
+/// Has changes of the drop-ins of a unit told. A directory of them that is not there is watched from the next look on, and
+/// that it comes is told.
+pub(crate) fn watch_beside(watched: &mut Watched, places: &Places, unit: &str) {
+    let directories = places.drop_in_directories(unit).into_iter().flatten();
+    watched.paths.extend(directories.clone());
+    let control = places.control().iter().filter_map(|at| path(format!("{at}/{unit}.d")).ok());
+    watched.directories.extend(directories.chain(control));
 }
 
 /// The links that enable a unit as its own files say: systemd tells nothing when one is removed by hand.
@@ -327,7 +372,9 @@ pub(crate) fn observed(
     let seen = match &unit {
         Some(unit) => {
             let has_file = text(&look.fragment).is_some() || is_linked(&look.fragment);
-            if unit.content.is_some() && !has_file && matches!(look.fragment.what, What::Absent) {
+            // What somebody put beside it is in the plan that makes it: a creation would not say so.
+            let is_nowhere = matches!(look.fragment.what, What::Absent) && look.beside.is_empty();
+            if unit.content.is_some() && !has_file && is_nowhere {
                 return None;
             }
             Unit {
@@ -345,10 +392,11 @@ pub(crate) fn observed(
                         Some((name.clone(), reported(cx, seen, declared)?))
                     })
                     .collect(),
-                properties: look
-                    .properties
+                beside: look
+                    .beside
                     .iter()
                     .map(|seen| (seen.path.as_str().into(), reported(cx, seen, None).unwrap_or_default()))
+                    .chain(look.declared(unit).filter_map(access))
                     .collect(),
                 enabled: unit.enabled.map(|wanted| is_enabled(&look.state, wanted)),
                 masked: unit.masked.map(|_| is_masked),

@@ -1,6 +1,6 @@
 //! Where the files of units are: those of the machine, and those of one user.
 
-use super::{CONTROL, DIRECTORY, LOADED_FROM};
+use super::{CONTROL, DIRECTORY, LOADED_FROM, RUNTIME};
 use crate::path::FilePath;
 use reconciled_provider::{Error, ResourceId};
 
@@ -9,6 +9,7 @@ use reconciled_provider::{Error, ResourceId};
 pub struct Places {
     directory: String,
     control: [String; 2],
+    runtime: String,
     loaded_from: Vec<String>,
     home: Option<String>,
 }
@@ -25,6 +26,7 @@ impl Places {
         Places {
             directory: DIRECTORY.into(),
             control: CONTROL.map(String::from),
+            runtime: RUNTIME.into(),
             loaded_from: LOADED_FROM.iter().map(|directory| (*directory).into()).collect(),
             home: None,
         }
@@ -35,8 +37,9 @@ impl Places {
         let (config, run) = (format!("{home}/.config/systemd"), format!("/run/user/{uid}/systemd"));
         let directory = format!("{config}/user");
         let control = [format!("{config}/user.control"), format!("{run}/user.control")];
+        let runtime = format!("{run}/user");
         let others = [
-            format!("{run}/user"),
+            runtime.clone(),
             format!("{home}/.local/share/systemd/user"),
             "/etc/systemd/user".into(),
             "/run/systemd/user".into(),
@@ -45,7 +48,7 @@ impl Places {
             "/lib/systemd/user".into(),
         ];
         let loaded_from = [directory.clone()].into_iter().chain(control.clone()).chain(others).collect();
-        Places { directory, control, loaded_from, home: Some(home.into()) }
+        Places { directory, control, runtime, loaded_from, home: Some(home.into()) }
     }
 
     /// True for those of a user.
@@ -64,6 +67,10 @@ impl Places {
     pub(crate) fn control(&self) -> &[String; 2] {
         &self.control
     }
+    /// Where `systemctl edit --runtime` writes.
+    pub(crate) fn runtime(&self) -> &str {
+        &self.runtime
+    }
     /// Directories from which units are loaded: whoever writes there runs anything with the rights of the manager.
     pub(crate) fn loaded_from(&self) -> impl Iterator<Item = &str> {
         // What is of the machine is of no user's manifests either.
@@ -78,6 +85,10 @@ impl Places {
     /// The directory of a unit's drop-ins.
     pub(crate) fn drop_in_directory(&self, name: &str) -> Result<FilePath, Error> {
         path(format!("{}/{name}.d", self.directory))
+    }
+    /// The directories in which a person puts drop-ins of a unit, until the next boot or for longer.
+    pub(crate) fn drop_in_directories(&self, name: &str) -> Result<[FilePath; 2], Error> {
+        Ok([self.drop_in_directory(name)?, path(format!("{}/{name}.d", self.runtime))?])
     }
     /// Path of a drop-in.
     pub(crate) fn drop_in(&self, name: &str, drop_in: &str) -> Result<FilePath, Error> {
@@ -99,14 +110,15 @@ impl Places {
         self.unit_at(path).or_else(link)
     }
 
-    /// The unit that a file below one of the directories that are written to is about.
+    /// The unit that a file below one of the directories that are written to is about; of those that are gone with the next
+    /// boot, drop-ins alone are.
     pub(crate) fn unit_at(&self, path: &FilePath) -> Option<ResourceId> {
-        let rest = std::iter::once(&self.directory)
-            .chain(&self.control)
-            .find_map(|directory| path.below(directory))?;
+        let mut directories = std::iter::once(&self.directory).chain(&self.control);
+        let lasting = directories.find_map(|directory| path.below(directory));
+        let rest = lasting.or_else(|| path.below(&self.runtime))?;
         let name = match rest.split_once('/') {
             // The directory of drop-ins itself is about their unit, too.
-            None => rest.strip_suffix(".d").unwrap_or(rest),
+            None => rest.strip_suffix(".d").or(lasting)?,
             Some((directory, _)) => directory.strip_suffix(".d")?,
         };
         Some(name.into())
@@ -132,6 +144,8 @@ mod tests {
         let at = |text: &str| places.unit_at(&FilePath::parse(text).unwrap()).map(|unit| unit.0.to_string());
         assert_eq!(at("/home/web/.config/systemd/user/a.service.d/x.conf").as_deref(), Some("a.service"));
         assert_eq!(at("/run/user/1500/systemd/user.control/a.service.d").as_deref(), Some("a.service"));
+        assert_eq!(at("/run/user/1500/systemd/user/a.service.d/x.conf").as_deref(), Some("a.service"));
+        assert_eq!(at("/run/user/1500/systemd/user/a.service"), None, "it is nobody's here");
         assert_eq!(at("/etc/systemd/system/a.service"), None);
         let link = FilePath::parse("/home/web/.config/systemd/user/default.target.wants/a.service").unwrap();
         assert_eq!(places.unit_at(&link), None, "it is no file of the unit");

@@ -93,9 +93,10 @@ pub(crate) struct Unit {
     /// How many runs are remembered, where the unit is the work of a job.
     #[serde(skip_serializing_if = "Limits::is_default", default)]
     pub(crate) history: Limits,
-    /// Seen: files by which `systemctl set-property` changed it, by path.
+    /// Seen: what somebody did besides to what is declared, by what a plan calls it: drop-ins by path, and who may do what
+    /// with a file of ours.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub(crate) properties: BTreeMap<String, String>,
+    pub(crate) beside: BTreeMap<String, String>,
     /// Seen: it runs as files were that are no longer there, or systemd has not read those that are.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub(crate) is_stale: bool,
@@ -144,7 +145,7 @@ impl Unit {
         let times: Vec<&str> = times.collect();
         out.extend((!times.is_empty()).then(|| ("times".into(), times.join("; "))));
         out.extend(self.drop_ins.iter().map(|(name, text)| (format!("dropIns.{name}").into(), text.clone())));
-        out.extend(self.properties.iter().map(|(path, text)| (path.as_str().into(), text.clone())));
+        out.extend(self.beside.iter().map(|(path, text)| (path.as_str().into(), text.clone())));
         out.extend(self.enabled.map(|is| ("enabled".into(), is.to_string())));
         out.extend(self.masked.map(|is| ("masked".into(), is.to_string())));
         let word = |state| if state == RunState::Running { "running" } else { "stopped" };

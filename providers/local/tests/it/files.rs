@@ -144,6 +144,28 @@ async fn a_block_leaves_the_rest_of_its_file_alone() {
 }
 
 #[tokio::test]
+async fn what_is_left_of_a_file_without_its_block_is_validated_as_the_block_was() {
+    let argv = ["/bin/grep", "-q", "ends", "{file}"].map(String::from).to_vec();
+    let desk = Desk::with(|config| config.commands = Some([("whole".into(), argv)].into()));
+    let block = "{path: /etc/sudoers, block: a, validate: whole, content: \"ends\"}";
+    // Written here, and found as it is declared.
+    for is_found in [false, true] {
+        let text = "# BEGIN reconciled a\nends\n# END reconciled a\n";
+        desk.write("/etc/sudoers", if is_found { text } else { "" });
+        desk.pass(&[block]).await;
+        let done = desk.pass(&[]).await.done;
+        assert!(
+            done.len() == 1 && done[0].starts_with("delete /etc/sudoers#a: failed: invalid: "),
+            "{done:?}"
+        );
+        assert_eq!(desk.read("/etc/sudoers"), text, "nothing invalid takes its place");
+        desk.write("/etc/sudoers", &format!("{text}ends here\n"));
+        assert_eq!(desk.pass(&[]).await.done, ["delete /etc/sudoers#a: gone"]);
+        assert_eq!(desk.read("/etc/sudoers"), "ends here\n");
+    }
+}
+
+#[tokio::test]
 async fn content_from_a_secret_is_in_the_file_and_nowhere_else() {
     let desk = Desk::new();
     let spec = "{path: /etc/key, content: {secret: key}, mode: \"0644\"}";

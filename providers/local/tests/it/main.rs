@@ -9,6 +9,7 @@ mod cron;
 mod deployments;
 mod desk;
 mod disk;
+mod drift;
 mod faults;
 mod files;
 mod helper;

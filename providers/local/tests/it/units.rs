@@ -344,6 +344,9 @@ fn units_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("Unit a.service {masked: true, state: running}", "neither runs nor is enabled");
     refuse("Unit a.service {content: \"[Service]\", enabled: true}", "no [Install] section");
     refuse("Unit a.service {dropIns: {a/b: x}}", "no name of a drop-in");
+    let ends = "Unit a.service {state: running, content: \"[Service]\\nType=oneshot\\n\"";
+    refuse(&format!("{ends}}}"), "ends by itself");
+    refuse(&format!("{ends}, dropIns: {{a: \"[Service]\\nRemainAfterExit=no\\n\"}}}}"), "ends by itself");
     refuse("Unit a.service {state: running, reloadOn: [/root/x]}", "below none of the `paths`");
     refuse("Unit a.service {state: running, reloadOn: [etc/x]}", "does not begin with a slash");
     refuse(
@@ -353,6 +356,15 @@ fn units_that_mean_nothing_are_refused_with_what_to_write() {
     refuse("Unit a.timer {state: running, restartOn: [/etc/x]}", "is no service");
     refuse("Unit a.service {state: running, restartOn: [/etc/x], reloadOn: [/etc/x]}", "is named twice");
     refuse("Unit a.service {restartOn: [/etc/x]}", "says nothing");
+    let desk = Desk::with(|config| config.bus = Some("system".into()));
+    for stays in [
+        format!("{ends}, dropIns: {{a: \"[Service]\\nRemainAfterExit=yes\\n\"}}}}"),
+        format!("{ends}, dropIns: {{a: \"[Service]\\nType=simple\\n\"}}}}"),
+        ends.replace("running", "stopped") + "}",
+    ] {
+        let (_, problems) = desk.normalize(&[&stays]);
+        assert!(problems.is_empty(), "{stays}: {problems:?}");
+    }
     let desk = Desk::new();
     let (_, problems) = desk.normalize(&["Unit a.service {state: running}"]);
     assert!(problems[0].to_string().contains("it has no `bus`"), "{problems:?}");

@@ -113,12 +113,12 @@ async fn what_is_half_made_is_ours_and_gone_on_with() {
     assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
 
     // A start that fails leaves a file that is ours, and is tried again.
-    let failing =
-        unit("b.service", "/bin/false", ", state: running").replace("[Service]", "[Service]\\nType=oneshot");
+    let failing = unit("b.service", "/bin/false", ", state: running")
+        .replace("[Service]", "[Service]\\nType=oneshot\\nRemainAfterExit=yes");
     let made = desk.pass(&[&spec, &failing]).await.done;
     assert!(made.len() == 1 && made[0].starts_with("create b.service: partial: unavailable: "), "{made:?}");
     assert!(desk.is_tracked("b.service"));
-    let mended = failing.replace("/bin/false", "/bin/true\\nRemainAfterExit=yes");
+    let mended = failing.replace("/bin/false", "/bin/true");
     assert_eq!(desk.pass(&[&spec, &mended]).await.done, ["update b.service: done"]);
     assert_eq!(desk.pass(&[]).await.done, ["delete a.service: gone", "delete b.service: gone"]);
 }

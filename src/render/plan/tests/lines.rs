@@ -46,7 +46,7 @@ fn a_long_list_is_cut_with_a_count_and_what_to_type() {
 #[test]
 fn a_delete_and_a_create_of_equal_content_are_asked_about() {
     let survey = survey(vec![create("new/A", "192.0.2.1"), delete("old/A", "192.0.2.1")]);
-    // Where the name is the identity nothing can be moved, so nothing is asked.
+    // Where the key is the identity nothing can be moved, so nothing is asked of two records of a zone.
     assert_eq!(document(&survey, &Options::default()).warnings, []);
     let document = document_of(Role::Cloud { tokens: true }, &survey, &Options::default());
     assert_eq!(
@@ -55,6 +55,32 @@ fn a_delete_and_a_create_of_equal_content_are_asked_about() {
     );
     let shown = text(&document, &TextOptions::default());
     assert!(shown.contains("reconciled/moved-from: Zone/example.com#old/A"), "{shown}");
+}
+
+/// A step of the manifest `name`, whose resources are called after it.
+fn named(mut step: Step, name: &str) -> Step {
+    (step.address.name, step.address.kind) = (name.into(), "Deployment".into());
+    step
+}
+
+#[test]
+fn a_manifest_under_another_name_is_asked_about_where_its_name_is_the_identity() {
+    let warnings = |steps| document(&survey(steps), &Options::default()).warnings;
+    let gone = |content| vec![named(delete("web@", content), "web"), named(delete("web@1", "runs"), "web")];
+    let made = |content| vec![named(create("new@", content), "new"), named(create("new@1", "runs"), "new")];
+    let told = warnings([gone("x"), made("x")].concat());
+    let [one] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(
+        one.message,
+        "delete Deployment/web + create Deployment/new with equal spec: meant as a move?"
+    );
+    assert!(one.hint.as_ref().unwrap().contains("Deployment/web goes and Deployment/new is made"), "{one:?}");
+    // What is made of it may name it, too.
+    assert_eq!(warnings([gone("job web"), made("job new")].concat()).len(), 1);
+    assert_eq!(warnings([gone("x"), made("y")].concat()), []);
+    assert_eq!(warnings([gone("x"), made("x")[..1].to_vec()].concat()), [], "it has fewer parts");
+    let other = vec![named(create("other", "x"), "new"), named(create("other1", "runs"), "new")];
+    assert_eq!(warnings([gone("x"), other].concat()), [], "its resources are not called after it");
 }
 
 #[test]

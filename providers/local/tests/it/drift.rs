@@ -1,0 +1,248 @@
+//! What somebody does by hand to units beside the content of their files: who may write them, and what stands beside them.
+
+use crate::{
+    deployments,
+    desk::{Desk, Pass},
+    units::{Machine, RUNNING, install, unit},
+};
+use futures_util::StreamExt;
+use reconciled_provider::Focus;
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Has a file belong to nobody and be written by everyone.
+fn open_to_all(file: &Path) {
+    std::os::unix::fs::chown(file, Some(65534), None).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
+}
+
+#[track_caller]
+fn is_closed_again(desk: &Desk, pass: &Pass, path: &str, file: &Path) {
+    let told = format!("{path} access Text(\"mode 0666, owner nobody\") Absent");
+    assert!(pass.fields.contains(&told), "{told}: {:#?}", pass.fields);
+    let stat = fs::metadata(file).unwrap();
+    assert_eq!((stat.mode() & 0o7777, stat.uid()), (0o644, 0), "{path}");
+    assert_eq!(desk.originals(), [""; 0], "nobody wrote anything in it");
+}
+
+#[tokio::test]
+async fn who_may_write_a_file_of_a_unit_is_put_right_and_nothing_is_restarted_for_it() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let drop_in = ", dropIns: {nice: \"[Service]\\nNice=5\\n\"}";
+    let spec = unit("a.service", "/bin/sleep 1d", &format!("{RUNNING}{drop_in}"));
+    desk.pass(&[&spec]).await;
+    let pid = machine.pid("a.service");
+    for name in ["a.service", "a.service.d/nice.conf"] {
+        let file = machine.file(name);
+        open_to_all(&file);
+        let pass = desk.pass(&[&spec]).await;
+        assert_eq!(pass.done, ["update a.service: done"]);
+        is_closed_again(desk, &pass, &format!("/etc/systemd/system/{name}"), &file);
+        assert_eq!(machine.pid("a.service"), pid);
+        assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn who_may_write_a_unit_of_a_job_is_put_right() {
+    let Some(machine) = Machine::of("cron", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = "CronJob tidy {schedule: '@yearly', command: [/bin/true]}";
+    desk.pass(&[spec]).await;
+    let file = machine.file("tidy.service");
+    open_to_all(&file);
+    let pass = desk.pass(&[spec]).await;
+    assert_eq!(pass.done, ["update tidy.service: done"]);
+    is_closed_again(desk, &pass, "/etc/systemd/system/tidy.service", &file);
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn who_may_write_a_template_or_the_file_of_a_balancer_is_put_right_and_nothing_is_restarted_for_it() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    fs::write(machine.file("front.service"), "[Service]\nExecStart=/bin/sleep 1d\n").unwrap();
+    machine.run(&["systemctl", "daemon-reload"]);
+    let specs = [
+        "Deployment web app=web {content: \"[Service]\\nExecStart=/bin/sleep 1d\\n\", minReadySeconds: 0}",
+        "LoadBalancer front {type: haproxy, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service}",
+    ];
+    while !desk.pass(&specs).await.done.is_empty() {}
+    let pid = machine.pid(&deployments::unit(1));
+    let template = ("/etc/systemd/system/web@.service", machine.file("web@.service"), "web@.service");
+    let front = ("/etc/front.conf", machine.desk_path("/etc/front.conf"), "/etc/front.conf");
+    for (path, file, id) in [template, front] {
+        open_to_all(&file);
+        let pass = desk.pass(&specs).await;
+        assert_eq!(pass.done, [format!("update {id}: done")]);
+        is_closed_again(desk, &pass, path, &file);
+        assert_eq!(machine.pid(&deployments::unit(1)), pid);
+        assert_eq!(desk.pass(&specs).await.done, [""; 0]);
+    }
+}
+
+impl Machine {
+    /// What `systemctl edit` does.
+    fn edit(&self, directory: &str, unit: &str, text: &str) -> PathBuf {
+        let directory = self.desk_path(&format!("{directory}/{unit}.d"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("override.conf"), text).unwrap();
+        self.run(&["systemctl", "daemon-reload"]);
+        directory.join("override.conf")
+    }
+    fn command(&self, unit: &str) -> String {
+        self.run(&["ps", "-o", "args=", "-p", &self.pid(unit)]).trim().to_owned()
+    }
+}
+
+const ETC: &str = "/etc/systemd/system";
+const RUN: &str = "/run/systemd/system";
+
+const OTHER: &str = "[Service]\nExecStart=\nExecStart=/bin/sleep 9d\n";
+
+#[tokio::test]
+async fn what_somebody_put_beside_a_unit_file_is_drift_and_goes() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let ours = ", dropIns: {override: \"[Service]\\nNice=5\\n\"}";
+    let (a, b) = (
+        unit("a.service", "/bin/sleep 1d", RUNNING),
+        unit("b.service", "/bin/sleep 1d", &format!("{RUNNING}{ours}")),
+    );
+    desk.pass(&[&a, &b]).await;
+    assert_eq!(desk.pass(&[&a, &b]).await.done, [""; 0]);
+    for (count, directory) in [(1, ETC), (2, RUN)] {
+        let path = format!("{directory}/a.service.d/override.conf");
+        let file = machine.edit(directory, "a.service", OTHER);
+        machine.run(&["systemctl", "restart", "a.service"]);
+        assert_eq!(machine.command("a.service"), "/bin/sleep 9d");
+        let pass = desk.pass(&[&a, &b]).await;
+        assert_eq!(pass.done, ["update a.service: done"], "{path}");
+        let told = pass.fields.iter().find(|field| field.starts_with(&path));
+        assert!(told.is_some_and(|field| field.contains("sleep 9d")), "{:?}", pass.fields);
+        assert!(!file.exists());
+        assert_eq!(machine.command("a.service"), "/bin/sleep 1d", "it was started with it");
+        assert_eq!(desk.originals().len(), count, "what somebody wrote is kept");
+        assert_eq!(desk.pass(&[&a, &b]).await.done, [""; 0]);
+    }
+    // What systemd has not read, or what does not run with it, is no reason to restart.
+    let pid = machine.pid("a.service");
+    machine.edit(ETC, "a.service", OTHER);
+    assert_eq!(desk.pass(&[&a, &b]).await.done, ["update a.service: done"]);
+    assert_eq!(
+        (machine.pid("a.service"), machine.property("a.service", "DropInPaths")),
+        (pid, String::new())
+    );
+    // One that is declared stays, and so does what is beside the unit of a package.
+    assert!(machine.file("b.service.d/override.conf").exists());
+    install(&machine, "v.service");
+    let file = machine.edit(ETC, "v.service", "[Service]\nNice=5\n");
+    let package = "Unit v.service {state: running}";
+    desk.pass(&[&a, &b, package]).await;
+    assert_eq!(desk.pass(&[&a, &b, package]).await.done, [""; 0]);
+    assert!(file.exists());
+}
+
+#[tokio::test]
+async fn what_was_beside_a_unit_before_it_was_ours_is_in_the_plan_that_takes_it_over() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    install(&machine, "v.service");
+    let path = format!("{ETC}/v.service.d/override.conf");
+    let file = machine.edit(ETC, "v.service", "[Service]\nNice=5\n");
+    let spec = unit("v.service", "/bin/sleep 2d", "");
+    // A creation would not say so, and nobody would be asked.
+    let desired = desk.desired(&[&spec]);
+    let seen = desk.observe(&desired).await;
+    assert!(seen.get(&"v.service".into()).is_some());
+    let pass = desk.pass(&[&spec]).await;
+    assert_eq!(pass.done, ["update v.service: done"]);
+    assert!(pass.fields.iter().any(|field| field.starts_with(&path)), "{:?}", pass.fields);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn what_comes_beside_a_unit_after_the_plan_is_left_to_the_next_one() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", "");
+    let (batch, _, _) = desk.plan(&desk.desired(&[&spec])).await;
+    let file = machine.edit(ETC, "a.service", "[Service]\nNice=5\n");
+    let done = desk.apply(&batch).await;
+    assert_eq!(done, ["create a.service: failed: conflict: a.service changed since it was looked at"]);
+    assert!(file.exists());
+    // Dead once it has put down that it begins: what it goes on with has not seen what came since.
+    fs::remove_file(&file).unwrap();
+    assert!(!desk.pass_dying(&[&spec], 0).await);
+    let (batch, _, _) = desk.plan(&desk.desired(&[&spec])).await;
+    let file = machine.edit(ETC, "a.service", "[Service]\nNice=5\n");
+    assert_eq!(desk.apply(&batch).await, ["continue a.service: done"]);
+    assert!(file.exists());
+    assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn a_process_that_dies_once_a_drop_in_of_somebody_is_gone_knows_that_it_ran_with_it() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let file = machine.edit(ETC, "a.service", OTHER);
+    machine.run(&["systemctl", "restart", "a.service"]);
+    assert!(!desk.pass_dying(&[&spec], 0).await);
+    // As if it had come to that.
+    fs::remove_file(&file).unwrap();
+    assert_eq!(desk.pass(&[&spec]).await.done, ["continue a.service: done"]);
+    assert_eq!(machine.command("a.service"), "/bin/sleep 1d");
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_drop_in_of_somebody_tells_of_its_unit_and_goes_through_the_helper_as_well() {
+    let Some((machine, _helper)) = Machine::helped("systemd", "units: [a.service]\n") else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    let mut hints = desk.provider.hints();
+    desk.pass(&[&spec]).await;
+    assert_eq!(desk.pass(&[&spec]).await.done, [""; 0]);
+    for directory in [ETC, RUN] {
+        while tokio::time::timeout(Duration::from_secs(1), hints.next()).await.is_ok() {}
+        let at = machine.desk_path(&format!("{directory}/a.service.d"));
+        let _ = fs::remove_dir(&at);
+        fs::create_dir(&at).unwrap();
+        let told = async {
+            loop {
+                let hint = hints.next().await.unwrap();
+                let is_it = matches!(&hint.focus, Focus::Only(ids) if ids.contains(&"a.service".into()));
+                if is_it && &*hint.scope.name == "systemd" {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+        let file = machine.edit(directory, "a.service", OTHER);
+        assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"], "{directory}");
+        assert!(!file.exists());
+    }
+}
+
+#[tokio::test]
+async fn what_is_put_beside_a_template_until_the_next_boot_goes_as_well() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = "Deployment web {content: \"[Service]\\nExecStart=/bin/sleep 1d\\n\", minReadySeconds: 0}";
+    while !desk.pass(&[spec]).await.done.is_empty() {}
+    let path = format!("{RUN}/web@.service.d/override.conf");
+    let file = machine.edit(RUN, "web@.service", "[Service]\nTasksMax=7\n");
+    let pass = desk.pass(&[spec]).await;
+    assert_eq!(pass.done, ["update web@.service: done"]);
+    assert!(pass.fields.iter().any(|field| field.starts_with(&path)), "{:?}", pass.fields);
+    assert!(!file.exists());
+    assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+}
