@@ -243,9 +243,18 @@ fn with_serial(value: &str) -> bool {
     numbers.clone().count() == 5 && numbers.all(|number| number.is_ok())
 }
 
-/// Refuses data that have the form and mean nothing: a digest of another length than its kind has.
+/// Refuses data that have the form and mean nothing: a digest of another length than its kind has, parameters of a service that
+/// lack one they need, an empty URI.
 fn examine(kind: Type, canonical: &str) -> Result<(), Refusal> {
     let words: Vec<&str> = canonical.split(' ').collect();
+    match kind {
+        Type::Https | Type::Svcb => return svcb::examine(words.get(2..).unwrap_or_default()),
+        Type::Uri if canonical.ends_with(" \"\"") => {
+            let hint = format!("{} is written like `{}` (RFC 7553 §4.4)", kind.word(), kind.example());
+            return Err(Refusal::new("the target of a URI is empty", hint));
+        }
+        _ => {}
+    }
     // The number of octets that the word at `which` asks for.
     let (which, lengths): (usize, &[(&str, usize)]) = match kind {
         Type::Ds => (2, &[("1", 20), ("2", 32), ("4", 48)]),
