@@ -24,13 +24,13 @@ use super::{
 };
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, items},
-    merge,
+    merge, name,
     record::{self, RrSet},
 };
 use async_trait::async_trait;
 use hickory_proto::rr::{Name, Record};
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Hash, Journal, Observed, Op, Outcome, ResourceId, Version,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, ResourceId, Version,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -200,6 +200,13 @@ enum After {
 }
 
 impl Update<'_> {
+    /// The first host in the zone that an MX or NS would point at.
+    fn host_in_zone<'i>(&self, item: &'i Item<'_, Changes>) -> Option<&'i str> {
+        let set = RrSet::decode(item.desired().filter(|_| matches!(item.kind(), "MX" | "NS"))?)?;
+        let hosts = set.values.into_iter().filter_map(|value| record::without_ttl(value).rsplit(' ').next());
+        hosts.into_iter().find(|host| name::is_within(host, &self.text))
+    }
+
     /// Learns the SOA that a message left which made that of the zone `kept`, but for its serial.
     ///
     /// An error is none of the message, which took effect: the next one reads the zone again, or fails.
@@ -276,10 +283,23 @@ impl Sender<Changes> for Update<'_> {
 
     fn about(&self, item: &Item<'_, Changes>, error: &Error) -> Error {
         let (word, id) = (item.action.op.word(), item.action.op.id());
-        Error::new(error.kind, format!("{}, when asked to {word} {id}", error.message)).hint(
-            "the key may not change this record (`update-policy` of BIND, `acl` of Knot), or the server checks what \
-             it holds, such as an MX or NS that points at a name of the zone without an address",
-        )
+        let message = format!("{}, when asked to {word} {id}", error.message);
+        let rights = "`update-policy` of BIND, `acl` of Knot";
+        // Whoever may change something of the zone and is refused this may have been refused it for what it is: REFUSED is
+        // all that BIND says of both.
+        match (error.kind, self.host_in_zone(item)) {
+            (ErrorKind::PermissionDenied, Some(host)) => Error::invalid(message).hint(format!(
+                "BIND refuses an MX or NS of the zone that points at a name in it without an address: declare A or AAAA of \
+                 `{host}`; if it has one, the key may not change this record ({rights})"
+            )),
+            (ErrorKind::PermissionDenied, None) => Error::permission_denied(message)
+                .hint(format!("the key may not change this record ({rights}), or the server checks what it holds")),
+            _ => {
+                let mut told = error.clone();
+                told.message = message;
+                told
+            }
+        }
     }
 }
 

@@ -324,7 +324,7 @@ fn refusal(rcode: u8, server: &str, doing: &str, is_update: bool) -> Error {
         FORMERR => error(
             Error::invalid,
             "FORMERR, the server cannot read the message",
-            "it may not know a record type in it",
+            "it may not know a record type in it, or finds the data of one to be no such data",
         ),
         SERVFAIL => error(
             Error::unavailable,
