@@ -97,7 +97,7 @@ fn a_refusal_says_what_to_write() {
     refuse("A", "2001:db8::1", "did you mean type `AAAA`");
     refuse("A", "192.0.2.300", "192.0.2.1");
     refuse("AAAA", "192.0.2.1", "did you mean type `A`");
-    refuse("CNAME", "www", "write `www.`, or `www.example.com.`");
+    refuse("CNAME", "www", "write `www.`, or `www.example.com.` for the name in this zone (RFC 1035 §5.1)");
     refuse("CNAME", "a b", "www.example.com.");
     refuse("MX", "mail.example.com.", "10 mail.example.com.");
     refuse("MX", "10 192.0.2.1", "is an address");
