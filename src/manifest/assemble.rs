@@ -429,7 +429,11 @@ fn duplicate(
         )
     } else {
         (
-            format!("{address} in {scope} is declared twice"),
+            // Nobody wrote the name of an entry that stands in for one.
+            match loading.mode == Mode::Anywhere && &*scope.provider == standing::ANY {
+                true => format!("{address} in {} is declared twice", scope.name),
+                false => format!("{address} in {scope} is declared twice"),
+            },
             "first declared here".to_string(),
             "remove one, or write `merge: true` on all to unite their values".into(),
         )

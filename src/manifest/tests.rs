@@ -261,6 +261,15 @@ fn a_folder_is_validated_without_a_configuration() {
 }
 
 #[test]
+fn without_a_configuration_a_stand_in_for_an_entry_is_not_named() {
+    let record = "{zone: m, records: [{name: x}]}";
+    let files = folder(&[("a.yaml", &thing("a", record)), ("b.yaml", &thing("b", record))]);
+    let loaded = validate(&files, &[entry("fake")], SourceRules::default());
+    let told = shown(&loaded);
+    assert!(told.contains("Thing/b#x in m is declared twice") && !told.contains("any"), "{told}");
+}
+
+#[test]
 fn a_kind_is_explained_from_the_type_that_parses_it() {
     assert_snapshot!(explain::explain(&kinds(), "Thing").unwrap(), @r#"
     Thing: A scope with records

@@ -2,7 +2,8 @@
 //!
 //! Names are relative, the commonest TTL is said once, texts are quoted so that YAML keeps them as they are.
 //! The apex NS and SOA are left out, since managing them needs consent, and so is what belongs to the remote
-//! itself. What no manifest can declare is listed in comments instead of being dropped in silence.
+//! itself. So are the TXT records in which an ACME client proves a name: they come and go, and who declared one would take its
+//! place. What no manifest can declare is listed in comments instead of being dropped in silence.
 
 use crate::{
     name::relative,
@@ -24,7 +25,7 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     let ttl = commonest_ttl(&found.scope, &sets);
     let zone = &found.scope.name.to_string();
     let mut out = String::new();
-    let mut skipped = String::new();
+    let (mut skipped, mut challenges) = (String::new(), String::new());
     let whole = found.resources.iter().any(|o| o.id == record::zone_id(&found.scope));
     // A `*` in an address is a pattern.
     let first = sets.first().and_then(|(observed, _)| record::parts(&observed.id));
@@ -46,6 +47,10 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     }
     let mut records = String::new();
     for (observed, set) in &sets {
+        if is_challenge(observed) {
+            list(&found.scope, observed, set, &mut challenges);
+            continue;
+        }
         write_set(&found.scope, observed, set, ttl, &mut records, &mut skipped);
     }
     if records.is_empty() {
@@ -57,6 +62,10 @@ pub fn export(entry: &str, found: &Found) -> Vec<Bytes> {
     if !skipped.is_empty() {
         out.push_str("# Not declared here, because no manifest can:\n");
         out.push_str(&skipped);
+    }
+    if !challenges.is_empty() {
+        out.push_str("# Left to the ACME client that puts them there and takes them away:\n");
+        out.push_str(&challenges);
     }
     vec![Bytes::from(out)]
 }
@@ -89,12 +98,7 @@ fn write_set(
         };
         set.values.iter().map(value).collect::<Option<Vec<String>>>()
     });
-    let Some(values) = values else {
-        for value in &set.values {
-            let _ = writeln!(skipped, "#   {name} {} {kind} {value}", set.ttl);
-        }
-        return;
-    };
+    let Some(values) = values else { return list(scope, observed, set, skipped) };
     let values: Vec<String> = values.iter().map(|value| quoted(&literal(value))).collect();
     let _ = write!(records, "    - {{name: {}, type: {kind}, values: [{}]", quoted(&name), values.join(", "));
     if set.ttl != ttl {
@@ -105,6 +109,21 @@ fn write_set(
         let _ = write!(records, ", {}", literal(extra));
     }
     records.push_str("}\n");
+}
+
+/// Lists the records of a set in comments.
+fn list(scope: &Scope, observed: &Observed, set: &RrSet<'_>, comments: &mut String) {
+    let Some((name, kind)) = record::parts(&observed.id) else { return };
+    let name = relative(name, &record::zone_name(scope)).into_owned();
+    for value in &set.values {
+        let _ = writeln!(comments, "#   {name} {} {kind} {value}", set.ttl);
+    }
+}
+
+/// True for the answers to challenges of ACME (RFC 8555 §8.4). A CNAME or NS at such a name leads to where they are, and stays.
+fn is_challenge(observed: &Observed) -> bool {
+    record::parts(&observed.id)
+        .is_some_and(|(name, kind)| name.starts_with("_acme-challenge.") && kind == "TXT")
 }
 
 /// True for what is the remote's own, or needs consent to be managed.
@@ -244,6 +263,27 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(normalized(&text).problems.is_empty());
+    }
+
+    #[test]
+    fn what_an_acme_client_proves_names_with_is_left_to_it() {
+        let observed = |id: &str, bytes: &str| Observed::new(id.into(), bytes.as_bytes().to_vec());
+        let resources = vec![
+            observed("_acme-challenge.a.example.com./CNAME", "300\nx.example.net."),
+            observed("_acme-challenge.b.example.com./NS", "300\nns1.example.net."),
+            observed("_acme-challenge.example.com./TXT", "60\n\"token\"\n\"token2\""),
+            observed("acme.example.com./TXT", "300\n\"kept\""),
+            observed("example.com.", "zone"),
+        ];
+        let found = Found::new(Scope::new("pdns", "example.com"), resources);
+        let text = String::from_utf8(export("pdns", &found).remove(0).to_vec()).unwrap();
+        let out = normalized(&text);
+        assert_eq!((out.problems.len(), out.resources.len()), (0, 4), "{text}");
+        let comments = concat!(
+            "# Left to the ACME client that puts them there and takes them away:\n",
+            "#   _acme-challenge 60 TXT \"token\"\n#   _acme-challenge 60 TXT \"token2\"\n",
+        );
+        assert!(text.ends_with(comments) && !text.contains("can:"), "{text}");
     }
 
     proptest! {

@@ -159,7 +159,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn number<T: std::str::FromStr>(self) -> Result<T, DecodeError> {
+    fn number<T: std::str::FromStr>(self, expected: impl FnOnce() -> String) -> Result<T, DecodeError> {
         let text = self.text().ok_or_else(|| self.wrong("a number"))?;
         let text = match &self.node.value {
             NodeValue::Scalar(_, ScalarKind::Str | ScalarKind::Bool) => return Err(self.wrong("a number")),
@@ -167,14 +167,19 @@ impl<'a> Decoder<'a> {
             NodeValue::Scalar(_, ScalarKind::Unknown(_)) => "0",
             _ => text,
         };
-        text.parse().map_err(|_| self.wrong("a number in range"))
+        text.parse().map_err(|_| self.wrong(&expected()))
     }
 }
 
+/// What is expected where an integer is.
+fn between(least: impl fmt::Display, most: impl fmt::Display) -> String {
+    format!("a whole number from {least} to {most}")
+}
+
 macro_rules! numbers {
-    ($($method:ident $visit:ident $type:ty),*) => { $(
+    ($expected:expr; $($method:ident $visit:ident $type:ident),*) => { $(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-            let number = self.number::<$type>()?;
+            let number = self.number(|| $expected($type::MIN, $type::MAX))?;
             visitor.$visit::<DecodeError>(number).map_err(|e| e.or_at(self.node.span))
         }
     )* };
@@ -202,9 +207,10 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
         }
     }
 
-    numbers!(deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32, deserialize_i64 visit_i64 i64,
+    numbers!(between; deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32, deserialize_i64 visit_i64 i64,
         deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16, deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
-        deserialize_i128 visit_i128 i128, deserialize_u128 visit_u128 u128, deserialize_f32 visit_f32 f32, deserialize_f64 visit_f64 f64);
+        deserialize_i128 visit_i128 i128, deserialize_u128 visit_u128 u128);
+    numbers!(|_, _| "a number".into(); deserialize_f32 visit_f32 f32, deserialize_f64 visit_f64 f64);
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match &self.node.value {

@@ -3,6 +3,8 @@
 //! Guarantees:
 //! - each request is `started` before and `finished` after it, with exactly its actions;
 //! - what is refused fails alone and the rest is sent: by what the answer names, else by halves;
+//! - before each request but the first the backend looks again at what it touches: what somebody changed meanwhile fails
+//!   alone, as a conflict;
 //! - a request without an answer ends as `Unknown`, and so does the batch: the next pass observes first.
 
 use super::{Chunk, Item, Unit, about, ids, items, remove};
@@ -50,6 +52,15 @@ pub(crate) trait Sender<T: Send + Sync>: Send {
     /// Takes from the queue what fits into one request, at least one unit.
     fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, T>>) -> Chunk<'b, T>;
 
+    /// Looks again, before any request but the first of an `apply`, whether what `chunk` touches is as it was planned from:
+    /// since the request before, somebody may have changed it. Brings what the items take up to date, and returns how those
+    /// end that are as wanted by now, or that somebody changed ([`changed`](super::changed)).
+    ///
+    /// Backends whose requests tell by themselves need not look. Errors: nothing more can be sent.
+    async fn look_again(&mut self, _: &mut Chunk<'_, T>) -> Result<Vec<(ActionId, Outcome)>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Sends one request. What is found to have ended besides is finished and taken out of the chunk.
     async fn send(&mut self, chunk: &mut Chunk<'_, T>) -> Result<Answer, Error>;
 
@@ -82,14 +93,16 @@ pub(crate) struct Delivery<'a, S> {
     journal: &'a dyn Journal,
     doing: &'a str,
     refusals: usize,
-    /// A refusal that says that the zone is not as it was just seen.
+    /// Something was sent.
+    has_sent: bool,
+    /// Says that the zone is not as it was just seen: a refusal, or another look.
     pub(crate) conflict: Option<Error>,
 }
 
 impl<'a, S> Delivery<'a, S> {
     /// Prepares to send. `doing` says what is being done, to what.
     pub(crate) fn new(sender: S, cx: &'a Cx, journal: &'a dyn Journal, doing: &'a str) -> Delivery<'a, S> {
-        Delivery { sender, cx, journal, doing, refusals: 0, conflict: None }
+        Delivery { sender, cx, journal, doing, refusals: 0, has_sent: false, conflict: None }
     }
 
     /// Sends all that is in the queue.
@@ -125,13 +138,24 @@ impl<'a, S> Delivery<'a, S> {
                 stack.extend(refused.into_iter().chain([chunk]));
                 return fail(self.journal, &stack, &Error::unavailable(text)).await;
             }
-            match self.sender.send(&mut chunk).await? {
+            let answer = match self.ended_meanwhile(&mut chunk).await {
+                Ok(outcomes) => {
+                    finish(self.journal, outcomes).await?;
+                    if chunk.is_empty() {
+                        continue;
+                    }
+                    self.sender.send(&mut chunk).await?
+                }
+                Err(error) => Answer::Over { error, is_lost: false },
+            };
+            match answer {
                 Answer::Done => {
                     let sender = &self.sender;
                     let done = items(&chunk).map(|item| (item.action.id, sender.done(item))).collect();
                     finish(self.journal, done).await?;
                 }
                 Answer::Named(outcomes) => {
+                    self.refusals += 1;
                     self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
                     remove(&mut chunk, &outcomes);
                     finish(self.journal, outcomes).await?;
@@ -141,6 +165,7 @@ impl<'a, S> Delivery<'a, S> {
                 Answer::Refused(_) if !is_last_word => refused.push(chunk),
                 Answer::TooLarge(_) if chunk.len() > 1 => stack.extend(self.sender.split(chunk)),
                 Answer::Refused(error) | Answer::TooLarge(error) => {
+                    self.refusals += 1;
                     self.note([&error]);
                     let sender = &self.sender;
                     let failed = items(&chunk)
@@ -171,9 +196,25 @@ impl<'a, S> Delivery<'a, S> {
         }
     }
 
-    /// Counts a refusal that says these.
+    /// Takes out of a chunk what has ended since the request before, and returns how.
+    async fn ended_meanwhile<T: Send + Sync>(
+        &mut self,
+        chunk: &mut Chunk<'_, T>,
+    ) -> Result<Vec<(ActionId, Outcome)>, Error>
+    where
+        S: Sender<T>,
+    {
+        if !std::mem::replace(&mut self.has_sent, true) {
+            return Ok(Vec::new());
+        }
+        let outcomes = self.sender.look_again(chunk).await?;
+        self.note(outcomes.iter().filter_map(|(_, outcome)| outcome.error()));
+        remove(chunk, &outcomes);
+        Ok(outcomes)
+    }
+
+    /// Remembers whether one of these says that the zone moved.
     fn note<'e>(&mut self, errors: impl IntoIterator<Item = &'e Error>) {
-        self.refusals += 1;
         let mut moved = errors.into_iter().filter(|error| error.kind == ErrorKind::Conflict);
         if self.conflict.is_none() {
             self.conflict = moved.next().cloned();

@@ -11,7 +11,9 @@ use crate::{
     merge,
     record::{self, RrSet},
 };
-use reconciled_provider::{Action, ActionId, Batch, Error, Hash, Journal, Observed, Op, Outcome, Tracked};
+use reconciled_provider::{
+    Action, ActionId, Batch, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, Tracked,
+};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// One action on an RRset with what it takes in the words of a backend.
@@ -183,6 +185,17 @@ fn held_back<T>(item: &Item<'_, T>) -> Error {
     Error::invalid(format!("{} is held back: other data at its name were refused", item.action.op.id()))
 }
 
+/// How the parts of a swap end that must not go on without the one that ended with `cause`. A conflict is one for all of
+/// it: what is looked at again at once is no reason to wait for a person.
+fn held_back_by<T>(item: &Item<'_, T>, cause: &Error) -> Error {
+    match cause.kind {
+        ErrorKind::Conflict => {
+            Error::conflict(format!("{} is held back: other data at its name changed", item.action.op.id()))
+        }
+        _ => held_back(item),
+    }
+}
+
 /// Finishes what needs no call.
 pub(crate) async fn settle(journal: &dyn Journal, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
     if outcomes.is_empty() {
@@ -245,17 +258,25 @@ pub(crate) fn named<'b, T>(
     error: impl Fn(&Item<'b, T>) -> Option<Error>,
 ) -> Vec<(ActionId, Outcome)> {
     let mut outcomes = Vec::new();
-    for unit in chunk.iter().filter(|unit| unit.iter().any(|item| error(item).is_some())) {
+    for unit in chunk {
+        let Some(cause) = unit.iter().find_map(&error) else { continue };
         let is_swap = unit.iter().any(Item::is_delete);
         for item in unit {
             match error(item) {
                 Some(error) => outcomes.push((item.action.id, Outcome::Failed(error))),
-                None if is_swap => outcomes.push((item.action.id, Outcome::Failed(held_back(item)))),
+                None if is_swap => {
+                    outcomes.push((item.action.id, Outcome::Failed(held_back_by(item, &cause))))
+                }
                 None => {}
             }
         }
     }
     outcomes
+}
+
+/// Somebody changed what an item touches since the request before.
+pub(crate) fn changed<T>(item: &Item<'_, T>) -> Error {
+    about(item, &Error::conflict("somebody changed it while the batch was written; it is left alone"))
 }
 
 /// Takes out of a chunk what has ended.

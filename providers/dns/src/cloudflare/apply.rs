@@ -2,7 +2,8 @@
 //!
 //! Guarantees, besides those of [`crate::batch`]:
 //! - nothing is written when what the batch touches moved since the plan: the zone is read again right before
-//!   the first write, and what others change beside it does not stop us;
+//!   the first write, and what others change beside it does not stop us. It is read before each further one as well:
+//!   what somebody changed by then fails alone, and the batch ends as a conflict after the rest of it;
 //! - within a request Cloudflare deletes, changes and creates in this order;
 //! - what is refused is found by the place the answer points to, else by halves; after twenty of these the rest is
 //!   given up;
@@ -10,7 +11,7 @@
 //!   the batch, after the rest of it: the engine looks again;
 //! - a refusal that a smaller batch cannot mend (credentials, a full zone, too many calls) ends the batch.
 //!
-//! The race that is left: a change between the reading and the write, one round trip apart.
+//! The race that is left: a change between a reading and the write after it, one round trip apart.
 
 use super::{
     Backend,
@@ -22,8 +23,10 @@ use super::{
 };
 use crate::{
     batch::{
-        self, Answer, Chunk, Delivery, OfZone, Sender, Together, Unit, Work, about, give_up, items, zone_done,
+        self, Answer, Chunk, Delivery, Item, OfZone, Sender, Together, Unit, Work, about, give_up, items,
+        zone_done,
     },
+    merge,
     record::{self, RrSet},
 };
 use async_trait::async_trait;
@@ -65,8 +68,7 @@ pub(crate) async fn apply(
     work.settled.extend(of_zone.settled());
     batch::settle(journal, work.settled).await?;
     let doing = format!("change zone {}", batch.scope.name);
-    let requests =
-        Requests { backend, cx, zone: &now.zone, name: &batch.scope.name, doing: &doing, limit: usize::MAX };
+    let requests = Requests { run: &run, zone: &now.zone, doing: &doing, limit: usize::MAX };
     let mut delivery = Delivery::new(requests, cx, journal, &doing);
     delivery.all(work.units).await?;
     if let Some(conflict) = delivery.conflict {
@@ -112,24 +114,20 @@ struct Run<'a> {
 impl<'b> Run<'b> {
     /// What each action takes.
     fn work(&self, now: &ZoneRead) -> Work<'b, Changes> {
-        let instance = self.backend.config.marks.then_some(&*self.backend.instance);
-        let writer = Writer { instance, plan: now.zone.plan };
-        Work::of(self.batch, Together::Swaps, |action, name, kind| {
-            let records = now.sets.get(&(name.to_owned(), kind.to_owned()));
-            let records = records.map(Vec::as_slice).unwrap_or_default();
-            let changes = self.changes(&writer, action, name, kind, records)?;
-            Ok((changes.count() > 0).then_some(changes))
-        })
+        Work::of(self.batch, Together::Swaps, |action, name, kind| self.changes(action, (name, kind), now))
     }
 
+    /// What an action takes; none for one that is as wanted already.
     fn changes(
         &self,
-        writer: &Writer<'_>,
         action: &Action,
-        name: &str,
-        kind: &str,
-        now: &[set::Seen],
-    ) -> Result<Changes, Error> {
+        (name, kind): (&str, &str),
+        now: &ZoneRead,
+    ) -> Result<Option<Changes>, Error> {
+        let instance = self.backend.config.marks.then_some(&*self.backend.instance);
+        let writer = Writer { instance, plan: now.zone.plan };
+        let now = now.sets.get(&(name.to_owned(), kind.to_owned()));
+        let now = now.map(Vec::as_slice).unwrap_or_default();
         if now.iter().any(|record| record.is_system) {
             let text = format!("{name} {kind} is kept by another product of Cloudflare");
             return Err(Error::unsupported(text).hint("change it there, or remove it from the manifests"));
@@ -145,7 +143,7 @@ impl<'b> Run<'b> {
                 format!("{name} {kind} takes {count} changes, and one request of this zone takes {limit}");
             return Err(Error::unsupported(text).hint("split the values over several names"));
         }
-        Ok(changes)
+        Ok((count > 0).then_some(changes))
     }
 
     /// Creates the zone; none when a person has to.
@@ -222,10 +220,8 @@ impl<'b> Run<'b> {
 
 /// The requests that change a zone.
 struct Requests<'a> {
-    backend: &'a Backend,
-    cx: &'a Cx,
+    run: &'a Run<'a>,
     zone: &'a Zone,
-    name: &'a str,
     doing: &'a str,
     /// What a request was told to be too large for: others may forget the zone meanwhile.
     limit: usize,
@@ -237,7 +233,7 @@ impl Sender<Changes> for Requests<'_> {
 
     fn take<'b>(&self, queue: &mut VecDeque<Unit<'b, Changes>>) -> Chunk<'b, Changes> {
         // Looked up again each time: an answer may have told that the zone takes less.
-        let zone = self.backend.zones.remembered(self.name);
+        let zone = self.run.backend.zones.remembered(&self.run.batch.scope.name);
         let limit = zone.map_or(self.zone.plan.batch, |zone| zone.plan.batch).min(self.limit);
         let mut count = 0;
         batch::take(queue, |unit| {
@@ -246,10 +242,34 @@ impl Sender<Changes> for Requests<'_> {
         })
     }
 
+    async fn look_again(
+        &mut self,
+        chunk: &mut Chunk<'_, Changes>,
+    ) -> Result<Vec<(ActionId, Outcome)>, Error> {
+        let Run { backend, cx, batch, .. } = self.run;
+        let now = observe::read(backend, cx, &batch.scope).await?;
+        let now = now.filter(|now| now.zone.id == self.zone.id).ok_or_else(|| moved(batch))?;
+        // Who deletes a record and makes it anew gives it another id.
+        let takes = |item: &Item<'_, Changes>| match stands(item.action, &now) {
+            true => self.run.changes(item.action, (item.name(), item.kind()), &now),
+            false => Err(batch::changed(item)),
+        };
+        let mut ended = batch::named(chunk, |item| takes(item).err());
+        batch::remove(chunk, &ended);
+        for item in chunk.iter_mut().flatten() {
+            match takes(item)? {
+                Some(changes) => item.takes = changes,
+                None => ended.push((item.action.id, merge::done(item.action))),
+            }
+        }
+        Ok(ended)
+    }
+
     async fn send(&mut self, chunk: &mut Chunk<'_, Changes>) -> Result<Answer, Error> {
         let path = format!("/zones/{}/dns_records/batch", self.zone.id);
         let (body, places) = body(chunk);
-        let sent = self.backend.api.write::<IgnoredAny>(self.cx, Method::POST, &path, Some(body), self.doing);
+        let api = &self.run.backend.api;
+        let sent = api.write::<IgnoredAny>(self.run.cx, Method::POST, &path, Some(body), self.doing);
         let (error, errors) = match sent.await {
             Ok(_) => return Ok(Answer::Done),
             Err(Refusal::Refused(error, errors)) if is_about_content(&error, &errors) => (error, errors),
@@ -258,7 +278,7 @@ impl Sender<Changes> for Requests<'_> {
         let count: usize = items(chunk).map(|item| item.takes.count()).sum();
         if let Some(limit) = batch_limit(&errors, count) {
             self.limit = limit;
-            self.backend.zones.learn_batch(self.name, limit);
+            self.run.backend.zones.learn_batch(&self.run.batch.scope.name, limit);
             return Ok(Answer::TooLarge(error));
         }
         let pointers = errors.iter().filter_map(ApiError::pointer);

@@ -37,6 +37,8 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
             }
         }
         "CAA" => caa(zone, set, found),
+        // Below a label that begins with an underscore is a service, not a host (RFC 8552): `selector_1._domainkey`.
+        "CNAME" if !labels(set.name).any(|label| label.starts_with('_')) => host_name(zone, set, found),
         "DS" => ds(zone, set, found),
         "HTTPS" | "SVCB" => {
             let alias = set.values.iter().find(|value| value.starts_with("0 "));
@@ -61,6 +63,11 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
         "SSHFP" if set.words(1).any(|kind| kind == "1") || set.words(0).any(|algorithm| algorithm == "2") => {
             found.tell("sshfp-weak", set, format!("{} SSHFP has a weak fingerprint or key", name()));
         }
+        "TXT" => {
+            if set.values.iter().any(|value| value.ends_with(" \"")) {
+                found.tell("txt-blank", set, format!("{} TXT has a text that ends with a blank", name()));
+            }
+        }
         _ => {}
     }
 }
@@ -76,9 +83,18 @@ fn address(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
             found.tell("address-unusable", set, format!("{} has the address {value}", host(zone, set.name)));
         }
     }
+    host_name(zone, set, found);
+}
+
+/// What cannot be the name of a host.
+fn host_name(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
     // A label that begins with an underscore is a service, not a host (RFC 8552).
     if labels(set.name).any(|label| label.contains('_') && !label.starts_with('_')) {
         found.tell("hostname-underscore", set, format!("{} has an underscore", host(zone, set.name)));
+    }
+    if let Some(label) = labels(set.name).find(|label| label.starts_with('-') || label.ends_with('-')) {
+        let message = format!("{} has the label `{label}`", host(zone, set.name));
+        found.tell("hostname-hyphen", set, message);
     }
 }
 
@@ -100,7 +116,19 @@ fn caa(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
         if tag.eq_ignore_ascii_case("iodef") && !is_url {
             found.tell("caa-iodef", set, format!("{name} CAA reports to `{data}`"));
         }
+        let is_issuer = tag.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("issue"));
+        // Parameters follow a semicolon; without a domain nobody may issue.
+        let issuer = data.split(';').next().unwrap_or_default().trim();
+        if is_issuer && !issuer.is_empty() && !issuer.split('.').all(is_host_label) {
+            found.tell("caa-issuer", set, format!("{name} CAA lets `{issuer}` issue"));
+        }
     }
+}
+
+/// True for letters, digits, and hyphens between them.
+fn is_host_label(label: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_part)
 }
 
 fn ds(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {

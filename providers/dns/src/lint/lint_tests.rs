@@ -78,6 +78,13 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["name: a, type: CAA, values: ['0 iodef \"mailto:a@example.com\"']"],
     ),
     (
+        "caa-issuer",
+        &["name: a, type: CAA, values: ['0 issue \"https://ca.example/\"']"],
+        &[
+            "name: a, type: CAA, values: ['0 issue \"ca.example; account=1/2\"', '0 issuemail \";\"', '0 issuewild \"\"']",
+        ],
+    ),
+    (
         "caa-tag",
         &["name: a, type: CAA, values: ['0 isue \"ca.example\"']"],
         &["name: a, type: CAA, values: ['0 issuewild \";\"']"],
@@ -134,9 +141,28 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         &["name: s, type: DS, values: [1 13 9 aa, 1 5 9 aa]"],
     ),
     (
+        "hostname-hyphen",
+        &["name: a.b-, type: AAAA, values: ['2001:db8::1']"],
+        &["name: -a, type: TXT, values: [x]", "name: a-b.xn--bcher-kva, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "hostname-hyphen",
+        &["name: -a, type: CNAME, values: [x.example.net.]"],
+        &["name: a-b, type: CNAME, values: [-x.example.net.]"],
+    ),
+    (
         "hostname-underscore",
         &["name: a_b, type: A, values: [192.0.2.1]"],
         &["name: a_b, type: TXT, values: [x]", "name: _dc, type: A, values: [192.0.2.1]"],
+    ),
+    (
+        "hostname-underscore",
+        &["name: a_b, type: CNAME, values: [x.example.net.]"],
+        &[
+            "name: _acme-challenge.a, type: CNAME, values: [x.example.net.]",
+            "name: s_1._domainkey, type: CNAME, values: [x.example.net.]",
+            "name: _dmarc, type: CNAME, values: [x.example.net.]",
+        ],
     ),
     (
         "mx-null",
@@ -264,6 +290,11 @@ const TABLE: &[(&str, &[&str], &[&str])] = &[
         "ttl-zero",
         &["name: a, type: A, values: [192.0.2.1], ttl: 0"],
         &["name: a, type: A, values: [192.0.2.1], ttl: 1"],
+    ),
+    (
+        "txt-blank",
+        &["name: a, type: TXT, values: ['v=x ']"],
+        &["name: a, type: TXT, values: [' v=x', 'say \"a \"', '']"],
     ),
     (
         "wildcard-delegation",

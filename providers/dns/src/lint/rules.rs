@@ -64,6 +64,12 @@ pub const RULES: &[Rule] = &[
         "RFC 8659 §4.4",
     ),
     warning(
+        "caa-issuer",
+        "who may issue is named by a domain, or by `;` for nobody",
+        "write it like letsencrypt.org, without a scheme or path",
+        "RFC 8659 §4.2",
+    ),
+    warning(
         "caa-tag",
         "an unknown property of CAA, which no authority heeds",
         "known: contactemail, contactphone, iodef, issue, issuemail, issuevmc, issuewild",
@@ -123,6 +129,12 @@ pub const RULES: &[Rule] = &[
         "a DS stands where a zone is delegated",
         "declare the NS records beside it",
         "RFC 4035 §2.4",
+    ),
+    warning(
+        "hostname-hyphen",
+        "a label of a host name neither begins nor ends with a hyphen",
+        "leave it out",
+        "RFC 952, RFC 1123 §2.1",
     ),
     warning(
         "hostname-underscore",
@@ -242,6 +254,12 @@ pub const RULES: &[Rule] = &[
         "nothing is cached, and every query comes to the servers",
         "60 is short enough for most",
         "RFC 1034 §3.6",
+    ),
+    warning(
+        "txt-blank",
+        "a blank at the end belongs to the text, and is seldom meant to",
+        "leave it out",
+        "RFC 1035 §3.3.14",
     ),
     warning(
         "wildcard-delegation",

@@ -232,8 +232,9 @@ impl Sets {
                 set.ttl = least;
             }
             if kind.is_single() && !set.values.contains(&value) {
-                let message = format!("a {} has exactly one value", kind.word());
-                return problems.push(site(line).error(message));
+                let refusal = kind.refuse_several();
+                let problem = site(line).error(refusal.message);
+                return problems.push(Problem { hint: refusal.hint, ..problem });
             }
             set.values.push(value);
             return;

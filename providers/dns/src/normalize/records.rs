@@ -143,11 +143,13 @@ pub(super) fn at_apex(cx: &Context<'_>, name: &Name, kind: Type, site: &Site) ->
     let problem = match kind {
         Type::Cname if is_apex => site
             .error("a CNAME cannot stand at the zone itself, beside its SOA and NS")
-            .hint("use A and AAAA records there, or ALIAS where the server knows it"),
+            .hint("use A and AAAA records there, or ALIAS where the server knows it (RFC 1034 §3.6.2)"),
         Type::Ds if is_apex => site
             .error("a DS stands in the zone above, at the name of the delegation")
-            .hint("declare it in the zone above"),
-        Type::Soa if !is_apex => site.error("a SOA stands only at the zone itself").hint("name it `@`"),
+            .hint("declare it in the zone above (RFC 4035 §2.4)"),
+        Type::Soa if !is_apex => {
+            site.error("a SOA stands only at the zone itself").hint("name it `@` (RFC 1035 §5.2)")
+        }
         Type::Soa | Type::Ns if is_apex && !cx.has_apex => site
             .error(format!("the {} of the zone itself is not managed", kind.word()))
             .hint("write `apex: true` in the spec of the zone to manage it"),
@@ -210,8 +212,7 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     }
     let limit = if kind.is_single() { 1 } else { usize::MAX };
     if let Some(second) = spec.values.get(limit) {
-        let message = format!("a {} has exactly one value", kind.word());
-        problems.push(manifest.error(second.span, message));
+        problems.push(refusal(manifest, second.span, kind.refuse_several()));
     }
     if problems.iter().filter(|p| p.is_error()).count() > before || written > spec.values.len() {
         return None;

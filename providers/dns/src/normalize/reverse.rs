@@ -64,9 +64,9 @@ impl Reverse {
             let Ok(address) = value.parse::<IpAddr>() else { continue };
             let pointer = pointer(address);
             let Some(scope) = zone_of(cx, &pointer) else {
-                let (entry, example) = (cx.inputs.entry(), example(address));
+                let example = example(address);
                 refuse(
-                    format!("no reverse zone for {address} is declared at provider `{entry}`"),
+                    format!("no reverse zone for {address} is declared at the same provider"),
                     &format!("declare a Zone such as `{example}`, or leave `reverse` out"),
                 );
                 continue;

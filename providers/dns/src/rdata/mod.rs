@@ -114,6 +114,17 @@ impl Type {
     pub(crate) fn is_single(self) -> bool {
         matches!(self, Type::Alias | Type::Cname | Type::Dname | Type::Soa)
     }
+    /// Why a record of a type that is single is refused where there are several.
+    pub(crate) fn refuse_several(self) -> Refusal {
+        let hint = match self {
+            Type::Cname => "keep one; a name with several addresses has A and AAAA records (RFC 2181 §10.1)",
+            Type::Dname => "keep one of them (RFC 6672 §2.4)",
+            Type::Soa => "keep one of them (RFC 1035 §5.2)",
+            _ => "keep one; a name with several addresses has A and AAAA records",
+        };
+        let article = if self == Type::Alias { "an" } else { "a" };
+        Refusal::new(format!("{article} {} has exactly one value", self.word()), hint)
+    }
     /// What its data look like.
     fn example(self) -> &'static str {
         match self {
@@ -243,9 +254,18 @@ fn with_serial(value: &str) -> bool {
     numbers.clone().count() == 5 && numbers.all(|number| number.is_ok())
 }
 
-/// Refuses data that have the form and mean nothing: a digest of another length than its kind has.
+/// Refuses data that have the form and mean nothing: a digest of another length than its kind has, parameters of a service that
+/// lack one they need, an empty URI.
 fn examine(kind: Type, canonical: &str) -> Result<(), Refusal> {
     let words: Vec<&str> = canonical.split(' ').collect();
+    match kind {
+        Type::Https | Type::Svcb => return svcb::examine(words.get(2..).unwrap_or_default()),
+        Type::Uri if canonical.ends_with(" \"\"") => {
+            let hint = format!("{} is written like `{}` (RFC 7553 §4.4)", kind.word(), kind.example());
+            return Err(Refusal::new("the target of a URI is empty", hint));
+        }
+        _ => {}
+    }
     // The number of octets that the word at `which` asks for.
     let (which, lengths): (usize, &[(&str, usize)]) = match kind {
         Type::Ds => (2, &[("1", 20), ("2", 32), ("4", 48)]),
@@ -280,7 +300,7 @@ fn target(kind: Type, host: &str, zone: &Name) -> Result<String, Refusal> {
         Ok(name) => Ok(name.as_str().into()),
         Err(NameError::Relative(_)) => Err(Refusal::new(
             format!("`{host}` has no dot at the end, so it could mean two names"),
-            format!("write `{host}.`, or `{host}.{zone}` for the name in this zone"),
+            format!("write `{host}.`, or `{host}.{zone}` for the name in this zone (RFC 1035 §5.1)"),
         )),
         Err(error) => Err(error.into()),
     }

@@ -16,6 +16,10 @@ use crate::{
 use reconciled_provider::{At, problem::did_you_mean};
 use std::{collections::BTreeMap, net::IpAddr};
 
+/// What a place has besides its two angles, with what stands in where it is left out (RFC 1876 §3).
+const MORE_OF_A_PLACE: [(&str, &str); 4] =
+    [("altitude", "0m"), ("size", "1m"), ("horizontalPrecision", "10000m"), ("verticalPrecision", "10m")];
+
 /// Canonical text of a value written as a mapping in `zone`.
 pub fn structured(
     kind: Type,
@@ -24,16 +28,13 @@ pub fn structured(
 ) -> Result<String, Refusal> {
     let known: Vec<&str> = match kind {
         Type::A | Type::Aaaa => vec!["address"],
+        Type::Loc => {
+            ["latitude", "longitude"].into_iter().chain(MORE_OF_A_PLACE.map(|(name, _)| name)).collect()
+        }
         Type::Txt => ["text"].into_iter().chain(policy::POLICIES).collect(),
         kind => field::fields(kind).unwrap_or_default().iter().map(|(name, _)| *name).collect(),
     };
     let word = kind.word();
-    if known.is_empty() {
-        return Err(Refusal::new(
-            format!("{word} has no fields to be written one by one"),
-            format!("write it like `{}`", kind.example()),
-        ));
-    }
     if let Some(stranger) = written.keys().find(|name| !known.contains(&name.as_str())) {
         let hint = match did_you_mean(stranger, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -57,6 +58,14 @@ pub fn structured(
     };
     if kind == Type::Txt && (written.len() != 1 || !written.contains_key("text")) {
         return mail(written);
+    }
+    if kind == Type::Loc {
+        let of = |name: &str| Ok(text_of(name)?.ok_or_else(|| missing(name))?.to_owned());
+        let more = |(name, default)| Ok(text_of(name)?.unwrap_or(default).to_owned());
+        let sides = ["latitude", "longitude"].into_iter().map(of);
+        let words: Result<Vec<String>, Refusal> =
+            sides.chain(MORE_OF_A_PLACE.into_iter().map(more)).collect();
+        return super::written(kind, &words?.join(" "), zone);
     }
     let Some(fields) = field::fields(kind) else {
         let name = known[0];

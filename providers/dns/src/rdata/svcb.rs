@@ -4,6 +4,7 @@
 //! difference. Values of keys that are known have no quotes, others have some: every server takes that, and
 //! PowerDNS takes nothing else.
 
+use super::Refusal;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{
     collections::BTreeMap,
@@ -27,6 +28,22 @@ const IPV6HINT: u16 = 6;
 pub(super) fn canonical(words: &[&str], out: &mut String) -> Option<()> {
     let octets = encode(words)?;
     decode(&octets, out)
+}
+
+/// Refuses canonical parameters, one a word, of which one needs another that is not there: servers refuse such a record, and
+/// clients take no notice of it.
+pub(super) fn examine(words: &[&str]) -> Result<(), Refusal> {
+    let has = |key: &str| words.iter().any(|word| word.split('=').next() == Some(key));
+    let mandatory = words.iter().find_map(|word| word.strip_prefix("mandatory=")).unwrap_or_default();
+    if let Some(missing) = mandatory.split(',').find(|key| !key.is_empty() && !has(key)) {
+        let hint = format!("write `{missing}=` and its value, or take it out of `mandatory` (RFC 9460 §8)");
+        return Err(Refusal::new(format!("the mandatory parameter `{missing}` is not there"), hint));
+    }
+    if has("no-default-alpn") && !has("alpn") {
+        let hint = "write `alpn=` and the protocols, or leave no-default-alpn out (RFC 9460 §7.1.1)";
+        return Err(Refusal::new("`no-default-alpn` without `alpn` leaves no protocol", hint));
+    }
+    Ok(())
 }
 
 /// Octets of parameters written one a word: keys ascend, each once.

@@ -97,7 +97,7 @@ fn a_refusal_says_what_to_write() {
     refuse("A", "2001:db8::1", "did you mean type `AAAA`");
     refuse("A", "192.0.2.300", "192.0.2.1");
     refuse("AAAA", "192.0.2.1", "did you mean type `A`");
-    refuse("CNAME", "www", "write `www.`, or `www.example.com.`");
+    refuse("CNAME", "www", "write `www.`, or `www.example.com.` for the name in this zone (RFC 1035 §5.1)");
     refuse("CNAME", "a b", "www.example.com.");
     refuse("MX", "mail.example.com.", "10 mail.example.com.");
     refuse("MX", "10 192.0.2.1", "is an address");
@@ -110,6 +110,10 @@ fn a_refusal_says_what_to_write() {
     refuse("HTTPS", "1 . alpn", "alpn=h2,h3");
     refuse("HTTPS", "1 . port=1 port=2", "alpn=h2,h3");
     refuse("SVCB", "1 svc alpn=h2", "has no dot at the end");
+    refuse("SVCB", "1 svc. mandatory=port alpn=h2", "the mandatory parameter `port` is not there");
+    refuse("HTTPS", "1 . mandatory=alpn,key667 alpn=h2", "the mandatory parameter `key667` is not there");
+    refuse("HTTPS", "1 . no-default-alpn port=1", "`no-default-alpn` without `alpn`");
+    refuse("URI", "1 2 \"\"", "the target of a URI is empty");
     refuse("TLSA", "3 1 1 abcd", "the digest has 2 octets, and its kind `1` has 32");
     refuse("SSHFP", "4 2 xyz", "4 2 1234");
     refuse("NAPTR", "1 2 u s \"open .", "100 10");
@@ -178,7 +182,7 @@ fn values() -> impl Strategy<Value = (Type, String)> {
         Type::Srv => format!("[0-9]{{1,4}} [0-9]{{1,4}} [0-9]{{1,4}} ({host}|\\.)"),
         Type::Sshfp => format!("[1-6] 2 {}", hex(32)),
         Type::Txt => ".{0,300}".into(),
-        Type::Uri => format!("[0-9]{{1,4}} [0-9]{{1,4}} {text}"),
+        Type::Uri => format!("[0-9]{{1,4}} [0-9]{{1,4}} {}", text.replace("{0,60}", "{1,60}")),
     }
     };
     let kinds: Vec<Type> = Type::all().collect();

@@ -3,8 +3,10 @@
 //! Guarantees, besides those of [`crate::batch`]:
 //! - each message takes effect wholly, and only while the SOA of the zone is the one that was planned from. The
 //!   server compares and writes in one step: nobody's change is overwritten;
-//! - where there are several, each depends on the SOA that the one before it left. The race that is left is a
-//!   change by somebody else between an answer and the question for that SOA, one round trip apart;
+//! - where there are several, each depends on the SOA that the one before it left, which is asked for right behind its
+//!   answer. Where that is not the next one, somebody may have written between the two, or the server makes serials of the
+//!   time: the zone is transferred again, the next message depends on what that holds, and of what is left to send, what
+//!   somebody changed fails alone, as a conflict;
 //! - a name is never split over two messages, so CNAME ↔ A is one step;
 //! - what the server refuses is found by halves, asked for once more after the rest, and fails alone. An update
 //!   without changes tells first whether anything may be written at all, so that a key without rights does not cost
@@ -16,18 +18,20 @@
 
 use super::{
     Backend,
-    client::{Connection, FORMERR, Failure, NOTZONE, REFUSED, Soa, not_served},
-    observe::zone_of,
+    client::{Connection, FORMERR, Failure, NOTZONE, REFUSED, Soa},
+    observe::{self, zone_of},
     request::{self, Changes, Set},
 };
 use crate::{
     batch::{self, Answer, Chunk, Delivery, Item, Sender, Together, Unit, Work, items},
-    merge,
+    merge, name,
     record::{self, RrSet},
 };
 use async_trait::async_trait;
 use hickory_proto::rr::{Name, Record};
-use reconciled_provider::{Action, Batch, Cx, Error, Hash, Journal, Op, Outcome, ResourceId, Version};
+use reconciled_provider::{
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Hash, Journal, Observed, Op, Outcome, ResourceId, Version,
+};
 use std::collections::{HashMap, VecDeque};
 
 /// What the server said it wrote, and the SOA after that.
@@ -59,17 +63,18 @@ pub(crate) async fn apply(
     let doing = format!("update zone {}", batch.scope.name);
     let connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
     let room = backend.config.max_message.saturating_sub(envelope);
-    let (is_allowed, is_behind, sets) = (false, false, HashMap::new());
-    let update = Update { connection, zone, text, soa, room, doing: &doing, is_allowed, is_behind, sets };
+    let (is_allowed, after, seen, sets) = (false, After::Known, None, HashMap::new());
+    let update = Update { connection, zone, text, soa, room, doing: &doing, is_allowed, after, seen, sets };
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
     let mut update = delivery.sender;
-    if update.is_behind && (result.is_err() || update.renew().await.is_err()) {
+    if update.after == After::Unknown {
         // Without the SOA after the last message there is no proof against the server.
         update.sets.clear();
     }
     backend.remember(&batch.scope, Written { version: update.soa.version(), sets: update.sets });
-    result
+    result?;
+    delivery.conflict.map_or(Ok(()), Err)
 }
 
 /// What is sent of a batch. All at one name has to be in one message, which has this much `room`.
@@ -151,6 +156,12 @@ fn changes(action: &Action, zone: &str, name: &str, kind: &str, serial: u32) -> 
     Ok(changes)
 }
 
+/// True when what an action touches is as planned, or already as wanted.
+fn stands(action: &Action, now: &[Observed]) -> bool {
+    let seen = now.binary_search_by(|observed| observed.id.cmp(action.op.id()));
+    batch::stands(action, seen.ok().and_then(|index| now.get(index)).map(|observed| observed.hash))
+}
+
 /// The records of a message, in the order they take effect.
 fn records(chunk: &[Unit<'_, Changes>]) -> Vec<Record> {
     let deletes = items(chunk).flat_map(|item| &item.takes.deletes);
@@ -171,18 +182,42 @@ struct Update<'a> {
     doing: &'a str,
     /// The server takes updates of this zone from us, if not all of them.
     is_allowed: bool,
-    /// A message took effect after `soa` was asked for.
-    is_behind: bool,
+    after: After,
+    /// RRsets of the zone, where it had to be read again.
+    seen: Option<Vec<Observed>>,
     sets: HashMap<ResourceId, Hash>,
 }
 
+/// What is known of the zone since the last message took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// Nobody else wrote.
+    Known,
+    /// Somebody may have written before `soa` was asked for.
+    Doubtful,
+    /// `soa` is one from before.
+    Unknown,
+}
+
 impl Update<'_> {
-    /// Learns the SOA that the last message left.
-    async fn renew(&mut self) -> Result<(), Error> {
-        let soa = self.connection.soa(&self.zone, &self.text, self.doing).await?;
-        self.soa = soa.ok_or_else(|| not_served("the server", &self.text))?;
-        self.is_behind = false;
-        Ok(())
+    /// The first host in the zone that an MX or NS would point at.
+    fn host_in_zone<'i>(&self, item: &'i Item<'_, Changes>) -> Option<&'i str> {
+        let set = RrSet::decode(item.desired().filter(|_| matches!(item.kind(), "MX" | "NS"))?)?;
+        let hosts = set.values.into_iter().filter_map(|value| record::without_ttl(value).rsplit(' ').next());
+        hosts.into_iter().find(|host| name::is_within(host, &self.text))
+    }
+
+    /// Learns the SOA that a message left which made that of the zone `kept`, but for its serial.
+    ///
+    /// An error is none of the message, which took effect: the next one reads the zone again, or fails.
+    async fn learn(&mut self, kept: &[u8]) {
+        match self.connection.soa(&self.zone, &self.text, self.doing).await {
+            Ok(Some(soa)) => {
+                self.after = if soa.is_next_after(&self.soa, kept) { After::Known } else { After::Doubtful };
+                self.soa = soa;
+            }
+            _ => self.after = After::Unknown,
+        }
     }
 
     async fn update(&mut self, records: Vec<Record>) -> Result<(), Failure> {
@@ -202,20 +237,34 @@ impl Sender<Changes> for Update<'_> {
         })
     }
 
-    async fn send(&mut self, chunk: &mut Chunk<'_, Changes>) -> Result<Answer, Error> {
-        if self.is_behind
-            && let Err(error) = self.renew().await
-        {
-            return Ok(Answer::Over { error, is_lost: false });
+    async fn look_again(
+        &mut self,
+        chunk: &mut Chunk<'_, Changes>,
+    ) -> Result<Vec<(ActionId, Outcome)>, Error> {
+        if self.after != After::Known {
+            let (soa, seen) =
+                observe::read(&mut self.connection, (&self.zone, &self.text), self.doing).await?;
+            (self.soa, self.seen, self.after) = (soa, Some(seen), After::Known);
         }
+        // Somebody may have changed what later messages touch: those are compared as well.
+        let Some(seen) = &self.seen else { return Ok(Vec::new()) };
+        let ended = batch::named(chunk, |item| (!stands(item.action, seen)).then(|| batch::changed(item)));
+        batch::remove(chunk, &ended);
+        Ok(ended)
+    }
+
+    async fn send(&mut self, chunk: &mut Chunk<'_, Changes>) -> Result<Answer, Error> {
+        let mut kept = self.soa.data.clone();
         // A SOA that is not newer than the one that the message before left would be ignored.
         for item in chunk.iter_mut().flatten().filter(|item| item.kind() == "SOA") {
             item.takes = changes(item.action, &self.text, item.name(), "SOA", self.soa.serial)?;
+            kept = item.takes.adds.first().and_then(request::data).map_or(kept, <[u8]>::to_vec);
         }
         let error = match self.update(records(chunk)).await {
             Ok(()) => {
-                (self.is_allowed, self.is_behind) = (true, true);
+                self.is_allowed = true;
                 self.sets.extend(items(chunk).filter_map(content));
+                self.learn(&kept).await;
                 return Ok(Answer::Done);
             }
             Err(Failure::Refused { rcode: FORMERR | REFUSED | NOTZONE, error }) => error,
@@ -234,10 +283,23 @@ impl Sender<Changes> for Update<'_> {
 
     fn about(&self, item: &Item<'_, Changes>, error: &Error) -> Error {
         let (word, id) = (item.action.op.word(), item.action.op.id());
-        Error::new(error.kind, format!("{}, when asked to {word} {id}", error.message)).hint(
-            "the key may not change this record (`update-policy` of BIND, `acl` of Knot), or the server checks what \
-             it holds, such as an MX or NS that points at a name of the zone without an address",
-        )
+        let message = format!("{}, when asked to {word} {id}", error.message);
+        let rights = "`update-policy` of BIND, `acl` of Knot";
+        // Whoever may change something of the zone and is refused this may have been refused it for what it is: REFUSED is
+        // all that BIND says of both.
+        match (error.kind, self.host_in_zone(item)) {
+            (ErrorKind::PermissionDenied, Some(host)) => Error::invalid(message).hint(format!(
+                "BIND refuses an MX or NS of the zone that points at a name in it without an address: declare A or AAAA of \
+                 `{host}`; if it has one, the key may not change this record ({rights})"
+            )),
+            (ErrorKind::PermissionDenied, None) => Error::permission_denied(message)
+                .hint(format!("the key may not change this record ({rights}), or the server checks what it holds")),
+            _ => {
+                let mut told = error.clone();
+                told.message = message;
+                told
+            }
+        }
     }
 }
 
@@ -250,7 +312,7 @@ fn content(item: &Item<'_, Changes>) -> Option<(ResourceId, Hash)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reconciled_provider::{ActionId, Observed, Origin, PolicyId, Resource, Scope, Spec};
+    use reconciled_provider::{Origin, PolicyId, Resource, Scope, Spec};
     use std::sync::Arc;
 
     fn create(id: &str, content: &[u8]) -> Op {

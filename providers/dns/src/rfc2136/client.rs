@@ -33,12 +33,27 @@ impl Soa {
         crate::rdata::field::hex(&self.data, &mut text);
         Version::At(text.into())
     }
+    /// True when nobody but an update of ours that changed something, and leaves SOA data like `kept`, can have written
+    /// since `before`: two updates take two serials. Servers that make serials of the time seldom say so.
+    pub(crate) fn is_next_after(&self, before: &Soa, kept: &[u8]) -> bool {
+        self.serial == before.next() && without_serial(&self.data) == without_serial(kept)
+    }
+    /// The serial after this one (RFC 1982).
+    pub(crate) fn next(&self) -> u32 {
+        self.serial.wrapping_add(1).max(1)
+    }
     /// The SOA behind a token.
     pub(crate) fn of(version: &Version) -> Option<Soa> {
         let Version::At(token) = version else { return None };
         let (serial, data) = std::str::from_utf8(token).ok()?.strip_prefix("s:")?.split_once(':')?;
         Some(Soa { serial: serial.parse().ok()?, data: crate::rdata::field::unhex(data)? })
     }
+}
+
+/// Data of a SOA before and after its serial, the first of the five numbers that they end with.
+fn without_serial(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (names, numbers) = data.split_at_checked(data.len().checked_sub(20)?)?;
+    Some((names, numbers.get(4..)?))
 }
 
 /// How an update failed.
@@ -309,7 +324,7 @@ fn refusal(rcode: u8, server: &str, doing: &str, is_update: bool) -> Error {
         FORMERR => error(
             Error::invalid,
             "FORMERR, the server cannot read the message",
-            "it may not know a record type in it",
+            "it may not know a record type in it, or finds the data of one to be no such data",
         ),
         SERVFAIL => error(
             Error::unavailable,

@@ -6,7 +6,7 @@
 
 use super::{
     Backend, Keys,
-    client::{Connection, Sink, is_key_refused, key_refused, not_served, soa_of},
+    client::{Connection, Sink, Soa, is_key_refused, key_refused, not_served, soa_of},
     exchange::Udp,
     request, response,
     tsig::Verifier,
@@ -181,14 +181,24 @@ impl Sink for Records<'_> {
     }
 }
 
+/// Transfers a zone: its SOA, and its RRsets sorted by id.
+pub(crate) async fn read(
+    connection: &mut Connection<'_>,
+    (zone, text): (&Name, &str),
+    doing: &str,
+) -> Result<(Soa, Vec<Observed>), Error> {
+    let mut records = Records { zone: text, list: Vec::new() };
+    let soa = connection.transfer(zone, text, &mut records, doing).await?;
+    Ok((soa, resources(records.list, text)))
+}
+
 /// Reads a zone, always all of it.
 pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result<Observation, Error> {
     let doing = format!("read zone {}", scope.name);
     let (zone, text) = zone_of(scope)?;
     let mut connection = Connection::open(&backend.config, &backend.keys, cx, &doing).await?;
-    let mut records = Records { zone: &text, list: Vec::new() };
-    let soa = match connection.transfer(&zone, &text, &mut records, &doing).await {
-        Ok(soa) => soa,
+    let (soa, mut resources) = match read(&mut connection, (&zone, &text), &doing).await {
+        Ok(read) => read,
         Err(error) => {
             // A refusal may mean that the key may not, or that there is no such zone: the SOA tells.
             let is_refusal = matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::Unavailable);
@@ -204,7 +214,6 @@ pub(crate) async fn observe(backend: &Backend, cx: &Cx, scope: &Scope) -> Result
             return Err(error);
         }
     };
-    let mut resources = resources(records.list, &text);
     resources.push(Observed { owner: Owner::System, ..Observed::new(record::zone_id(scope), record::ZONE) });
     resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     Ok(Observation { covered: Focus::All, complete: true, version: soa.version(), resources })

@@ -46,6 +46,14 @@ fn with_data(name: Name, ttl: u32, code: RecordType, data: Vec<u8>) -> Record {
     Record::from_rdata(name, ttl, data)
 }
 
+/// The data of a record that is sent.
+pub(crate) fn data(record: &Record) -> Option<&[u8]> {
+    match &record.data {
+        RData::Unknown { rdata, .. } => Some(&rdata.anything),
+        _ => None,
+    }
+}
+
 /// The changes to one RRset, and an upper bound of the octets they take in a message.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {

@@ -1,7 +1,8 @@
 //! Writing: actions become lists of changes, sent in parts.
 //!
 //! Guarantees, besides those of [`crate::batch`]: nothing is written when the zone moved since `base`: all records are read again right before the
-//! first write. No part is taken for a transaction: after a refusal the records are read once more, and each
+//! first write. They are read before each further one as well: what somebody changed by then fails alone, and the batch ends
+//! as a conflict after the rest of it. No part is taken for a transaction: after a refusal the records are read once more, and each
 //! action ends as what is there says. What did not take effect is sent again by halves, until the culprit is
 //! alone; the others are written. A swap that is refused as one is carried out step by step. Twelve refusals in a row without an effect are no culprit but a provider that does not
 //! work, and end the batch.
@@ -38,6 +39,10 @@ struct Change {
 }
 
 impl Change {
+    fn is_as_before(&self, now: Option<&Set>) -> bool {
+        now.map(Set::sorted) == self.now.as_ref().map(Set::sorted)
+    }
+
     fn is_done(&self, now: Option<&Set>) -> bool {
         match (&self.desired, now) {
             (None, now) => now.is_none(),
@@ -83,8 +88,10 @@ pub(crate) async fn apply(
     }));
     batch::settle(journal, work.settled).await?;
     let doing = format!("change zone {}", batch.scope.name);
-    let requests = Requests { backend, cx, journal, doing: &doing, refusals: 0 };
-    Delivery::new(requests, cx, journal, &doing).all(work.units).await
+    let requests = Requests { backend, cx, journal, doing: &doing, refusals: 0, last: None };
+    let mut delivery = Delivery::new(requests, cx, journal, &doing);
+    delivery.all(work.units).await?;
+    delivery.conflict.map_or(Ok(()), Err)
 }
 
 fn change(
@@ -140,6 +147,8 @@ struct Requests<'a> {
     doing: &'a str,
     /// Refusals in a row, without anything that took effect.
     refusals: usize,
+    /// What was read since the last request.
+    last: Option<Read>,
 }
 
 #[async_trait]
@@ -150,6 +159,20 @@ impl Sender<Change> for Requests<'_> {
             count += unit.len();
             count <= self.backend.config.max_changes
         })
+    }
+
+    async fn look_again(&mut self, chunk: &mut Chunk<'_, Change>) -> Result<Vec<(ActionId, Outcome)>, Error> {
+        let read = match self.last.take() {
+            Some(read) => read,
+            None => observe::read(self.backend, self.cx).await?,
+        };
+        let is_as_before = |item: &Item<'_, Change>| item.takes.is_as_before(read.sets.get(&key(item)));
+        let is_done = |item: &Item<'_, Change>| item.takes.is_done(read.sets.get(&key(item)));
+        let mut ended =
+            batch::named(chunk, |item| (!is_as_before(item) && !is_done(item)).then(|| batch::changed(item)));
+        remove(chunk, &ended);
+        ended.extend(items(chunk).filter(|item| is_done(item)).map(|i| (i.action.id, merge::done(i.action))));
+        Ok(ended)
     }
 
     async fn send(&mut self, chunk: &mut Chunk<'_, Change>) -> Result<Answer, Error> {
@@ -184,9 +207,10 @@ fn is_swap(unit: &Unit<'_, Change>) -> bool {
 
 impl Requests<'_> {
     /// Ends what a refused request did in spite of its refusal; true where there was any, none when nobody can tell.
-    async fn look(&self, chunk: &mut Chunk<'_, Change>, error: &Error) -> Result<Option<bool>, Error> {
+    async fn look(&mut self, chunk: &mut Chunk<'_, Change>, error: &Error) -> Result<Option<bool>, Error> {
         let Ok(read) = observe::read(self.backend, self.cx).await else { return Ok(None) };
         let effects = effects(chunk, &read, error);
+        self.last = Some(read);
         if effects.is_empty() {
             return Ok(Some(false));
         }
@@ -206,6 +230,7 @@ impl Requests<'_> {
     /// The gap is one round trip. Where what comes is refused, what went is put back, and it is not tried again: each try
     /// would take the name away once more.
     async fn in_steps(&mut self, chunk: &mut Chunk<'_, Change>, refusal: Error) -> Result<Answer, Error> {
+        self.last = None;
         let all = changes(chunk);
         let going = Changes { delete: all.delete.clone(), ..Changes::default() };
         let coming = Changes { delete: Vec::new(), ..all };
@@ -255,8 +280,7 @@ fn effects(chunk: &[Unit<'_, Change>], read: &Read, error: &Error) -> Vec<(Actio
         if item.takes.is_done(after) {
             return Some(merge::done(item.action));
         }
-        let is_as_before = after.map(Set::sorted) == item.takes.now.as_ref().map(Set::sorted);
-        (!is_as_before).then(|| Outcome::Unknown(about(item, error)))
+        (!item.takes.is_as_before(after)).then(|| Outcome::Unknown(about(item, error)))
     };
     items(chunk).filter_map(|item| Some((item.action.id, effect(item)?))).collect()
 }

@@ -1,13 +1,13 @@
 //! Reading master files (RFC 1035 §5).
 //!
 //! Understood: `$ORIGIN`, `$TTL`, parentheses, quoted strings, comments, class and TTL in any order, TTLs with
-//! units (`1h30m`), relative and repeated owners. Refused with their line: `$INCLUDE` and `$GENERATE`, since
+//! units (`1h30m`), relative and repeated owners, types and data that are named by numbers alone (RFC 3597). Refused with their line: `$INCLUDE` and `$GENERATE`, since
 //! such a file has more than one source of truth, classes other than IN, and records outside the zone.
 //! What is wrong with a file is an error, never a shorter list.
 
 use crate::{
     name::{complete, escape_for_master as escape, is_within},
-    rdata::{self, Type},
+    rdata::{self, Type, field, octets},
 };
 use std::borrow::Cow;
 
@@ -131,7 +131,7 @@ impl State<'_> {
         let name = self.owner.clone().ok_or("the first record has no name")?;
         let (mut ttl, mut kind) = (None, None);
         for token in tokens.by_ref() {
-            if token.eq_ignore_ascii_case("IN") {
+            if ["IN", "CLASS1"].iter().any(|class| token.eq_ignore_ascii_case(class)) {
                 continue;
             }
             if ["CH", "HS", "CS", "ANY"].iter().any(|class| token.eq_ignore_ascii_case(class)) {
@@ -149,6 +149,11 @@ impl State<'_> {
         if !kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return Err(format!("`{kind}` is not a record type"));
         }
+        // RFC 3597 §5: whoever wrote the file may not know the type by the word that we know it by.
+        let kind = match kind.strip_prefix("TYPE").and_then(|number| number.parse().ok()) {
+            Some(number) => octets::word(number).into_owned(),
+            None => kind,
+        };
         let data: Vec<Cow<'_, str>> = tokens.collect();
         if data.is_empty() {
             return Err(format!("the {kind} record of {name} has no data"));
@@ -186,6 +191,12 @@ impl State<'_> {
     fn content(&self, kind: &str, mut data: Vec<Cow<'_, str>>) -> Result<(String, Option<Box<str>>), String> {
         let known = Type::of(kind);
         let is_soa = known == Some(Type::Soa);
+        if known.is_some()
+            && let [first, length, digits @ ..] = &data[..]
+            && first == "\\#"
+        {
+            return generic(kind, length, &digits.concat()).map(|content| (content, None));
+        }
         for index in known.into_iter().flat_map(Type::host_fields) {
             let Some(field) = data.get_mut(index) else { continue };
             *field = escape(&complete(field, &self.origin).map_err(|error| error.to_string())?).into();
@@ -201,6 +212,18 @@ impl State<'_> {
         }
         let origin = (known.is_none() && self.origin != self.zone).then(|| self.origin.as_str().into());
         Ok((data.join(" "), origin))
+    }
+}
+
+/// Data of a type that is known, written as octets (RFC 3597 §5).
+fn generic(kind: &str, length: &str, digits: &str) -> Result<String, String> {
+    let data = field::unhex(digits).filter(|data| length.parse() == Ok(data.len()));
+    let data =
+        data.ok_or_else(|| format!("`\\#` is not followed by {length} octets in hexadecimal digits"))?;
+    match octets::number(kind) {
+        // It would lose its serial, which the server compares.
+        Some(number) if kind != "SOA" => Ok(octets::decode(number, &data, 0, data.len())),
+        _ => Err(format!("a {kind} record as octets (`\\#`) is not supported: write its fields")),
     }
 }
 
@@ -394,6 +417,20 @@ mod tests {
             &["h.example.com. 60 HTTPS 1 . alpn=\"h2,h3\" key667=\"a b;c\""],
         );
         check("x 60 TYPE65534 \\# 2 abcd\n", &["x.example.com. 60 TYPE65534 \\# 2 abcd"]);
+    }
+
+    #[test]
+    fn a_type_by_its_number_is_the_type_and_its_octets_are_its_data() {
+        check("x 60 TYPE1 \\# 4 C0000201\n", &["x.example.com. 60 A 192.0.2.1"]);
+        check("x CLASS1 60 type28 ::1\n", &["x.example.com. 60 AAAA ::1"]);
+        check("x 60 TYPE15 ( \\# 5 000a\n 016100 )\n", &["x.example.com. 60 MX 10 a."]);
+        check("x 60 TXT \\# 4 03613b62\n", &["x.example.com. 60 TXT \"a;b\""]);
+        check("x 60 TYPE13 \\# 2 abcd\n", &["x.example.com. 60 HINFO \\# 2 abcd"]);
+        // What is no address is kept as it is, for whoever reads on to refuse.
+        check("x 60 A \\# 3 c00002\n", &["x.example.com. 60 A \\# 3 c00002"]);
+        refuse("x 60 A \\# 4 c00002\n", 4, "not followed by 4 octets");
+        refuse("x 60 A \\# 4 c00002zz\n", 4, "not followed by 4 octets");
+        refuse("x 60 SOA \\# 1 00\n", 4, "write its fields");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | one bad record in 500 | here | one refused record | one bad record | one bad set | one bad record | here |
 //! | the connection ends after the commit | `wire` an answer that was lost | `broken` an update without an answer | a write without an answer | the same | the same | - |
 //! | a person edits between look and write | a stale plan | an edit between | a person who edits | what somebody changes | a person who edits | an edit while check runs |
+//! | a person edits between two requests | `between` | `between` | `between` | `between` | `between` | - |
 //! | the zone is deleted meanwhile | here | `broken` a zone that was removed | a zone that goes while it is written | here | here | here |
 //! | a write is answered and not done | here | what the server ignores | here | here | here | a reload that failed |
 //! | the service changes what it is given | here | here | here, what somebody proxies | here | here, what the provider adjusts | here |

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot set up its world fails its test")]
 
 mod asker;
+mod between;
 mod broken;
 mod claims;
 mod cloudflare;

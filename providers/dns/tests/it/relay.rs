@@ -28,6 +28,24 @@ pub(crate) enum Fault {
     CutRequest(usize),
     /// So many octets into the answers, one bit is changed.
     Flip(usize),
+    /// It passes, and this happens between the server's answer and who asked getting it.
+    After(Meanwhile),
+}
+
+impl Fault {
+    pub(crate) fn after(act: impl Fn() + Send + Sync + 'static) -> Fault {
+        Fault::After(Meanwhile(Arc::new(act)))
+    }
+}
+
+/// Something that happens.
+#[derive(Clone)]
+pub(crate) struct Meanwhile(Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meanwhile")
+    }
 }
 
 /// What passed so far.
@@ -147,6 +165,11 @@ fn pass(mut client: TcpStream, mut server: TcpStream, faults: &Faults, seen: &Co
                 Err(_) if !is_first => break,
                 Err(error) => return Err(error),
             };
+            if let Fault::After(Meanwhile(act)) = &fault
+                && is_first
+            {
+                act();
+            }
             is_first = false;
             if let Fault::Say(code) = fault {
                 answer = unsigned(&request, code);

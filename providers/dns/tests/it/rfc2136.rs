@@ -2,6 +2,7 @@
 
 use crate::{
     dnsd::{Dnsd, KINDS, Kind, SECRET, provider_with},
+    relay::{Fault, Relay},
     world::{self, Notes, apply, batch, converge, desired, diff, normalize, observe, plan, scope},
 };
 use reconciled_provider::{ErrorKind, Focus, Op, Outcome, Owner, Provider, Spec};
@@ -183,6 +184,44 @@ async fn a_record_that_is_refused_for_want_of_a_later_one_is_written_after_it() 
     result.unwrap();
     assert_eq!(notes.counts(), [("done", 2), ("failed", 1)].into());
     assert!(notes.outcome(&batch, "forbidden.example.com./A").contains("when asked to create"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_bind_checks_is_no_lack_of_rights() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let (provider, cx) = (server.provider(), server.cx());
+    let list = records(&[
+        "name: '@', type: MX, values: [10 mail.example.com.]",
+        "name: forbidden, type: A, values: [192.0.2.1]",
+        "name: good, type: A, values: [192.0.2.1]",
+    ]);
+    let (batch, notes, result) = apply(&*provider, &cx, ZONE, &wanted(&*provider, &list), &[]).await;
+    result.unwrap();
+    assert_eq!(notes.counts(), [("done", 1), ("failed", 2)].into());
+    let outcome = |id| notes.outcome(&batch, id);
+    assert!(outcome("forbidden.example.com./A").starts_with("failed: permission-denied"));
+    let told = outcome("example.com./MX");
+    assert!(told.starts_with("failed: invalid") && told.contains("REFUSED, when asked to create"), "{told}");
+    let outcomes = notes.outcomes.lock().unwrap();
+    let hints: Vec<_> = outcomes.values().filter_map(|outcome| outcome.error()?.hint.clone()).collect();
+    assert!(hints.iter().any(|hint| hint.contains("declare A or AAAA of `mail.example.com.`")), "{hints:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_the_server_cannot_read_is_no_lack_of_rights() {
+    let server = Dnsd::with_example(Kind::Bind).await;
+    let relay = Relay::to(server.port, vec![Fault::Say(1)]);
+    let through = provider_with(&relay.address, |_, _| {});
+    let wanted = wanted(&*through, &a_records(1));
+    let seen = observe(&*server.provider(), &server.cx(), ZONE).await.unwrap();
+    let batch = plan(&*through, &server.cx(), ZONE, &wanted, &[], &seen).await;
+    let notes = Notes::default();
+    // It is asked for twice, and the second time the server takes it.
+    through.apply(&server.cx(), &batch, &notes).await.unwrap_err();
+    let outcomes = notes.outcomes.lock().unwrap();
+    let error = outcomes.values().find_map(Outcome::error).unwrap();
+    assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+    assert!(error.hint.as_ref().unwrap().contains("record type"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

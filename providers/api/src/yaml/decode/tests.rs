@@ -55,7 +55,10 @@ fn booleans_are_strict_and_numbers_are_not_text() {
         check("zone: a\nexclusive: 'true'\n").1,
         "z.yaml:2:12: expected `true` or `false`, found the text `true`"
     );
-    assert_eq!(check("zone: a\nttl: -1\n").1, "z.yaml:2:6: expected a number in range, found `-1`");
+    assert_eq!(
+        check("zone: a\nttl: -1\n").1,
+        "z.yaml:2:6: expected a whole number from 0 to 4294967295, found `-1`"
+    );
 }
 
 #[test]

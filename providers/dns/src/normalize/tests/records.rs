@@ -57,7 +57,11 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: ^AAA, values: [\"::1\"]}", &["did you mean `AAAA`"], false);
     refuse("^{name: x, type: A, values: []}", &["no values"], false);
     refuse("{name: x, type: A, values: [192.0.2.1], ttl: ^4000000000}", &["out of range"], false);
-    refuse("{name: \"@\", type: ^CNAME, values: [a.example.org.]}", &["cannot stand at the zone"], false);
+    refuse(
+        "{name: \"@\", type: ^CNAME, values: [a.example.org.]}",
+        &["cannot stand at the zone", "RFC 1034 §3.6.2"],
+        false,
+    );
     refuse("{name: x, type: CNAME, values: [a.example.org., ^b.example.org.]}", &["exactly one"], false);
     refuse("{name: \"@\", type: ^NS, values: [ns1.example.org.]}", &["apex: true"], false);
     refuse("{name: x, type: ^SOA, values: [a.]}", &["only at the zone itself"], false);
@@ -71,7 +75,22 @@ fn each_mistake_is_one_problem_at_its_place_and_the_others_stand() {
     refuse("{name: x, type: MX, values: [^{priority: 10, taget: mail}]}", &["did you mean `target`"], false);
     refuse("{name: x, type: MX, values: [^{target: mail}]}", &["lack the field `priority`"], false);
     refuse("{name: x, type: MX, values: [^{priority: 1, target: 192.0.2.1}]}", &["is an address"], false);
-    refuse("{name: x, type: LOC, values: [^{latitude: 51}]}", &["51 30 12.748 N"], false);
+    refuse(
+        "{name: x, type: LOC, values: [^{latitude: 51, longitude: 0 E}]}",
+        &["`51 0 E 0m 1m 10000m 10m` is not the form", "51 30 12.748 N"],
+        false,
+    );
+    refuse("{name: x, type: LOC, values: [^{latitude: 1 S}]}", &["lack the field `longitude`"], false);
+    refuse(
+        "{name: x, type: LOC, values: [^{lat: 1 S}]}",
+        &["unknown field `lat`", "latitude, longitude"],
+        false,
+    );
+    refuse(
+        "{name: x, type: CNAME, values: [a.example.org., ^b.example.org.]}",
+        &["exactly one value", "RFC 2181 §10.1"],
+        false,
+    );
     refuse("{name: x, type: ALIAS, values: [^[a]]}", &["expected text or a mapping"], false);
     refuse("{name: x, type: TXT, values: [^{spf: {mx: true}}]}", &["all: fail, softfail"], false);
     refuse("{name: x, type: TXT, values: [^{spf: v=spf1}]}", &["no mapping"], false);
@@ -229,6 +248,12 @@ fn a_mapping_of_fields_is_the_same_value_as_its_text() {
             "NAPTR",
             "{order: 1, preference: 2, flags: u, service: E2U+sip, regexp: '!^.*$!a\\b!', replacement: .}",
             r#"1 2 u E2U+sip "!^.*$!a\\b!" ."#,
+        ),
+        ("LOC", "{latitude: 51 30 12.748 N, longitude: 0 7 39.6 W}", "51 30 12.748 N 0 7 39.6 W 0m"),
+        (
+            "LOC",
+            "{latitude: 1 S, longitude: 2 E, altitude: -5, size: 2m, verticalPrecision: 3}",
+            "1 S 2 E -5m 2m 10000m 3m",
         ),
         ("SSHFP", "{algorithm: 4, fingerprintType: 9, fingerprint: ABCD}", "4 9 abcd"),
         (

@@ -60,6 +60,16 @@ fn reverse_declares_the_ptr_in_the_longest_reverse_zone_of_the_entry() {
 }
 
 #[test]
+fn an_address_without_a_reverse_zone_is_told_without_the_name_of_an_entry() {
+    // Where no configuration is at hand, an entry has a name that nobody wrote.
+    let record = "    - {name: a, type: A, values: [192.0.2.1], reverse: true}\n";
+    let out = normalize(&manifest(&zone_text(record)), &TestInputs::default());
+    let expected = "5:7 no reverse zone for 192.0.2.1 is declared at the same provider / declare a Zone such as \
+                    `2.0.192.in-addr.arpa`, or leave `reverse` out";
+    assert_eq!(told(&out.problems), [expected]);
+}
+
+#[test]
 fn a_ptr_that_its_zone_ignores_is_not_declared_by_reverse() {
     let name = "2.0.192.in-addr.arpa";
     let zone = format!(
