@@ -6,7 +6,7 @@
 //! (`cloudflare: {proxied: true}`) stands behind the TTL, as a JSON object.
 
 use crate::name::{Name, relative};
-use reconciled_provider::{Delta, FieldChange, PENDING_FIELD, ResourceId, Scope, Sealed, Slot};
+use reconciled_provider::{Delta, FieldChange, PENDING_FIELD, ResourceId, Scope, Slot};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -202,7 +202,7 @@ pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
             fields.push(FieldChange::text("state", text(observed), text(desired)));
         }
     }
-    Some(Delta { fields, replace: false, is_due: false, planned: Sealed::default() })
+    Some(Delta { fields, ..Delta::default() })
 }
 
 /// Collects what a server reports of one RRset and gives its canonical bytes.

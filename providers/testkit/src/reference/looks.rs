@@ -79,7 +79,7 @@ impl Observer for Reference {
             fields: vec![FieldChange::text("content", Some(before), Some(after))],
             replace,
             is_due,
-            planned: Sealed::default(),
+            ..Delta::default()
         })
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Spoken {
     pub(crate) words: BTreeMap<ResourceId, &'static str>,
     /// What the remote says that it would not take.
     pub(crate) refused: BTreeSet<ResourceId>,
+    /// What was replaced by one that was made before, and is still there.
+    pub(crate) former: BTreeMap<ResourceId, Arc<str>>,
     /// What all others are in.
     pub(crate) holder: Option<ResourceId>,
     /// What comes and goes with the scope.
@@ -36,6 +38,7 @@ impl Spoken {
             reference,
             words: BTreeMap::new(),
             refused: BTreeSet::new(),
+            former: BTreeMap::new(),
             holder: None,
             of_scope: BTreeSet::new(),
         }
@@ -100,6 +103,11 @@ impl Observer for Spoken {
     }
     async fn diff(&self, _: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
         let mut deltas = diff_by_compare(|d, o| self.compare(d, o), want, seen);
+        let ends = |(id, former): (&ResourceId, &Arc<str>)| {
+            let fields = vec![FieldChange::text("replaced", Some(former.to_string()), None)];
+            (id.clone(), Ok(Delta { fields, former: vec![former.clone()], ..Delta::default() }))
+        };
+        deltas.extend(self.former.iter().map(ends));
         let refused = want.desired.iter().filter(|desired| self.refused.contains(&desired.id));
         let error = || Err(Error::invalid("the remote does not take it"));
         deltas.extend(refused.map(|desired| (desired.id.clone(), error())));
