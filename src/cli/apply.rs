@@ -311,6 +311,10 @@ fn report(
         counts("delete"),
         counts("adopt"),
     );
+    let in_part = converge.outcomes.count("partial");
+    if in_part > 0 {
+        summary += &format!(", {in_part} done in part");
+    }
     let claims: usize = ["create", "update", "replace", "delete"].into_iter().map(for_others).sum();
     if claims > 0 {
         summary += &format!("; {claims} claimed or given back on the way");

@@ -174,7 +174,7 @@ impl Observer for Fake {
             let text = format!("{} {}", record.ttl, record.value.as_deref().unwrap_or(""));
             let content = match unknown.is_empty() {
                 true => Spec::known(text.into_bytes()),
-                false => Spec::Waiting { template: Hash::of(text.as_bytes()), on: unknown.clone().into() },
+                false => Spec::waiting(Hash::of(text.as_bytes()), unknown.clone()),
             };
             let policy = match record.merge {
                 true => inputs.policy(Policy { merge: true, ..manifest.policy.clone() }),

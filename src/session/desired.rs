@@ -400,6 +400,7 @@ impl Session {
                 loaded.desired.sources.entry(source.name.clone()).or_default();
             }
         }
+        loaded.desired.outputs = outputs.hashes();
         let broken = broken(&loaded);
         let reported = loaded.problems;
         let (desired, unchecked, withheld) = (loaded.desired, loaded.unchecked, Vec::new());

@@ -2,8 +2,8 @@
 
 use super::{Failure, Outlook, Session};
 use crate::manifest::{Output, Outputs, output_at};
-use reconciled_engine::Store;
-use reconciled_provider::{ManifestKey, Reference};
+use reconciled_engine::{Store, ready};
+use reconciled_provider::{Hash, ManifestKey, Reference};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct KnownOutputs(BTreeMap<ManifestKey, Map<String, Json>>);
 
 impl KnownOutputs {
-    /// Reads the outputs of `manifests`. Those of all resources of a manifest count as one; where two have a name
-    /// in common, the first by scope and id.
+    /// Reads the outputs of `manifests`.
     pub(super) async fn read(
         manifests: impl IntoIterator<Item = ManifestKey>,
         store: &dyn Store,
     ) -> Result<KnownOutputs, Failure> {
         let mut known = KnownOutputs::default();
         for manifest in manifests {
-            let mut all = Map::new();
-            for row in store.rows_of(&manifest).await? {
-                // What is no object is the provider's mistake; nobody can refer to it.
-                let outputs = serde_json::from_slice::<Map<String, Json>>(&row.tracked.outputs.0);
-                for (name, value) in outputs.into_iter().flatten() {
-                    all.entry(name).or_insert(value);
-                }
-            }
-            known.0.insert(manifest, all);
+            let rows = store.rows_of(&manifest).await?;
+            known.0.insert(manifest, ready::outputs_of(&rows));
         }
         Ok(known)
     }
@@ -41,6 +33,11 @@ impl KnownOutputs {
     /// The manifests that others refer to.
     pub fn manifests(&self) -> BTreeSet<&ManifestKey> {
         self.0.keys().collect()
+    }
+
+    /// What tells them apart from others, by manifest.
+    pub(super) fn hashes(&self) -> BTreeMap<ManifestKey, Hash> {
+        self.0.iter().map(|(key, outputs)| (key.clone(), ready::hash_of_outputs(outputs))).collect()
     }
 
     /// True when any output at all is known.

@@ -99,7 +99,8 @@ fn a_resource_is_made_changed_by_hand_healed_replaced_and_pruned() {
     assert_eq!(state(&env, "thing-1.json")["content"], "hello");
 
     env.push("a.yaml", &thing("a", "", "name: two, content: hello"));
-    env.run(&["plan"]).exits(0).says(&["-/+ Thing/a", "name: one → two"]);
+    env.run(&["plan"]).exits(0).says(&["-/+ Thing/a", "name: one → two  # forces replacement"]);
+    env.run(&["plan", "-o", "json"]).says(&[r#""replace_paths":[["name"]]"#]);
     env.apply();
     assert_eq!(state(&env, "thing-1.json")["name"], "two");
 
@@ -147,11 +148,71 @@ fn outputs_flow_from_one_resource_to_the_next() {
     let second =
         thing("b", "", "name: b, content: \"of ${Thing/a:status.id}\", level: \"${Thing/a:status.size}\"");
     env.push("a.yaml", &format!("{}{second}", thing("a", "", "name: a, content: four")));
-    env.run(&["plan"]).exits(0).says(&["waiting: for an output of Thing/a"]);
+    env.run(&["plan"]).exits(0).says(&[
+        "waiting: for an output of Thing/a",
+        // What is declared is planned, and what is not known yet says so.
+        "name: (none) → b",
+        "content: (none) → (known after apply)",
+    ]);
     env.apply();
     assert_eq!(things(&env), ["thing-1.json", "thing-2.json"]);
     let b = state(&env, "thing-2.json");
     assert_eq!((b["content"].as_str(), b["level"].as_i64()), (Some("of thing-1"), Some(4)));
+    env.in_sync();
+}
+
+#[test]
+fn what_waits_for_an_output_is_validated_before_that() {
+    let env = desk("");
+    let second = thing("b", "", "name: \"\", content: \"of ${Thing/a:status.id}\"");
+    env.push("a.yaml", &format!("{}{second}", thing("a", "", "name: a")));
+    env.run(&["plan"]).says(&["a name has letters", "+ Thing/a"]);
+    assert_eq!(things(&env), [""; 0]);
+}
+
+#[test]
+fn who_follows_what_is_made_anew_is_told_in_its_plan() {
+    let env = desk("");
+    let all = |name: &str| {
+        let second = thing("b", "", "name: \"of ${Thing/a:status.id}\"");
+        format!("{}{second}{}", thing("a", "", &format!("name: {name}")), thing("c", "", "name: c"))
+    };
+    env.push("a.yaml", &all("one"));
+    env.apply();
+    env.run(&["plan"]).hides(&["may be changed"]);
+    env.push("a.yaml", &all("two"));
+    let told = "Thing/a is made anew: 1 that follows it may be changed or made anew too, once its outputs are \
+                known: Thing/b";
+    env.run(&["plan"]).says(&[told, "they are in no count of this plan"]);
+    env.run(&["plan", "-o", "json"]).says(&["MayFollow", told]);
+    env.run(&["plan", "-o", "markdown"]).says(&["Thing/a is made anew"]);
+}
+
+#[test]
+fn what_never_comes_about_is_not_tried_for_ever() {
+    let env = desk("");
+    // Made in part each time, and deleted each time.
+    env.push("a.yaml", &thing("a", "", "name: a, content: x, fault: half"));
+    env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&[
+        "made in part 3 times in a row, and not deleted and made once more",
+        "only half of it was made",
+        "reconciled sync Thing",
+        "Applied: 0 created, 0 updated, 0 replaced, 0 deleted, 0 adopted, 3 done in part",
+    ]);
+    env.push("a.yaml", &thing("a", "", "name: a, content: x"));
+    env.apply();
+    env.in_sync();
+
+    // It breaks its own plan each time.
+    let other = |annotations: &str| thing("a", annotations, "name: a, content: y, fault: inconsistent");
+    env.push("a.yaml", &other(""));
+    env.run(&["apply", "--yes", "--timeout", "60s"]).exits(3).says(&[
+        "written 3 times in a row, and never came about",
+        "did not come about as the provider planned it",
+        "`reconciled/ignore: \"content\"`",
+    ]);
+    env.push("a.yaml", &other("reconciled/ignore: content"));
+    env.apply();
     env.in_sync();
 }
 

@@ -1,7 +1,7 @@
 //! How resources of Terraform providers are replaced, who may write them, and what an entry that does not work leaves alone.
 
 use crate::{
-    env::Env,
+    env::{Env, Output},
     running::{Daemon, wait_for},
     terraform::{desk, state, thing, things, toy},
 };
@@ -38,6 +38,45 @@ fn the_new_one_is_made_before_the_old_one_goes() {
     let left = things(&env);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(state(&env, &left[0])["name"], "b");
+}
+
+/// The digest that a person has to approve.
+fn digest(said: &Output) -> String {
+    let words: Vec<&str> = said.stderr.split_whitespace().chain(said.stdout.split_whitespace()).collect();
+    words[words.iter().position(|word| *word == "approve").unwrap() + 1].to_string()
+}
+
+#[test]
+fn the_old_one_stays_while_what_refers_to_it_is_held() {
+    let env = desk("");
+    let config = fs::read_to_string(env.path("config.yaml")).unwrap();
+    env.write("config.yaml", &config.replace("maxDeletes: 100", "maxDeletes: 1"));
+    let all = |name: &str| {
+        let follower = |b: &str| thing(b, "", &format!("name: \"{b} of ${{Thing/a:status.id}}\""));
+        let spec = format!("name: {name}");
+        // That what was replaced goes is no drift.
+        let annotation = "reconciled/drift: warn";
+        let leader = thing("a", annotation, &format!("{spec}, lifecycle: {{createBeforeDestroy: true}}"));
+        format!("{leader}{}{}", follower("b1"), follower("b2"))
+    };
+    env.push("a.yaml", &all("one"));
+    env.apply();
+    assert_eq!(things(&env), ["thing-1.json", "thing-2.json", "thing-3.json"]);
+    env.push("a.yaml", &all("two"));
+    let mut held = env.run(&["apply", "--yes"]).exits(3);
+    for _ in 0..2 {
+        assert!(things(&env).contains(&"thing-1.json".to_string()), "{}", held.all());
+        held = env.run(&["apply", "--yes"]).exits(3);
+        held = held.says(&["the one before it is deleted once Thing.toy/b1 has moved on to the new one"]);
+    }
+    env.run(&["approve", &digest(&held), "--reason", "they may go"]).exits(0);
+    env.apply();
+    env.apply();
+    let names: Vec<_> = things(&env).iter().map(|file| state(&env, file)["name"].clone()).collect();
+    assert!(!names.contains(&"one".into()), "{names:?}");
+    assert!(names.contains(&"b1 of thing-4".into()) && names.contains(&"b2 of thing-4".into()), "{names:?}");
+    env.in_sync();
+    env.run(&["history", "Thing/a"]).exits(0).says(&["delete"]).hides(&["drift"]);
 }
 
 #[test]

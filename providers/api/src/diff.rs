@@ -67,6 +67,8 @@ pub struct Delta {
     pub fields: Vec<FieldChange>,
     /// The change needs the resource to be deleted and created anew.
     pub replace: bool,
+    /// The fields because of which it does, where the remote tells.
+    pub replace_paths: Vec<Arc<str>>,
     /// Nobody changed anything: what is there is due, as a certificate that is to be renewed. It is never told as a change by
     /// somebody else, and may happen as often as it likes.
     pub is_due: bool,
@@ -75,6 +77,9 @@ pub struct Delta {
     pub also: Vec<ResourceId>,
     /// Nobody changed it, it came to this by itself: the command that says why.
     pub look: Option<Arc<str>>,
+    /// What it took the place of, as people know it, and that is to be deleted now; nothing differs then. It happens once
+    /// all that refers to the resource was written since, as an [`Op::Update`](crate::Op::Update) with this delta.
+    pub former: Vec<Arc<str>>,
     /// What the provider planned; `apply` carries it out or answers `Conflict`.
     pub planned: Sealed,
 }

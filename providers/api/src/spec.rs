@@ -62,6 +62,8 @@ pub enum Spec {
         template: Hash,
         /// What it waits for.
         on: Arc<[Reference]>,
+        /// Canonical bytes as far as they are known, for who plans with that; empty where nobody does.
+        so_far: Arc<[u8]>,
     },
 }
 
@@ -77,6 +79,10 @@ impl Spec {
         let bytes = bytes.into();
         Spec::Known { hash: Hash::of(&bytes), bytes, template }
     }
+    /// A spec with a part that is not known yet, of which nothing can be planned.
+    pub fn waiting(template: Hash, on: impl Into<Arc<[Reference]>>) -> Spec {
+        Spec::Waiting { template, on: on.into(), so_far: Arc::from([]) }
+    }
     /// What a person wrote: stable while outputs of others change.
     pub fn template(&self) -> Hash {
         match self {
@@ -88,6 +94,13 @@ impl Spec {
         match self {
             Spec::Known { hash, .. } => Some(*hash),
             Spec::Waiting { .. } => None,
+        }
+    }
+    /// The content as far as it is known, where any of it is: with all of it, the content.
+    pub fn so_far(&self) -> Option<&[u8]> {
+        match self {
+            Spec::Known { bytes, .. } => Some(bytes),
+            Spec::Waiting { so_far, .. } => Some(&**so_far).filter(|bytes| !bytes.is_empty()),
         }
     }
     /// The content, if all of it is known.

@@ -215,8 +215,15 @@ const STORES: [&str; 47] = [
     "_dns_managed_zone",
 ];
 
+/// Ends of the names of types that only say what such a store holds, from a declaration: it can be made again.
+const VERSIONS: [&str; 2] = ["_secretsmanager_secret_version", "_secret_manager_secret_version"];
+
 /// What happens to a resource of a type when its declaration goes and nobody said what: what holds data stays.
 pub fn default_deletion(type_name: &str) -> Option<Deletion> {
+    // A version of a secret is made anew with each rotation, and what it says was declared.
+    if VERSIONS.iter().any(|word| type_name.ends_with(word)) {
+        return None;
+    }
     let holds = STORES.iter().any(|word| type_name.contains(word));
     // A server of Azure is one of databases: mysql, postgresql, mssql, mariadb.
     let serves = type_name.starts_with("azurerm_") && type_name.ends_with("_server");
@@ -270,9 +277,14 @@ mod tests {
         ] {
             assert_eq!(default_deletion(holds), Some(Deletion::Abandon), "{holds}");
         }
-        for holds_nothing in
-            ["aws_sqs_queue", "aws_iam_role", "google_compute_instance", "aws_route53_record"]
-        {
+        for holds_nothing in [
+            "aws_sqs_queue",
+            "aws_iam_role",
+            "google_compute_instance",
+            "aws_route53_record",
+            "aws_secretsmanager_secret_version",
+            "google_secret_manager_secret_version",
+        ] {
             assert_eq!(default_deletion(holds_nothing), None, "{holds_nothing}");
         }
     }

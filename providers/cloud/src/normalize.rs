@@ -6,10 +6,10 @@ use crate::{
     kind::{self, API_VERSION},
     lifecycle::{self, LIFECYCLE, Lifecycle},
     mark::Mark,
-    schema::{canonical, config::Reader},
+    schema::{Block, canonical, config::Reader},
 };
 use reconciled_provider::{
-    Hash, Inputs, Manifest, Node, Normalized, Policy, Problem, Resource, ResourceId, Scope, Spec,
+    Hash, Inputs, Manifest, Node, Normalized, Policy, Problem, Resource, ResourceId, Scope, Severity, Spec,
     problem::did_you_mean, yaml::NodeValue,
 };
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,7 @@ pub(crate) fn normalize(
         Some(node) => lifecycle::read(node, manifest, &mut problems, &mut waits_for),
         None => Lifecycle::default(),
     };
+    problems.extend(unnoticed(block, &config, manifest, &attributes));
     for path in manifest.policy.ignore.iter().filter(|_| !is_data) {
         if let Err((what, hint)) = change::check_ignored(block, path) {
             let problem = manifest.error(manifest.span, format!("`reconciled/ignore: {path}`: {what}"));
@@ -126,7 +127,7 @@ pub(crate) fn normalize(
     let template = Hash::of(&written.bytes());
     let spec = match waits_for.is_empty() {
         true => Spec::resolved(declared.bytes(), template),
-        false => Spec::Waiting { template, on: waits_for.into() },
+        false => Spec::Waiting { template, on: waits_for.into(), so_far: declared.bytes().into() },
     };
     let place = if is_data { kind::place_of_data } else { kind::place };
     let (scope, id): (Scope, ResourceId) =
@@ -139,6 +140,24 @@ pub(crate) fn normalize(
     let policy = inputs.policy(Policy { deletion, ..manifest.policy.clone() });
     out.resources.push(Resource { id, scope, spec, origin: manifest.origin(manifest.span), policy });
     out
+}
+
+/// Warnings of values that a provider keeps nowhere and that are sent again only with another version beside them, which nobody
+/// declares.
+fn unnoticed(block: &Block, config: &Json, manifest: &Manifest, attributes: &Node) -> Vec<Problem> {
+    let declared = |name: &str| !config[name].is_null();
+    let written = block.attributes.iter().filter(|(name, attribute)| attribute.write_only && declared(name));
+    let version = |name: &str| format!("{name}_version");
+    written
+        .filter(|(name, _)| block.attributes.contains_key(&*version(name)) && !declared(&version(name)))
+        .map(|(name, _)| {
+            let span = attributes.get(name).map_or(manifest.span, |node| node.span);
+            let text =
+                format!("`{name}` is sent once: that it changed is not noticed, whatever `status` says");
+            Problem { severity: Severity::Warning, ..manifest.error(span, text) }
+                .hint(format!("declare `{}` as well, and raise it each time", version(name)))
+        })
+        .collect()
 }
 
 /// An identity without what tells two ways of writing it apart; an id as it is.

@@ -20,23 +20,30 @@ use reconciled_provider::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Plans each desired resource of a scope, also what does not exist yet.
 pub(crate) async fn diff(host: &Host, cx: &Cx, want: &Want<'_>, seen: &Observation) -> Result<Deltas, Error> {
     let mut deltas = Deltas::new();
     for desired in want.desired.iter().filter(|desired| want.focus.covers(&desired.id)) {
-        let Some(declared) = desired.spec.bytes().and_then(Declared::read) else { continue };
+        let Some(declared) = desired.spec.so_far().and_then(Declared::read) else { continue };
         if kind::data_in(&desired.id).is_some() {
             continue;
         }
         let row = want.tracked.iter().find(|row| row.id == desired.id && !row.private.is_empty());
+        let is_waiting = desired.spec.bytes().is_none();
+        if is_waiting && row.is_none() && declared.import.is_some() {
+            // It is there already, and looked up once all of it is known.
+            continue;
+        }
         let delta = of_one(host, cx, desired, &declared, seen.get(&desired.id), row).await;
         match delta {
             Ok(None) => {}
             Ok(Some(delta)) => drop(deltas.insert(desired.id.clone(), Ok(delta))),
             // Nobody tries again what is told of one resource: only what its content is to blame for.
             Err(error) if error.kind.stalls() => drop(deltas.insert(desired.id.clone(), Err(error))),
+            // It waits anyhow: nothing can be planned of it yet.
+            Err(_) if is_waiting => {}
             Err(error) => return Err(error),
         }
     }
@@ -84,6 +91,7 @@ async fn of_one(
     let mut config = change::leave_ignored(written.clone(), &prior.state, &declared.ignore);
     let mut planned = plugin.plan_leaving(&of, &prior, (&config, &declared.ignore), hidden).await?;
     host.warn(&of, std::mem::take(&mut planned.warnings));
+    let because = planned.replace.clone();
     let is_tainted = kept.as_ref().is_some_and(|kept| kept.is_tainted);
     let triggers = Triggers::of(kept.as_ref(), declared);
     let replaces =
@@ -94,11 +102,8 @@ async fn of_one(
         (None, Some(row)) => Kept::open(&row.private)?.map(|kept| kept.former).unwrap_or_default(),
         (None, None) => Vec::new(),
     };
-    // What refers to the new one has had its time to say so.
-    let settled = cx.clock.now().saturating_sub(host.config.settle).as_secs();
-    let ends_former = former.iter().any(|former| former.since <= settled);
-    if planned.state == prior.state && !replaces && !triggers.differ() && !ends_former {
-        return Ok(None);
+    if planned.state == prior.state && !replaces && !triggers.differ() {
+        return Ok(end_of_former(host, cx, &of, former, Plans::of(&of, &prior.state, &planned, &config)));
     }
     if !prior.state.is_null() && there != ours && planned.state != prior.state {
         written = marked(ours);
@@ -114,7 +119,6 @@ async fn of_one(
         return Err(Error::invalid(text).hint("declare these as they are, or leave the existing one alone"));
     }
     let mut plans = Plans::of(&of, &prior.state, &planned, &config);
-    plans.ends_former = ends_former;
     plans.former = former;
     let mut after = planned.state.clone();
     if replaces {
@@ -133,11 +137,28 @@ async fn of_one(
         fields.insert(0, why);
     }
     fields.extend(triggers.field(hidden));
-    if ends_former {
-        let ids = plans.former.iter().map(|former| former.id(&of)).collect::<Vec<_>>().join(", ");
-        fields.push(FieldChange::text("replaced", Some(ids), None));
+    let mut replace_paths: Vec<Arc<str>> = because.into_iter().map(Arc::from).collect();
+    replace_paths.extend(triggers.replace().then(|| TRIGGERS.into()));
+    let planned = plans.seal();
+    Ok(Some(Delta { fields, replace: replaces, replace_paths, planned, ..Delta::default() }))
+}
+
+/// That what was replaced goes, once that is long enough ago. Whether anything still needs it is the engine's to know.
+fn end_of_former(
+    host: &Host,
+    cx: &Cx,
+    of: &ResourceType,
+    former: Vec<Former>,
+    plans: Plans,
+) -> Option<Delta> {
+    let settled = cx.clock.now().saturating_sub(host.config.settle).as_secs();
+    if former.iter().all(|former| former.since > settled) {
+        return None;
     }
-    Ok(Some(Delta { fields, replace: replaces, planned: plans.seal(), ..Delta::default() }))
+    let ids: Vec<Arc<str>> = former.iter().map(|former| former.id(of).into()).collect();
+    let fields = vec![FieldChange::text("replaced", Some(ids.join(", ")), None)];
+    let plans = Plans { former, ends_former: true, ..plans };
+    Some(Delta { fields, former: ids, planned: plans.seal(), ..Delta::default() })
 }
 
 /// Plans that the mark of a resource is ours, where all else is as declared.
@@ -177,6 +198,9 @@ pub(crate) struct Plans {
     pub(crate) ends_former: bool,
 }
 
+/// Where the values of `replaceTriggeredBy` are declared.
+const TRIGGERS: &str = "lifecycle.replaceTriggeredBy";
+
 /// The values of `replaceTriggeredBy`: those that it was made with, and those that are declared.
 struct Triggers {
     was: Option<Vec<Json>>,
@@ -202,8 +226,7 @@ impl Triggers {
             let text = all.as_ref()?.iter().map(word).collect::<Vec<_>>().join(", ");
             Some(hidden.scrub(&text))
         };
-        let path = "lifecycle.replaceTriggeredBy";
-        self.differ().then(|| FieldChange::text(path, words(&self.was), words(&self.is)))
+        self.differ().then(|| FieldChange::text(TRIGGERS, words(&self.was), words(&self.is)))
     }
 }
 

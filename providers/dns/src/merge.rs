@@ -152,7 +152,7 @@ fn united_wait(declared: &[&Resource]) -> Spec {
             on.extend(more.iter().cloned());
         }
     }
-    Spec::Waiting { template: Hash::of(&template), on: on.into_iter().collect() }
+    Spec::waiting(Hash::of(&template), on.into_iter().collect::<Vec<_>>())
 }
 
 /// Octets of a hash that tell the values of one RRset apart.

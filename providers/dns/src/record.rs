@@ -202,7 +202,7 @@ pub fn compare(desired: &[u8], observed: &[u8]) -> Option<Delta> {
             fields.push(FieldChange::text("state", text(observed), text(desired)));
         }
     }
-    Some(Delta { fields, replace: false, ..Delta::default() })
+    Some(Delta { fields, ..Delta::default() })
 }
 
 /// Collects what a server reports of one RRset and gives its canonical bytes.

@@ -51,9 +51,7 @@ pub fn normalize(config: &Config, manifest: &Manifest, inputs: &dyn Inputs) -> N
     let spec = match cx.waits_for.is_empty() {
         true => Spec::resolved(bytes, Hash::of(&without_marks(&shape).encode())),
         // Texts that are not known yet still hold their references: this is what a person wrote.
-        false => {
-            Spec::Waiting { template: Hash::of(&without_marks(&shape).encode()), on: cx.waits_for.into() }
-        }
+        false => Spec::waiting(Hash::of(&without_marks(&shape).encode()), cx.waits_for),
     };
     let policy = inputs.policy(manifest.policy.clone());
     // Blocks share their file: it is the file that somebody else may write as well.
@@ -105,7 +103,7 @@ pub(crate) const LEFT_BELOW: &str = "!!";
 pub(crate) fn known_or_waiting(bytes: Vec<u8>, on: &[Reference]) -> Spec {
     match on.is_empty() {
         true => Spec::known(bytes),
-        false => Spec::Waiting { template: Hash::of(&bytes), on: on.into() },
+        false => Spec::waiting(Hash::of(&bytes), on),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Desired {
     /// Entries whose manifests were not read, since nobody knows what they can be: nothing of theirs goes. Its manifest may be
     /// there and wait, under whatever name it has by now.
     pub ailing: BTreeSet<Arc<str>>,
+    /// What manifests that others refer to put out when this was read.
+    pub outputs: BTreeMap<ManifestKey, Hash>,
     /// The generation of each manifest when this came into force: what is planned from it writes nothing once one
     /// of them is raised. Without it each pass takes what is in force when it begins.
     pub generations: Option<Arc<BTreeMap<ManifestKey, u64>>>,

@@ -1,12 +1,16 @@
 //! Which manifests are ready, and which are still needed: what edges between manifests wait for.
 
+mod former;
+
 use crate::{
     desired::{Desired, shared_template},
     health,
     store::{Row, RowState, ScopeMemory},
 };
-use reconciled_provider::{ManifestKey, Scope};
+use reconciled_provider::{ManifestKey, Resource, Scope};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use former::{hash_of_outputs, outputs_of};
 
 /// What is known of edges before any scope is looked at.
 #[derive(Debug, Default)]
@@ -16,6 +20,9 @@ pub struct Facts {
     /// The same of what was last applied, whatever is declared by now: a commit that is held, or fails, is no reason to leave
     /// broken what was built on the one before.
     pub there: BTreeSet<ManifestKey>,
+    /// What something stands on as it was before, each with one that does: it was not written since, or is declared no more
+    /// and still there.
+    pub stood_on: BTreeMap<ManifestKey, ManifestKey>,
     /// Who depends on a manifest, by the scope of the dependant.
     needed: BTreeMap<ManifestKey, BTreeSet<Scope>>,
 }
@@ -45,6 +52,7 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
             }
         }
     }
+    facts.stood_on = former::stood_on(desired, memories);
     let asked: BTreeSet<&ManifestKey> = desired.manifests.iter().flat_map(|m| m.after.iter()).collect();
     if asked.is_empty() {
         return facts;
@@ -55,17 +63,9 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
         let unready = memories.get(scope).map(health::unready).unwrap_or_default();
         for resource in &**resources {
             let row = rows.binary_search_by(|r| r.tracked.id.cmp(&resource.id)).ok().map(|i| &rows[i]);
-            // What others put into what is shared says nothing of who declares it.
-            let is_as_declared = |row: &Row| match row.merge {
-                true => row.template == shared_template(desired.declaring(scope, &resource.id)),
-                false => {
-                    row.template == resource.spec.template()
-                        && resource.spec.hash() == Some(row.tracked.applied)
-                }
-            };
             let settled = row.filter(|row| row.state == RowState::Settled && !unready.contains(&resource.id));
             let [declared, there] = missing.entry(resource.origin.manifest).or_default();
-            *declared += usize::from(!settled.is_some_and(is_as_declared));
+            *declared += usize::from(!settled.is_some_and(|row| is_as_declared(desired, resource, row)));
             *there += usize::from(settled.is_none());
         }
     }
@@ -82,6 +82,17 @@ pub fn facts(desired: &Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> Fact
         }
     }
     facts
+}
+
+/// True when what was last applied is what is declared, with what others put out by now.
+fn is_as_declared(desired: &Desired, resource: &Resource, row: &Row) -> bool {
+    match row.merge {
+        // What others put into what is shared says nothing of who declares it.
+        true => row.template == shared_template(desired.declaring(&row.scope, &resource.id)),
+        false => {
+            row.template == resource.spec.template() && resource.spec.hash() == Some(row.tracked.applied)
+        }
+    }
 }
 
 #[cfg(test)]

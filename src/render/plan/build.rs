@@ -1,6 +1,9 @@
 //! From what the engine found to the [`Document`]: a translation, field by field.
 
-use super::{document::*, warnings::moves};
+use super::{
+    document::*,
+    warnings::{followers, moves},
+};
 use crate::{
     render::{problems, time},
     store::Elsewhere,
@@ -89,6 +92,7 @@ impl Document {
         document.warnings = moves(survey, |entry| {
             show(entry).is_some_and(|observer| matches!(observer.info().identity, Identity::Assigned { .. }))
         });
+        document.warnings.extend(followers(survey, desired));
         document.unassigned = unassigned(survey, options);
         document.unassigned_manifests = Elsewhere::of(desired);
         document.frozen = frozen(survey, desired, options);
@@ -247,10 +251,11 @@ impl<'a> ScopeBuilder<'a> {
             },
         });
         let mut change = Change { actions: actions(&step.change), ..Change::default() };
+        change.replace_paths = step.work.delta.replace_paths.iter().map(|path| steps_of(path)).collect();
         let mut fields = Vec::new();
         if detailed {
             self.values(step, &mut change);
-            fields = step.fields.iter().map(field).collect();
+            fields = step.fields.iter().map(|change| field(change, &step.work.delta.replace_paths)).collect();
         }
         ResourceChange {
             address: step.address.to_string(),
@@ -258,6 +263,7 @@ impl<'a> ScopeBuilder<'a> {
                 plan::Change::Move { from } => Some(from.to_string()),
                 _ => None,
             },
+            deposed: (step.change == plan::Change::EndFormer).then(|| step.work.delta.former.join(", ")),
             provider: self.provider.clone(),
             scope: self.scope.clone(),
             id: step.id.0.clone(),
@@ -280,7 +286,8 @@ impl<'a> ScopeBuilder<'a> {
 
     /// Both sides of a change, where the provider can show them.
     fn values(&self, step: &Step, change: &mut Change) {
-        if matches!(step.change, plan::Change::Move { .. } | plan::Change::Forget) {
+        // What was replaced is told by its name alone: what is declared is another one.
+        if matches!(step.change, plan::Change::Move { .. } | plan::Change::Forget | plan::Change::EndFormer) {
             return;
         }
         // A resource that was not read, because its scope's version stood, has a hash and no bytes.
@@ -288,9 +295,13 @@ impl<'a> ScopeBuilder<'a> {
         change.before = seen.and_then(|o| self.show(&step.id, &o.bytes));
         match step.work.desired.as_ref().map(|r| &r.spec) {
             Some(Spec::Known { bytes, .. }) => change.after = self.show(&step.id, bytes),
-            Some(Spec::Waiting { .. }) => {
-                change.after = Some(Values::new());
-                change.after_unknown.insert("*".into(), true);
+            Some(spec @ Spec::Waiting { .. }) => {
+                change.after =
+                    spec.so_far().map_or_else(|| Some(Values::new()), |bytes| self.show(&step.id, bytes));
+                let is_planned = step.fields.iter().any(|field| field.after == Shown::Unknown);
+                if !is_planned {
+                    change.after_unknown.insert("*".into(), true);
+                }
             }
             None => {}
         }
@@ -352,11 +363,14 @@ impl<'a> ScopeBuilder<'a> {
     }
 }
 
+/// True where the path `inner` is below `outer`.
+fn within(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
+}
+
 /// Puts `(sensitive)` for the field at `path`, for what is in it and for what it is in.
 fn mask(side: &mut Option<Values>, marks: &mut BTreeMap<Arc<str>, bool>, path: &Arc<str>) {
     let Some(values) = side else { return };
-    let within =
-        |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']));
     let mut found = false;
     for (key, value) in values.iter_mut() {
         if key == path || within(key, path) || within(path, key) {
@@ -371,7 +385,8 @@ fn mask(side: &mut Option<Values>, marks: &mut BTreeMap<Arc<str>, bool>, path: &
     }
 }
 
-fn field(change: &FieldChange) -> Field {
+fn field(change: &FieldChange, replace_paths: &[Arc<str>]) -> Field {
+    let forces = |path: &Arc<str>| change.path == *path || within(&change.path, path);
     let side = |shown: &Shown| match shown {
         Shown::Text(text) => Some(text.clone()),
         Shown::Sensitive => Some(SENSITIVE.to_string()),
@@ -382,7 +397,17 @@ fn field(change: &FieldChange) -> Field {
         before: side(&change.before),
         after: side(&change.after),
         after_unknown: change.after == Shown::Unknown,
+        forces_replacement: replace_paths.iter().any(forces),
     }
+}
+
+/// `rule[0].port` as the steps `rule`, 0 and `port`.
+fn steps_of(path: &str) -> Vec<PathStep> {
+    let step = |word: &str| match word.strip_suffix(']').map(str::parse) {
+        Some(Ok(index)) => PathStep::Index(index),
+        _ => PathStep::Name(word.into()),
+    };
+    path.split(['.', '[']).filter(|word| !word.is_empty()).map(step).collect()
 }
 
 fn actions(change: &plan::Change) -> Vec<Action> {
@@ -390,7 +415,7 @@ fn actions(change: &plan::Change) -> Vec<Action> {
         plan::Change::Create => vec![Action::Create],
         plan::Change::Update | plan::Change::Continue => vec![Action::Update],
         plan::Change::Replace => vec![Action::Delete, Action::Create],
-        plan::Change::Delete => vec![Action::Delete],
+        plan::Change::Delete | plan::Change::EndFormer => vec![Action::Delete],
         plan::Change::Adopt => vec![Action::Adopt],
         plan::Change::Move { .. } => vec![Action::Move],
         plan::Change::Forget => vec![Action::Forget],
@@ -402,7 +427,7 @@ fn count(summary: &mut Summary, change: &plan::Change) {
         plan::Change::Create => &mut summary.create,
         plan::Change::Update | plan::Change::Continue => &mut summary.update,
         plan::Change::Replace => &mut summary.replace,
-        plan::Change::Delete => &mut summary.delete,
+        plan::Change::Delete | plan::Change::EndFormer => &mut summary.delete,
         plan::Change::Adopt => &mut summary.adopt,
         plan::Change::Move { .. } => &mut summary.r#move,
         plan::Change::Forget => &mut summary.forget,

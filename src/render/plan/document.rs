@@ -192,6 +192,9 @@ pub struct ResourceChange {
     /// The address it had, for a move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_address: Option<String>,
+    /// What it took the place of, as the remote knows it: that is what is deleted, and the resource stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposed: Option<String>,
     /// The entry that carries it.
     pub provider: Arc<str>,
     /// `PROVIDER/NAME` of its scope.
@@ -240,6 +243,20 @@ pub struct Change {
     /// Fields of `after` that are secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub after_sensitive: BTreeMap<Arc<str>, bool>,
+    /// The fields because of which it is deleted and made anew, as Terraform writes paths; empty where the remote does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replace_paths: Vec<Vec<PathStep>>,
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PathStep {
+    /// An element of a list.
+    Index(u64),
+    /// An attribute, or a key.
+    Name(String),
 }
 
 /// One field that differs.
@@ -254,6 +271,9 @@ pub struct Field {
     /// `after` is known only after another resource was applied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_unknown: bool,
+    /// It is deleted and made anew because of this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forces_replacement: bool,
 }
 
 /// What keeps a change from happening now.
@@ -305,7 +325,7 @@ pub struct Condition {
 /// A change that may not be what was meant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// One word for machines: `PossibleMove`.
+    /// One word for machines: `PossibleMove`, `MayFollow`.
     pub reason: Arc<str>,
     /// What is odd.
     pub message: String,

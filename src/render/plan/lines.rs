@@ -25,6 +25,9 @@ pub(super) fn values(change: &ResourceChange) -> String {
     if let Some(from) = &change.previous_address {
         return format!("moved from {}", clean(from));
     }
+    if let Some(deposed) = &change.deposed {
+        return format!("the one before: {}", clean(deposed));
+    }
     let side = match change.change.actions[..] {
         [Action::Create] | [Action::Adopt] => change.change.after.as_ref(),
         [Action::Delete] => change.change.before.as_ref(),

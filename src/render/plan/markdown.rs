@@ -195,6 +195,9 @@ fn diff_of(change: &ResourceChange) -> String {
     let mut text = format!("{}  {}\n", cut(&line, LINE), cut(&lines::reason(change), LINE));
     for field in &change.fields {
         let path = cut(&clean(&field.path), LINE).into_owned();
+        if field.forces_replacement {
+            let _ = writeln!(text, "#   {path} forces replacement");
+        }
         if lines::is_long(field) {
             let _ = writeln!(text, "    {path}:");
             for (sign, line) in lines::changed_lines(field, LINE) {

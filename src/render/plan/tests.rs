@@ -212,7 +212,7 @@ fn rich() -> Survey {
     adopted.reason = Reason::Adopt;
     let on =
         [Ref { target: ManifestKey::new("infra", "aws", "SqsQueue", "", "jobs"), path: "status.arn".into() }];
-    let waiting = Spec::Waiting { template: Hash::of(b"t"), on: on.clone().into() };
+    let waiting = Spec::waiting(Hash::of(b"t"), on.clone());
     let mut blocked = step(plan::Change::Create, "arn/TXT", None, Some(waiting));
     blocked.blocked = Some(plan::Blocked::Reference(vec![on[0].target.clone()]));
     let mut replaced = step(plan::Change::Replace, "mail/MX", Some("10 a."), Some(spec("!20 b.")));

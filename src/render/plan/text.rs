@@ -181,12 +181,13 @@ impl Text {
         let path = clean(&field.path);
         let before = lines::side(field.before.as_deref(), false);
         let after = lines::side(field.after.as_deref(), field.after_unknown);
-        let line = format!("      {path}: {before} → {after}");
+        let forces = if field.forces_replacement { "  # forces replacement" } else { "" };
+        let line = format!("      {path}: {before} → {after}{forces}");
         let is_cut = before == after && field.before != field.after;
         if !lines::is_long(field) && !is_cut && line.chars().count() <= self.width() {
             return self.line(&line);
         }
-        self.line(&format!("      {path}:"));
+        self.line(&format!("      {path}:{forces}"));
         for (sign, text) in lines::changed_lines(field, self.width().saturating_sub(10).max(VALUES)) {
             self.out.push_str("        ");
             self.painted(if sign == '-' { paint::RED } else { paint::GREEN }, &format!("{sign} {text}"));

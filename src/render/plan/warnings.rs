@@ -2,11 +2,12 @@
 
 use super::document::Warning;
 use reconciled_engine::{
+    Desired,
     plan::{Change, Reason, Step},
     survey::Survey,
 };
-use reconciled_provider::{Address, Hash, Scope};
-use std::collections::{BTreeMap, HashMap};
+use reconciled_provider::{Address, Hash, ManifestKey, Scope};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most warnings of one kind that are listed.
 const WARNINGS: usize = 20;
@@ -123,4 +124,54 @@ fn committed(survey: &Survey, change: Change) -> impl Iterator<Item = (&Scope, &
     let views = survey.scopes.iter().filter_map(|(scope, view)| Some((scope, view.as_ref().ok()?)));
     let steps = views.flat_map(|(scope, view)| view.plan.steps.iter().map(move |step| (scope, step)));
     steps.filter(move |(_, s)| s.change == change && matches!(s.reason, Reason::Commit(_)))
+}
+
+/// What is made anew puts out something else, and who refers to it is planned only then: that it looks in sync until then
+/// must not be taken for the whole of a change. One warning for each that is made anew.
+pub(super) fn followers(survey: &Survey, desired: &Desired) -> Vec<Warning> {
+    let views = || survey.scopes.values().filter_map(|view| view.as_ref().ok());
+    let steps = || views().flat_map(|view| &view.plan.steps);
+    let key = |step: &Step| step.work.row.as_ref().map(|row| row.manifest.clone());
+    let is_referred_to = |key: &ManifestKey| desired.outputs.contains_key(key);
+    let anew = steps().filter(|step| step.change == Change::Replace);
+    let anew: Vec<(&Step, ManifestKey)> =
+        anew.filter_map(|step| Some((step, key(step).filter(is_referred_to)?))).collect();
+    if anew.is_empty() {
+        return Vec::new();
+    }
+    let planned: BTreeSet<ManifestKey> =
+        steps().filter(|step| step.change.writes()).filter_map(key).collect();
+    let mut warnings = Vec::new();
+    for (step, key) in anew {
+        let mut reached = BTreeSet::from([&key]);
+        let mut names = Vec::new();
+        // Each round finds who refers to what was found before it.
+        while let Some(next) = desired.manifests.iter().find(|manifest| {
+            !reached.contains(&manifest.key) && manifest.after.iter().any(|on| reached.contains(on))
+        }) {
+            reached.insert(&next.key);
+            if !planned.contains(&next.key) {
+                names.push(next.address.to_string());
+            }
+        }
+        names.sort();
+        if names.is_empty() {
+            continue;
+        }
+        let (count, shown) =
+            (names.len(), names.iter().take(WARNINGS).cloned().collect::<Vec<_>>().join(", "));
+        let more = if count > WARNINGS { format!(" and {} more", count - WARNINGS) } else { String::new() };
+        let these =
+            if count == 1 { "1 that follows it".to_string() } else { format!("{count} that follow it") };
+        warnings.push(Warning {
+            reason: "MayFollow".into(),
+            message: format!(
+                "{} is made anew: {these} may be changed or made anew too, once its outputs are known: {shown}{more}",
+                step.address
+            ),
+            hint: Some("they are in no count of this plan; the guard judges them once they are planned".into()),
+            addresses: std::iter::once(step.address.to_string()).chain(names).collect(),
+        });
+    }
+    warnings
 }

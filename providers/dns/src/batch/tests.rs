@@ -80,7 +80,7 @@ fn batch(actions: &[&str]) -> Batch {
             return Op::Delete { observed, tracked: None };
         }
         let spec = match text.ends_with('?') {
-            true => Spec::Waiting { template: Hash::of(b"x"), on: Vec::new().into() },
+            true => Spec::waiting(Hash::of(b"x"), Vec::new()),
             false => Spec::known(b"300\nnew".to_vec()),
         };
         let (id, origin) = (name(text.trim_end_matches('?')), Origin { manifest: 0, line: 1 });

@@ -227,7 +227,7 @@ fn content(cx: &Context<'_>, at: &At<RecordSpec>, kind: Type, problems: &mut Vec
     let written = spec.values.iter().map(|value| as_written(&value.value));
     let mut template: Vec<Cow<'_, str>> = written.chain(given.into_iter().flatten().map(Cow::from)).collect();
     let template = Hash::of(&record::encode_with(ttl, &extra, &mut template));
-    Some(Spec::Waiting { template, on: at.unknown.as_slice().into() })
+    Some(Spec::waiting(template, at.unknown.as_slice()))
 }
 
 /// A value as it was written, for hashing.

@@ -331,7 +331,7 @@ mod tests {
             let desired = Resource { id: id.into(), scope, spec, origin, policy: PolicyId::default() };
             Op::Create { desired, delta: Default::default() }
         };
-        let waiting = || Spec::Waiting { template: Hash::of(b"a"), on: Vec::new().into() };
+        let waiting = || Spec::waiting(Hash::of(b"a"), Vec::new());
         let cname = Observed::new("x.example.com./CNAME".into(), b"300\na.example.net.".to_vec());
         let ops = vec![
             Op::Delete { observed: cname, tracked: None },

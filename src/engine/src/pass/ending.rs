@@ -47,9 +47,7 @@ impl Engine {
             if step.reason == Reason::Claim {
                 *claims.entry(what).or_default() += 1;
             }
-            if matches!(outcome, Outcome::Done(_) | Outcome::Partial(..)) {
-                self.ledger().wrote(scope, step, self.surveyor.cx.clock.now());
-            }
+            self.ledger().ended(scope, step, outcome, self.surveyor.cx.clock.now());
             if let Some(error) = outcome.error() {
                 conditions.push(failure(step, error));
                 // A retryable error decides when to look again; one that stalls does not stop the others.

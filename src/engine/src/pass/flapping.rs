@@ -3,16 +3,19 @@
 //! Guarantees: a resource that had been written is repaired at most [`LIMIT`] times within an hour for one desired
 //! content; then it is stalled, and says both values, until its declaration changes or a person says `sync`.
 //! Steps after `Pending` are progress and never count, nor does a new revision, nor what is due by itself.
+//! What a remote planned itself and does not bring about, [`LIMIT`] times in a row for one desired content, is [`futile`].
 //!
 //! The ledger is memory only. A restart forgets it, which costs at most [`LIMIT`] more writes a resource, each
 //! of them an event in the audit trail; a durable one would cost a store write for every repair.
+
+mod futile;
 
 use super::Engine;
 use crate::{
     plan::{Change, Reason, Step},
     store::{Condition, ConditionKind, RowState},
 };
-use reconciled_provider::{FieldChange, Hash, ResourceId, Scope, Shown};
+use reconciled_provider::{FieldChange, Hash, Outcome, ResourceId, Scope, Shown};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Repairs within [`WINDOW`] after which there is no further one.
@@ -20,9 +23,12 @@ const LIMIT: usize = 3;
 /// How long a repair counts.
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// Repairs by resource.
+/// Repairs by resource, and what comes to nothing.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(BTreeMap<Scope, BTreeMap<ResourceId, Repairs>>);
+pub(super) struct Ledger {
+    repairs: BTreeMap<Scope, BTreeMap<ResourceId, Repairs>>,
+    futile: futile::Futile,
+}
 
 #[derive(Debug)]
 struct Repairs {
@@ -37,12 +43,14 @@ impl Repairs {
 }
 
 impl Ledger {
-    /// Remembers a repair; anything else that was written is none.
-    pub(super) fn wrote(&mut self, scope: &Scope, step: &Step, now: Duration) {
-        if !is_repair(step) {
+    /// Remembers a repair, and what came about in part; anything else that was written is none.
+    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome, now: Duration) {
+        self.futile.ended(scope, step, outcome);
+        let has_written = matches!(outcome, Outcome::Done(_) | Outcome::Partial(..));
+        if !has_written || !is_repair(step) {
             return;
         }
-        let resources = self.0.entry(scope.clone()).or_default();
+        let resources = self.repairs.entry(scope.clone()).or_default();
         resources.retain(|_, repairs| repairs.recent(now) > 0 || repairs.at.len() >= LIMIT);
         let desired = hash(step);
         let repairs = resources.entry(step.id.clone()).or_insert(Repairs { desired, at: Vec::new() });
@@ -56,18 +64,19 @@ impl Ledger {
     /// True when one repair more would be one too many. It stays so, however long ago the last one was: what
     /// was undone three times is undone a fourth time as soon as the hour is over.
     fn is_flapping(&self, scope: &Scope, step: &Step) -> bool {
-        let repairs = self.0.get(scope).and_then(|resources| resources.get(&step.id));
+        let repairs = self.repairs.get(scope).and_then(|resources| resources.get(&step.id));
         is_repair(step) && repairs.is_some_and(|r| r.desired == hash(step) && r.at.len() >= LIMIT)
     }
 
     /// Forgets the repairs of a scope.
     pub(super) fn acquit(&mut self, scope: &Scope) {
-        self.0.remove(scope);
+        self.repairs.remove(scope);
+        self.futile.acquit(scope);
     }
 }
 
 impl Engine {
-    /// The steps that may be taken; those that flap become conditions.
+    /// The steps that may be taken; those that flap, or come to nothing, become conditions.
     pub(super) fn without_flapping<'s>(
         &self,
         scope: &Scope,
@@ -76,11 +85,14 @@ impl Engine {
     ) -> Vec<&'s Step> {
         let ledger = self.ledger();
         steps.retain(|step| {
-            let flaps = ledger.is_flapping(scope, step);
-            if flaps {
-                conditions.push(condition(step));
-            }
-            !flaps
+            // It says more: what keeps changing may be the remote's own doing.
+            let stopped = ledger
+                .futile
+                .condition(scope, step)
+                .or_else(|| ledger.is_flapping(scope, step).then(|| condition(step)));
+            let goes_on = stopped.is_none();
+            conditions.extend(stopped);
+            goes_on
         });
         steps
     }
@@ -108,16 +120,27 @@ fn condition(step: &Step) -> Condition {
         (Some(_), None) => format!("somebody else keeps changing it: {}", fields.join("; ")),
     };
     let find = look.map_or("find out who else writes it".into(), |look| format!("{look} says why"));
+    let leave = match &step.work.observed {
+        Some(_) if look.is_none() => format!("; what the remote itself changes can be left to it: {}", ignoring(step)),
+        _ => String::new(),
+    };
     Condition {
         id: Some(step.id.clone()),
         address: Some(step.address.clone()),
         kind: ConditionKind::Stalled,
         reason: "Flapping".into(),
         message: format!("written {LIMIT} times within an hour, and undone each time; {seen}").into(),
-        hint: Some(format!("{find}, then: reconciled sync {}", step.address).into()),
+        hint: Some(format!("{find}, then: reconciled sync {}{leave}", step.address).into()),
         since: Duration::ZERO,
         next_try: None,
     }
+}
+
+/// The annotation that leaves what differs as it is.
+fn ignoring(step: &Step) -> String {
+    let mut paths: Vec<&str> = step.fields.iter().map(|field| &*field.path).collect();
+    paths.dedup();
+    format!("`reconciled/ignore: \"{}\"`", paths.join(","))
 }
 
 fn shown(value: &Shown) -> String {

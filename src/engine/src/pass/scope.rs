@@ -260,7 +260,9 @@ fn op(step: &Step, memory: &ScopeMemory) -> Op {
             Op::Continue { desired, tracked, observed, claims: mine.map(claim_state).collect() }
         }
         (Change::Replace, Some(desired), Some(observed)) => Op::Replace { desired, delta, observed, tracked },
-        (Change::Update, Some(desired), Some(observed)) => Op::Update { desired, delta, observed, tracked },
+        (Change::Update | Change::EndFormer, Some(desired), Some(observed)) => {
+            Op::Update { desired, delta, observed, tracked }
+        }
         (_, Some(desired), _) => Op::Create { desired, delta },
         (_, None, observed) => {
             let observed = observed.expect("a step without a desired state deletes what was observed");

@@ -1,8 +1,8 @@
 //! The guard: how much one revision may change in one domain without a person's consent.
 
-use super::{Change, FOREIGN_DELETE, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
+use super::{Change, FOREIGN_DELETE, PROTECTED, Reason, ScopePlan, Step, digest::digest, suspended::BY_HAND};
 use crate::desired::Desired;
-use reconciled_provider::{GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
+use reconciled_provider::{Deletion, GuardDomain, Hash, Identity, ProviderInfo, Scope, Slot};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Limits of one domain: the host's alone. A manifest adds to them by what it says of itself, such as `deletion: protect`.
@@ -106,7 +106,7 @@ pub fn judge(
             Change::Create => counts[0] += 1,
             Change::Update | Change::Continue => counts[1] += 1,
             Change::Replace => counts[2] += 1,
-            Change::Delete => counts[3] += 1,
+            Change::Delete | Change::EndFormer => counts[3] += 1,
             _ => {}
         }
         match weight(scope, step) {
@@ -147,7 +147,8 @@ pub fn judge(
     for word in &limits.always {
         let hits = words.iter().filter(|w| **w == &**word).count();
         if hits > 0 {
-            reasons.push(format!("{hits} × `{word}` (guard.always)").into());
+            let which = if &**word == PROTECTED { protected(&guarded) } else { String::new() };
+            reasons.push(format!("{hits} × `{word}` (guard.always){which}").into());
         }
     }
     let by_hand = guarded.iter().filter(|(_, s)| s.guard_words.contains(&BY_HAND)).count();
@@ -177,6 +178,28 @@ pub fn judge(
         reasons.push("the source's `path` changed, and with it what is no longer declared".into());
     }
     Verdict { digest: digest(plans.iter().copied()), counts, reasons }
+}
+
+/// Which ones are protected, and that some are because they are to be abandoned: that may be the default of their type.
+fn protected(guarded: &[(&Scope, &Step)]) -> String {
+    const NAMED: usize = 3;
+    let all: Vec<&Step> = guarded
+        .iter()
+        .map(|(_, step)| *step)
+        .filter(|step| words(step).any(|word| word == PROTECTED))
+        .collect();
+    let name = |step: &&Step| {
+        let row = step.work.was.as_ref().or(step.work.row.as_ref());
+        match row.map(|row| row.deletion) {
+            Some(Deletion::Abandon) => format!("{} (to be abandoned, not deleted)", step.address),
+            _ => step.address.to_string(),
+        }
+    };
+    let mut names: Vec<String> = all.iter().take(NAMED).map(name).collect();
+    if all.len() > NAMED {
+        names.push(format!("{} more", all.len() - NAMED));
+    }
+    format!(": {}", names.join(", "))
 }
 
 /// True for what a moved input changes and no commit: a secret was rotated, an output is another one.

@@ -68,6 +68,8 @@ pub struct ScopeInput<'a> {
     pub ready: &'a BTreeSet<ManifestKey>,
     /// Those that are as they were last applied.
     pub there: &'a BTreeSet<ManifestKey>,
+    /// Manifests that something stands on as they were before, each with one that does.
+    pub stood_on: &'a BTreeMap<ManifestKey, ManifestKey>,
     /// Manifests that others still depend on, by dependency.
     pub needed: &'a BTreeSet<ManifestKey>,
     /// What the user selected.

@@ -97,7 +97,14 @@ impl Planner<'_> {
             ));
         }
         let difference = self.difference(desired, observed);
-        if matches!(difference, Difference::Same | Difference::Ignored) {
+        let former = match &difference {
+            Difference::Fields(delta) if !delta.former.is_empty() => Some(delta),
+            _ => None,
+        };
+        if let Some(delta) = former {
+            self.end_former(desired, row, observed, delta, address.clone(), out);
+        }
+        if former.is_some() || matches!(difference, Difference::Same | Difference::Ignored) {
             if matches!(difference, Difference::Ignored) {
                 self.ignore(&desired.id, out);
             } else if self.has_drifted(&desired.id) {
@@ -133,7 +140,12 @@ impl Planner<'_> {
                 self.push(step, desired, out);
             }
             _ => {
-                let step = self.step(Change::Update, desired, Some(row), Some(observed), address);
+                // A provider may plan with what is not known yet: it says whether the worst is a replacement.
+                let step = match self.input.deltas.get(&desired.id) {
+                    Some(Err(error)) => return out.conditions.push(failed_to_plan(desired, address, error)),
+                    Some(Ok(delta)) => self.change(desired, Some(row), observed, delta.clone(), address),
+                    _ => self.step(Change::Update, desired, Some(row), Some(observed), address),
+                };
                 match (&desired.spec, row.template == desired.spec.template()) {
                     // What was declared is there; whether it still is as resolved cannot be told now.
                     (Spec::Waiting { on, .. }, true) => {
@@ -144,6 +156,24 @@ impl Planner<'_> {
                 }
             }
         }
+    }
+
+    /// What it took the place of goes, once nothing stands on it any more. What is declared is there: whoever refers to it
+    /// may move on, and neither is it drift nor a change that a person could not have seen when the replacement was planned.
+    fn end_former(
+        &self,
+        desired: &Resource,
+        row: &Row,
+        observed: &Observed,
+        delta: &Delta,
+        address: Address,
+        out: &mut ScopePlan,
+    ) {
+        let mut step = self.step(Change::EndFormer, desired, Some(row), Some(observed), address);
+        step.reason = Reason::Continue;
+        step.fields = delta.fields.clone();
+        step.work.delta = delta.clone();
+        self.push(step, desired, out);
     }
 
     /// The step that makes what was seen as declared.

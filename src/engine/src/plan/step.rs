@@ -21,6 +21,8 @@ pub enum Change {
     Replace,
     /// The remote resource goes.
     Delete,
+    /// What the resource took the place of goes; the resource itself stays as it is.
+    EndFormer,
     /// The inventory takes over a resource that is already as desired.
     Adopt,
     /// The inventory knows a resource under a new address.
@@ -45,7 +47,7 @@ impl Change {
             Change::Create => "create",
             Change::Update => "update",
             Change::Replace => "replace",
-            Change::Delete => "delete",
+            Change::Delete | Change::EndFormer => "delete",
             Change::Adopt => "adopt",
             Change::Move { .. } => "move",
             Change::Forget => "forget",
@@ -63,6 +65,8 @@ pub enum Blocked {
     Dependency(ManifestKey),
     /// This manifest still depends on what shall be deleted.
     Dependant(ManifestKey),
+    /// This manifest was not written since, and stands on what the one before was.
+    StandsOnFormer(ManifestKey),
     /// What shall take its place cannot be made.
     Successor(Address),
     /// This is in its place and stays.
@@ -113,6 +117,12 @@ impl Blocked {
                 ConditionKind::Waiting,
                 "StillNeeded",
                 format!("is deleted once nothing depends on {} any more", name(key)),
+                None,
+            ),
+            Blocked::StandsOnFormer(key) => (
+                ConditionKind::Waiting,
+                "StillNeeded",
+                format!("the one before it is deleted once {} has moved on to the new one", name(key)),
                 None,
             ),
             Blocked::Successor(address) => (

@@ -68,7 +68,13 @@ impl Planner<'_> {
             step.reason.is_heal() && was_after(step).contains(key) && self.input.there.contains(key)
         };
         let unready = |key: &&ManifestKey| !self.input.ready.contains(*key) && !was_built_on(key);
-        let after = self.manifest(desired).map_or(&[][..], |m| &m.after);
+        let manifest = self.manifest(desired);
+        if step.change == Change::EndFormer
+            && let Some(by) = manifest.and_then(|manifest| self.input.stood_on.get(&manifest.key))
+        {
+            return Some(Blocked::StandsOnFormer(by.clone()));
+        }
+        let after = manifest.map_or(&[][..], |m| &m.after);
         after.iter().find(unready).map(|key| Blocked::Dependency(key.clone()))
     }
 

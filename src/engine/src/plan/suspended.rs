@@ -104,6 +104,7 @@ fn is_by_hand(step: &Step) -> bool {
     match step.reason {
         Reason::Drift | Reason::Restore => true,
         Reason::Due => false,
+        _ if step.change == Change::EndFormer => false,
         _ => left.is_some() && left != step.before,
     }
 }

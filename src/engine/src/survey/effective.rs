@@ -146,6 +146,6 @@ impl Effective {
 fn declared_as(spec: Spec, template: Hash) -> Spec {
     match spec {
         Spec::Known { bytes, hash, .. } => Spec::Known { bytes, hash, template },
-        Spec::Waiting { on, .. } => Spec::Waiting { template, on },
+        Spec::Waiting { on, so_far, .. } => Spec::Waiting { template, on, so_far },
     }
 }

@@ -153,6 +153,7 @@ impl Surveyor {
             deltas: &deltas,
             ready: &facts.ready,
             there: &facts.there,
+            stood_on: &facts.stood_on,
             needed: &facts.needed_outside(scope),
             selection: &options.selection,
             suspensions,

@@ -21,6 +21,7 @@
 //! suspended all | source=S | provider=P | address=PATTERN | labels=K:V   until=SECONDS except=PATTERN
 //! guard maxDeletes=N maxDeletePercent=N maxUpdates=N maxUpdatePercent=N always=WORD,WORD
 //! recovering                                            (after `state init --recover`)
+//! former ID OLD  stood-on M BY                          (what was replaced; who was not written since)
 //! word ID WORD                                          (a guard word of the provider)
 //! also ID OTHER                                         (who changes the one writes the other on the way)
 //! holder ID      of-scope ID                            (what all others are in; what goes with that)
@@ -69,6 +70,7 @@ pub(crate) struct Case {
     suspensions: Vec<Arc<Suspension>>,
     ready: BTreeSet<ManifestKey>,
     there: BTreeSet<ManifestKey>,
+    stood_on: BTreeMap<ManifestKey, ManifestKey>,
     needed: BTreeSet<ManifestKey>,
     limits: GuardLimits,
     now: Duration,
@@ -184,6 +186,7 @@ impl Case {
             suspensions: Vec::new(),
             ready: BTreeSet::new(),
             there: BTreeSet::new(),
+            stood_on: BTreeMap::new(),
             needed: BTreeSet::new(),
             limits: GuardLimits::default(),
             now: Duration::from_secs(1000),
@@ -359,6 +362,10 @@ impl Case {
             "needed" => {
                 self.needed.insert(key("infra", line.at(1)));
             }
+            "stood-on" => {
+                self.stood_on.insert(key("infra", line.at(1)), key("infra", line.at(2)));
+            }
+            "former" => drop(self.observer.former.insert(line.at(1).into(), line.at(2).into())),
             "moved" => {
                 let from = line.at(2).parse().unwrap();
                 self.place(scope).moved.insert(line.at(1).into(), from);
@@ -473,7 +480,7 @@ impl Case {
             .collect();
         let spec = match waits.is_empty() {
             true => Spec::resolved(content.as_bytes().to_vec(), template),
-            false => Spec::Waiting { template, on: waits.into() },
+            false => Spec::waiting(template, waits),
         };
         let policy = self.desired.policies.intern(Policy {
             deletion: line.get("deletion").map(deletion),
@@ -548,6 +555,7 @@ impl Case {
                 deltas: &deltas,
                 ready: &self.ready,
                 there: &self.there,
+                stood_on: &self.stood_on,
                 needed: &self.needed,
                 selection: &self.selection,
                 suspensions: &self.suspensions,

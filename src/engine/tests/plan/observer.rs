@@ -24,6 +24,8 @@ pub(crate) struct Spoken {
     pub(crate) refused: BTreeSet<ResourceId>,
     /// What is written on the way to another one.
     pub(crate) also: BTreeMap<ResourceId, ResourceId>,
+    /// What was replaced by one that was made before, and is still there.
+    pub(crate) former: BTreeMap<ResourceId, Arc<str>>,
     /// What all others are in.
     pub(crate) holder: Option<ResourceId>,
     /// What comes and goes with the scope.
@@ -39,6 +41,7 @@ impl Spoken {
             words: BTreeMap::new(),
             refused: BTreeSet::new(),
             also: BTreeMap::new(),
+            former: BTreeMap::new(),
             holder: None,
             of_scope: BTreeSet::new(),
         }
@@ -108,6 +111,11 @@ impl Observer for Spoken {
                 delta.also.push(other.clone());
             }
         }
+        let ends = |(id, former): (&ResourceId, &Arc<str>)| {
+            let fields = vec![FieldChange::text("replaced", Some(former.to_string()), None)];
+            (id.clone(), Ok(Delta { fields, former: vec![former.clone()], ..Delta::default() }))
+        };
+        deltas.extend(self.former.iter().map(ends));
         let refused = want.desired.iter().filter(|desired| self.refused.contains(&desired.id));
         let error = || Err(Error::invalid("the remote does not take it"));
         deltas.extend(refused.map(|desired| (desired.id.clone(), error())));

@@ -77,7 +77,7 @@ fn line(out: &mut String, step: &Step) {
     let symbol = match step.change {
         Change::Create => "+",
         Change::Update => "~",
-        Change::Delete => "-",
+        Change::Delete | Change::EndFormer => "-",
         Change::Replace => "-/+",
         Change::Adopt => "=",
         Change::Move { .. } => ">",

@@ -48,7 +48,7 @@ fn what_a_declaration_that_waits_may_take_over_is_not_deleted() {
     let (mut house, both) = house();
     let mut waits = replaced("r2");
     let list = Arc::make_mut(waits.scopes.get_mut(&both[1]).unwrap());
-    list[0].spec = Spec::Waiting { template: list[0].spec.template(), on: [].into() };
+    list[0].spec = Spec::waiting(list[0].spec.template(), []);
     house.desire(Arc::new(waits), both.iter().cloned().collect());
     house.pass(HOUR);
     assert_eq!(snapshot(&house.world, &both[0]).len(), 1, "it is about to be taken over");
@@ -90,7 +90,7 @@ fn what_nothing_can_take_over_goes_although_something_waits() {
     let mut waits = replaced("r2");
     waits.manifests[0].key = ManifestKey::new("s", "test", "Other", "", "b");
     let list = Arc::make_mut(waits.scopes.get_mut(&both[1]).unwrap());
-    list[0].spec = Spec::Waiting { template: list[0].spec.template(), on: [].into() };
+    list[0].spec = Spec::waiting(list[0].spec.template(), []);
     house.desire(Arc::new(waits), both.iter().cloned().collect());
     house.pass(HOUR);
     assert_eq!(snapshot(&house.world, &both[0]).len(), 0);

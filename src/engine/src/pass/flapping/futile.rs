@@ -1,0 +1,96 @@
+//! What a remote planned itself and does not bring about: it is made in part again and again, or something else comes of it.
+//!
+//! Guarantees: a write of one desired content that ends in part [`LIMIT`] times in a row is not repeated until its
+//! declaration changes or a person says `sync`. Each time may have deleted and made it anew, whatever the reason was.
+//! Remotes that are away or have enough are no such case: that passes.
+
+use super::{LIMIT, hash, ignoring};
+use crate::{
+    plan::{Change, Step},
+    store::{Condition, ConditionKind},
+};
+use reconciled_provider::{ErrorKind, Hash, Outcome, ResourceId, Scope};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// Writes that ended in part, by resource.
+#[derive(Debug, Default)]
+pub(super) struct Futile(BTreeMap<Scope, BTreeMap<ResourceId, Attempts>>);
+
+#[derive(Debug)]
+struct Attempts {
+    desired: Option<Hash>,
+    count: usize,
+    /// What was said the last time.
+    said: Arc<str>,
+}
+
+impl Futile {
+    pub(super) fn ended(&mut self, scope: &Scope, step: &Step, outcome: &Outcome) {
+        match outcome {
+            Outcome::Partial(_, error) if counts(step, error.kind) => {
+                let attempts = self.0.entry(scope.clone()).or_default().entry(step.id.clone());
+                let desired = hash(step);
+                let said = Arc::from(error.chain());
+                let known = attempts.or_insert(Attempts { desired, count: 0, said: "".into() });
+                let before = if known.desired == desired { known.count } else { 0 };
+                *known = Attempts { desired, count: before + 1, said };
+            }
+            Outcome::Done(_) => {
+                if let Some(resources) = self.0.get_mut(scope) {
+                    resources.remove(&step.id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Why a step is not taken once more, if it is not.
+    pub(super) fn condition(&self, scope: &Scope, step: &Step) -> Option<Condition> {
+        let attempts = self.0.get(scope)?.get(&step.id)?;
+        if attempts.desired != hash(step) || attempts.count < LIMIT || !is_planned(step) {
+            return None;
+        }
+        let (reason, message, hint) = match step.change {
+            Change::Create | Change::Replace => (
+                "MadeInPart",
+                format!(
+                    "made in part {LIMIT} times in a row, and not deleted and made once more: {}",
+                    attempts.said
+                ),
+                format!("mend what it lacks, then: reconciled sync {}", step.address),
+            ),
+            _ => (
+                "NotAsPlanned",
+                format!("written {LIMIT} times in a row, and never came about: {}", attempts.said),
+                format!(
+                    "declare what comes about, or leave it to the remote: {}; to try again: reconciled sync {}",
+                    ignoring(step),
+                    step.address
+                ),
+            ),
+        };
+        Some(Condition {
+            id: Some(step.id.clone()),
+            address: Some(step.address.clone()),
+            kind: ConditionKind::Stalled,
+            reason: reason.into(),
+            message: message.into(),
+            hint: Some(hint.into()),
+            since: Duration::ZERO,
+            next_try: None,
+        })
+    }
+
+    pub(super) fn acquit(&mut self, scope: &Scope) {
+        self.0.remove(scope);
+    }
+}
+
+fn counts(step: &Step, kind: ErrorKind) -> bool {
+    is_planned(step) && !matches!(kind, ErrorKind::Unavailable | ErrorKind::RateLimited)
+}
+
+/// True where the remote said beforehand what would come about. The end of what was replaced is another matter.
+fn is_planned(step: &Step) -> bool {
+    !step.work.delta.planned.is_empty() && step.change != Change::EndFormer
+}

@@ -1,0 +1,197 @@
+//! Who still stands on what another manifest was before: what was replaced by one that was made first goes after them.
+//!
+//! Guarantees: as long as anything that exists was applied with what is no more, or may have been, it is named. It
+//! deliberately asks nobody: the inventory tells with what each was applied, and the desired state with what it was read.
+
+use super::is_as_declared;
+use crate::{
+    desired::Desired,
+    store::{Row, RowState, ScopeMemory},
+};
+use reconciled_provider::{Hash, ManifestKey, Scope};
+use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outputs of all resources of a manifest, which count as one; where two have a name in common, the first by scope
+/// and id.
+pub fn outputs_of<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Map<String, Json> {
+    let mut all = Map::new();
+    for row in rows {
+        // What is no object is the provider's mistake; nobody can refer to it.
+        let outputs = serde_json::from_slice::<Map<String, Json>>(&row.tracked.outputs.0);
+        for (name, value) in outputs.into_iter().flatten() {
+            all.entry(name).or_insert(value);
+        }
+    }
+    all
+}
+
+/// Tells outputs apart.
+pub fn hash_of_outputs(outputs: &Map<String, Json>) -> Hash {
+    let mut sorted = Json::Object(outputs.clone());
+    sorted.sort_all_objects();
+    Hash::of(&serde_json::to_vec(&sorted).unwrap_or_default())
+}
+
+/// What something stands on as it was before, also by way of others, each with one that does.
+pub(super) fn stood_on(
+    desired: &Desired,
+    memories: &BTreeMap<Scope, ScopeMemory>,
+) -> BTreeMap<ManifestKey, ManifestKey> {
+    let mut edges: BTreeMap<&ManifestKey, BTreeSet<&ManifestKey>> = BTreeMap::new();
+    for row in memories.values().flat_map(made) {
+        edges.entry(&row.manifest).or_default().extend(row.tracked.after.iter());
+    }
+    edges.retain(|_, after| !after.is_empty());
+    if edges.is_empty() {
+        return BTreeMap::new();
+    }
+    let moved = moved(desired, memories);
+    let is_behind = |row: &&Row| {
+        let declared = desired.declaring(&row.scope, &row.tracked.id).first();
+        let is_applied = declared.is_some_and(|resource| is_as_declared(desired, resource, row));
+        !is_applied
+            || row.state != RowState::Settled
+            || row.tracked.after.iter().any(|key| moved.contains(key))
+    };
+    let rows = memories.values().flat_map(made);
+    let behind = rows.filter(|row| edges.contains_key(&row.manifest)).filter(is_behind);
+    let mut found: BTreeMap<ManifestKey, ManifestKey> = BTreeMap::new();
+    for by in behind.map(|row| &row.manifest).collect::<BTreeSet<_>>() {
+        let mut next = vec![by];
+        while let Some(key) = next.pop() {
+            for on in edges.get(key).into_iter().flatten().copied() {
+                if !found.contains_key(on) {
+                    found.insert(on.clone(), by.clone());
+                    next.push(on);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Rows, and what writes without an answer may have made.
+fn made(memory: &ScopeMemory) -> impl Iterator<Item = &Row> {
+    memory.rows.iter().chain(memory.open.iter().map(|open| &*open.intent.row))
+}
+
+/// Manifests that put out something else by now than when the desired state was read.
+///
+/// The race: within one run of passes the first replaces what others refer to, and the desired state is read again only after
+/// it. Until then those others look as declared.
+fn moved<'d>(desired: &'d Desired, memories: &BTreeMap<Scope, ScopeMemory>) -> BTreeSet<&'d ManifestKey> {
+    if desired.outputs.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut rows: BTreeMap<&ManifestKey, Vec<&Row>> = BTreeMap::new();
+    for row in memories.values().flat_map(|memory| memory.rows.iter()) {
+        if desired.outputs.contains_key(&row.manifest) {
+            rows.entry(&row.manifest).or_default().push(row);
+        }
+    }
+    let now = |key: &ManifestKey| hash_of_outputs(&outputs_of(rows.get(key).into_iter().flatten().copied()));
+    desired.outputs.iter().filter(|(key, read)| now(key) != **read).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::ManifestMeta;
+    use reconciled_provider::{Deletion, Drift, Origin, PolicyId, Resource, Sealed, Spec, Tracked};
+    use std::{sync::Arc, time::Duration};
+
+    fn key(name: &str) -> ManifestKey {
+        ManifestKey::new("s", "test", "Thing", "", name)
+    }
+
+    /// Of `a ← b ← c`, applied with these words, what is stood on while these are declared and `a` put out `read`.
+    fn check(applied: &[(&str, &str)], declared: &[(&str, &str)], read: &str) -> Vec<(String, String)> {
+        let after = |name: &str| -> Arc<[ManifestKey]> {
+            match name {
+                "b" => [key("a")].into(),
+                "c" => [key("b")].into(),
+                _ => [].into(),
+            }
+        };
+        let scope = |name: &str| Scope::new("cloud", name);
+        let row = |(name, word): &(&str, &str)| {
+            let spec = Spec::known(word.as_bytes().to_vec());
+            let mut tracked = Tracked::new((*name).into(), spec.hash().unwrap());
+            tracked.after = after(name);
+            tracked.outputs = Sealed(format!(r#"{{"id": "{name}"}}"#).into_bytes().into());
+            Row {
+                scope: scope(name),
+                tracked,
+                manifest: key(name),
+                address: format!("Thing/{name}").parse().unwrap(),
+                file: "a.yaml".into(),
+                template: spec.template(),
+                normalizer: 0,
+                deletion: Deletion::Delete,
+                drift: Drift::Heal,
+                merge: false,
+                state: RowState::Settled,
+                written_at: Duration::ZERO,
+                revision: "".into(),
+            }
+        };
+        let memory = |one: &(&str, &str)| {
+            let memory = ScopeMemory { rows: vec![row(one)].into(), ..ScopeMemory::default() };
+            (scope(one.0), memory)
+        };
+        let resource = |(index, (name, word)): (usize, &(&str, &str))| {
+            let resource = Resource {
+                scope: Arc::new(scope(name)),
+                id: (*name).into(),
+                spec: Spec::known(word.as_bytes().to_vec()),
+                policy: PolicyId::default(),
+                origin: Origin { manifest: index as u32, line: 1 },
+            };
+            (scope(name), Arc::new(vec![resource]))
+        };
+        let manifest = |(name, _): &(&str, &str)| ManifestMeta {
+            key: key(name),
+            address: format!("Thing/{name}").parse().unwrap(),
+            file: "a.yaml".into(),
+            line: 1,
+            content: Hash::default(),
+            labels: BTreeMap::new(),
+            after: after(name),
+            moved_from: None,
+        };
+        let read = Map::from_iter([("id".to_string(), Json::from(read))]);
+        let desired = Desired {
+            manifests: declared.iter().map(manifest).collect(),
+            scopes: declared.iter().enumerate().map(resource).collect(),
+            outputs: [(key("a"), hash_of_outputs(&read))].into(),
+            ..Desired::default()
+        };
+        let found = stood_on(&desired, &applied.iter().map(memory).collect());
+        found.iter().map(|(on, by)| (on.name().into(), by.name().into())).collect()
+    }
+
+    fn by(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(on, by)| (on.to_string(), by.to_string())).collect()
+    }
+
+    #[test]
+    fn what_was_not_written_since_stands_on_what_was_before() {
+        let all = [("a", "x"), ("b", "x"), ("c", "x")];
+        assert_eq!(check(&all, &all, "a"), by(&[]));
+        assert_eq!(check(&all, &[("a", "y"), ("b", "x"), ("c", "x")], "a"), by(&[]));
+        assert_eq!(check(&all, &[("a", "x"), ("b", "y"), ("c", "x")], "a"), by(&[("a", "b")]));
+        // By way of another one, which has moved on itself.
+        let last = [("a", "x"), ("b", "x"), ("c", "y")];
+        assert_eq!(check(&all, &last, "a"), by(&[("a", "c"), ("b", "c")]));
+        // What is declared no more is still there; what is not made yet stands on nothing.
+        assert_eq!(check(&all[..2], &all[..1], "a"), by(&[("a", "b")]));
+        assert_eq!(check(&all[..1], &all, "a"), by(&[]));
+    }
+
+    #[test]
+    fn a_desired_state_that_was_read_before_says_nothing_of_who_moved_on() {
+        let all = [("a", "x"), ("b", "x")];
+        assert_eq!(check(&all, &all, "the one before"), by(&[("a", "b")]));
+    }
+}
