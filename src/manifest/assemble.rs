@@ -91,6 +91,8 @@ pub(super) fn assemble(
         ignored,
         pinned: BTreeMap::new(),
         ailing: loading.request.ailing.keys().cloned().collect(),
+        // The session knows what it gave.
+        outputs: BTreeMap::new(),
         generations: None,
     };
     let counts = loading.counts;

@@ -113,7 +113,7 @@ fn carry_out(case: &mut Case, step: &Step) {
         Change::Delete => seen.retain(|o| o.id != step.id),
         Change::Forget => {}
         Change::Adopt | Change::Move { .. } => rows.extend(row.map(Arc::unwrap_or_clone)),
-        Change::Create | Change::Update | Change::Replace | Change::Continue => {
+        Change::Create | Change::Update | Change::Replace | Change::EndFormer | Change::Continue => {
             rows.extend(row.map(Arc::unwrap_or_clone));
             seen.retain(|o| o.id != step.id);
             let bytes = step.work.desired.as_ref().and_then(|d| d.spec.bytes()).unwrap_or_default();
