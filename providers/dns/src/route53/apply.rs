@@ -3,7 +3,7 @@
 //! Guarantees, besides those of [`crate::batch`]:
 //! - a change deletes the set exactly as it was read and creates the new one, in one transaction: Route 53 refuses
 //!   it when somebody changed the set since (compare-and-swap for each set). The NS and SOA of the zone itself
-//!   cannot be deleted, so they are overwritten;
+//!   cannot be deleted, so they are overwritten, right after one more look where another request came before;
 //! - what the batch touches is compared with the plan before anything is sent;
 //! - a set that is refused is found by the name in the answer, else by halves;
 //! - of several sets at a name only those that differ are touched; one with a routing policy that is not known here is
@@ -80,7 +80,7 @@ pub(crate) async fn apply(
     insync::ask(backend, cx, batch).await?;
     let mut work = Work::of(batch, Together::Swaps, |action, name, kind| {
         let set = now.get(&(name.to_owned(), kind.to_owned()));
-        changes(action, (name, kind), set, &id, name == apex && matches!(kind, "NS" | "SOA"))
+        changes(action, (name, kind), set, &id, is_of_zone(&apex, name, kind))
     });
     // What is as wanted in the zone may not be so at every name server.
     let waits: HashSet<ActionId> = batch
@@ -106,6 +106,11 @@ pub(crate) async fn apply(
         Some(action) if !cx.stop.is_set() => run.delete_zone(&id, action).await,
         _ => Ok(()),
     }
+}
+
+/// True for what goes with the zone `apex`, and cannot be deleted.
+fn is_of_zone(apex: &str, name: &str, kind: &str) -> bool {
+    name == apex && matches!(kind, "NS" | "SOA")
 }
 
 /// True when what an action touches is as planned, or already as wanted.
@@ -254,6 +259,26 @@ impl Sender<Changes> for Requests<'_> {
             characters += unit.iter().map(|item| item.takes.characters).sum::<usize>();
             records <= MOST_RECORDS && characters <= MOST_CHARACTERS
         })
+    }
+
+    async fn look_again(
+        &mut self,
+        chunk: &mut Chunk<'_, Changes>,
+    ) -> Result<Vec<(ActionId, Outcome)>, Error> {
+        let apex = record::zone_name(self.scope);
+        let is_overwritten = |item: &Item<'_>| is_of_zone(&apex, item.name(), item.kind());
+        // All else is refused where somebody changed it.
+        if !items(chunk).any(is_overwritten) {
+            return Ok(Vec::new());
+        }
+        let zone = &*self.scope.name;
+        let read = observe::read_at(self.backend, self.cx, zone, &[&*apex].into()).await?;
+        let (id, now) = read.ok_or_else(|| Error::conflict(format!("zone {zone} is gone at Route 53")))?;
+        let ended = batch::named(chunk, |item| {
+            (is_overwritten(item) && !stands(item.action, &id, &now)).then(|| batch::changed(item))
+        });
+        batch::remove(chunk, &ended);
+        Ok(ended)
     }
 
     async fn send(&mut self, chunk: &mut Chunk<'_, Changes>) -> Result<Answer, Error> {

@@ -168,6 +168,28 @@ async fn what_somebody_edits_between_two_requests_is_refused_by_route53() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn name_servers_of_a_zone_that_somebody_edits_meanwhile_are_not_overwritten_at_route53() {
+    let fake = fake_route53::start();
+    fake.with(|route53| route53.add_zone(ZONE));
+    let (provider, cx) = (fake_route53::provider(&fake), fake_route53::cx());
+    let mut records = hosts(1_100);
+    records.push("{name: '@', type: NS, values: [ns1.example.net., ns2.example.net.]}".into());
+    let wanted = desired(&*provider, ZONE, &records);
+    let seen = observe_for(&*provider, &cx, ZONE, &wanted).await.unwrap();
+    let batch = plan(&*provider, &cx, ZONE, &wanted, &[], &seen).await;
+    let edit: Edit<'_> = Box::pin(async {
+        fake.with(|route53| route53.put(ZONE, ZONE, "NS", &["ns.by.hand."]));
+    });
+    let first = batch.actions[0].id;
+    let journal = Meddled { notes: Notes::default(), first, edit: Mutex::new(Some(edit)) };
+    assert_eq!(provider.apply(&cx, &batch, &journal).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert!(journal.notes.outcome(&batch, "example.com./NS").contains("left alone"));
+    let seen = observe_for(&*provider, &cx, ZONE, &wanted).await.unwrap();
+    let kept = seen.get(&"example.com./NS".into()).unwrap();
+    assert!(String::from_utf8_lossy(&kept.bytes).contains("ns.by.hand."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_edits_between_two_requests_ends_the_batch_at_powerdns() {
     let server = Pdns::start().await;
     let provider = server.provider_with(|config| config.max_body = 8_000);
