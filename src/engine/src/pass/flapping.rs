@@ -121,7 +121,9 @@ fn condition(step: &Step) -> Condition {
     };
     let find = look.map_or("find out who else writes it".into(), |look| format!("{look} says why"));
     let leave = match &step.work.observed {
-        Some(_) if look.is_none() => format!("; what the remote itself changes can be left to it: {}", ignoring(step)),
+        Some(_) if look.is_none() => {
+            format!("; what the remote itself changes can be left to it: {}", ignoring(step))
+        }
         _ => String::new(),
     };
     Condition {
