@@ -309,8 +309,13 @@ impl Loop {
             Err(failure) => {
                 tracing::warn!(source = &*name, error = %failure, "source cannot be had");
                 let hint = failure.hint().unwrap_or_default();
+                let needs_person = match &failure {
+                    Failure::Source(error) => !error.may_pass(),
+                    Failure::Store(_) | Failure::Remote(_) => false,
+                    _ => true,
+                };
                 self.show(&name, |following| {
-                    following.fall_behind(Some(true), now);
+                    following.fall_behind(Some(needs_person), now);
                     following.behind = Some((failure.to_string(), hint));
                 });
                 false

@@ -130,7 +130,7 @@ fn refuse_frozen(desired: &Desired, row: &TrackedEntry, scope: &Scope) -> Result
 
 /// True for a closed window that lets what is due through.
 fn lets_heal(suspension: &Suspension) -> bool {
-    matches!(suspension.stopped_by, StoppedBy::Window(passes) if passes.heals != Heals::Nothing)
+    matches!(suspension.stopped_by, StoppedBy::Window(passes) if passes.heals == Heals::Everything)
 }
 
 /// Nor is anything of what is suspended, until it is resumed.

@@ -3,12 +3,13 @@
 //! Guarantees: what is there already and is not ours is left alone; making it again changes only what differs.
 
 use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use git2::build::RepoBuilder;
 use git2::{Repository, RepositoryInitMode, RepositoryInitOptions};
+use rustix::fs::OFlags;
 
 use super::error::io_error;
 use super::{SourceError, process};
@@ -28,6 +29,9 @@ pub enum Found {
 
 /// The key by which a push target is known.
 const MARK: &str = "reconciled.pushTarget";
+
+/// Largest file that is read below one, in bytes: hooks and settings are smaller.
+const LARGEST: u64 = 1 << 20;
 
 /// A push target.
 #[derive(Debug)]
@@ -78,14 +82,28 @@ impl Target {
 
     /// The one at `directory`, if there is one; nothing is made or changed, and nothing but its configuration is read.
     pub fn at(directory: &Path) -> Option<Self> {
-        let config = directory.join("config");
-        let is_ours = config.is_file() && git2::Config::open(&config).ok()?.get_bool(MARK).unwrap_or(false);
-        is_ours.then(|| Self { directory: directory.to_owned() })
+        let here = Self { directory: directory.to_owned() };
+        // As text: what it includes is read by whoever may write there, and is none of ours.
+        let (section, key) = MARK.split_once('.')?;
+        let config = here.read("config")?.to_lowercase();
+        let (_, ours) = config.split_once(&format!("[{section}]"))?;
+        let mut lines = ours.lines().map(str::trim).take_while(|line| !line.starts_with('['));
+        let is_ours = |line: &str| {
+            let (name, value) = line.split_once('=').unwrap_or((line, "true"));
+            name.trim() == key.to_lowercase() && value.trim() == "true"
+        };
+        lines.any(is_ours).then_some(here)
     }
 
-    /// A file below it, as text.
+    /// A file below it, as text. Whoever may push may be one who may write there: what is no file, a link or without end is none.
     pub fn read(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.directory.join(name)).ok()
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
+        let file = options.open(self.directory.join(name)).ok()?;
+        file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let mut text = String::new();
+        let size = file.take(LARGEST + 1).read_to_string(&mut text).ok()?;
+        (size as u64 <= LARGEST).then_some(text)
     }
 
     /// Says whether [`Target::write`] would change anything.
@@ -133,7 +151,7 @@ impl Target {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             io::Write::write_all(&mut file, text.as_bytes())?;
             file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-            if found.is_some() && !is_same && mode & 0o111 != 0 {
+            if path.symlink_metadata().is_ok() && !is_same && mode & 0o111 != 0 {
                 fs::rename(&path, path.with_extension("old"))?;
             }
             file.persist(&path)?;

@@ -198,6 +198,9 @@ async fn prepare(
     let finish = async |conn: &mut SqliteConnection| -> Result<(u64, u64)> {
         // What was made since the copy is not in it, and would be made again.
         open::set_recovering(conn).await?;
+        // Nor is what was consented to and done since: it would be done again on the same word.
+        sqlx::query("DELETE FROM begun").execute(&mut *conn).await?;
+        sqlx::query("DELETE FROM approval WHERE used_at IS NULL").execute(&mut *conn).await?;
         sqlx::query("UPDATE epoch SET epoch = ?1").bind(beyond as i64).execute(&mut *conn).await?;
         let epoch = open::raise_epoch(conn, clock).await?;
         events::append(conn, &event).await?;

@@ -49,13 +49,12 @@ impl fmt::Display for Rename {
 }
 
 /// Columns that hold a scope, as PROVIDER/NAME, or an entry alone.
-const SCOPES: [(&str, &str); 15] = [
+const SCOPES: [(&str, &str); 14] = [
     ("inventory", "scope"),
     ("edge", "scope"),
     ("journal", "scope"),
     ("condition", "scope"),
     ("hold", "domain"),
-    ("begun", "domain"),
     ("consent", "scope"),
     ("claim", "scope"),
     ("claim", "owner_scope"),
@@ -156,6 +155,8 @@ impl Rename {
         let mut scopes: BTreeSet<String> = self.scopes(conn).await?;
         if self.what == Named::Provider {
             self.seal_again(conn, seal).await?;
+            // What is left of a plan is known by the name before: it is held again.
+            self.run(conn, &format!("DELETE FROM begun WHERE {}", is_of("domain"))).await?;
         }
         let mut count = 0;
         // What is in force under the new name came later, so it stays.

@@ -84,7 +84,7 @@ pub(super) async fn apply(tx: &mut Tx<'_>, write: &Write) -> Result<()> {
         Write::Release(domain) => release(tx.conn, domain).await,
         Write::Approve(approval) => approve(tx.conn, approval).await,
         Write::Begun(begun) => begun::put(tx.conn, begun).await,
-        Write::BegunOver(domain) => begun::end(tx.conn, domain).await,
+        Write::StepsOver(digest, scope, steps) => begun::over(tx.conn, *digest, scope, steps).await,
         Write::UseApproval(digest, at) => use_approval(tx.conn, *digest, *at).await,
         Write::Consent(scope, id, consent) => put_consent(tx.conn, scope, id, consent).await,
         Write::ConsentSpent(scope, id) => consent_spent(tx.conn, scope, id).await,

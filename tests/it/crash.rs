@@ -149,12 +149,12 @@ fn life(backend: &Backend<'_>, name: &str, hit: u32) -> bool {
     was_reached
 }
 
-/// Takes back what migration 7 made, so that there is something to migrate.
+/// Takes back what migrations from 7 on made, so that there is something to migrate.
 pub(crate) const TO_SCHEMA_6: &str =
     "DROP VIEW actions; CREATE VIEW actions AS SELECT 1; ALTER TABLE journal ADD COLUMN actions TEXT NOT NULL DEFAULT '[]';
     UPDATE journal SET actions = (SELECT actions FROM intent WHERE intent.number = journal.number);
-    ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent;
-    DELETE FROM _sqlx_migrations WHERE version = 7; PRAGMA user_version = 6";
+    ALTER TABLE journal DROP COLUMN numbers; DROP TABLE intent; DROP TABLE begun;
+    DELETE FROM _sqlx_migrations WHERE version >= 7; PRAGMA user_version = 6";
 
 fn every_failpoint(backend: &Backend<'_>) {
     let mut reached = BTreeSet::new();

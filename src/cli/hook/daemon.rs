@@ -22,6 +22,8 @@ pub(super) struct Daemon {
     pub(super) client: Result<Client, Failure>,
     /// What it says of the repository. While it does not answer: what `init` left there, or a guess.
     pub(super) target: PushTarget,
+    /// It is there and did not answer within the patience of whoever asks, which is less than it may take.
+    pub(super) is_slow: bool,
 }
 
 impl Daemon {
@@ -32,14 +34,17 @@ impl Daemon {
         let kept: Option<PushTarget> = kept.and_then(|text| serde_json::from_slice(&text).ok());
         let ask = PushTargetAsk { repository: place.to_string_lossy().into_owned() };
         let asked = async {
-            let client = Client::unix(socket)?;
-            let target: PushTarget = client.post("/v1/push/target", &ask).await?;
-            Ok((client, target))
+            let target: PushTarget = Client::unix(socket)?.post("/v1/push/target", &ask).await?;
+            Ok(target)
         };
         let limit = kept.as_ref().map_or(PLAN_TIMEOUT, |kept| Duration::from_millis(kept.plan_timeout));
         match within(limit.min(patience), asked).await {
-            Ok((client, target)) => Daemon { client: Ok(client), target },
-            Err(failure) => Daemon { client: Err(failure), target: kept.unwrap_or_else(|| guess(received)) },
+            Ok(target) => Daemon { client: Client::unix(socket), target, is_slow: false },
+            Err(failure) => {
+                let is_slow = patience < limit && matches!(failure, Failure::Silent(_));
+                let client = if is_slow { Client::unix(socket) } else { Err(failure) };
+                Daemon { client, target: kept.unwrap_or_else(|| guess(received)), is_slow }
+            }
         }
     }
 

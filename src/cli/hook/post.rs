@@ -43,12 +43,18 @@ pub(super) async fn run(
                 source: source.name.clone(),
                 reference: update.reference.clone(),
                 commit: commit.oid.to_string(),
-                wait: (!wait.is_zero()).then(|| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                wait: (!wait.is_zero() && !daemon.is_slow)
+                    .then(|| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
                 accept_rewind: is_meant(options, &commit.oid.to_string()),
                 approve: options.approve.clone(),
                 claimed: NAMES.iter().find_map(|name| environment.var(name)).map(String::from),
             };
-            let limit = if wait.is_zero() { daemon.plan_timeout() } else { wait + GRACE };
+            let limit = match daemon.is_slow {
+                // It is told all the same who pushed, and looks when it can.
+                true => PATIENCE,
+                false if wait.is_zero() => daemon.plan_timeout(),
+                false => wait + GRACE,
+            };
             let label = commit.short();
             // Why it does not answer was said before the push was taken.
             let Ok(client) = &daemon.client else {

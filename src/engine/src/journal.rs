@@ -6,7 +6,7 @@
 
 use crate::{
     drift,
-    plan::{Change, Step},
+    plan::{Change, Step, digest},
     store::{ClaimRow, Ending, Event, Intent, Row, RowState, Store, Write},
     survey::Surveyor,
     telemetry,
@@ -276,6 +276,19 @@ impl Journal for BatchJournal<'_> {
             all.push(Write::Gone(self.scope.clone(), writes.gone));
         }
         all.extend(writes.claims.into_iter().map(|(id, rows)| Write::Claims(self.scope.clone(), id, rows)));
+        // What was done is no part any more of what was consented to, whoever makes it again.
+        if let Some(digest) = self.consented {
+            let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done(_) | Outcome::Gone);
+            let done = outcomes.iter().filter(|(_, outcome)| is_done(outcome));
+            let steps = done.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
+            let done: Vec<Hash> = steps
+                .filter(|step| step.is_guarded())
+                .map(|step| digest::of_step(self.scope, step))
+                .collect();
+            if !done.is_empty() {
+                all.push(Write::StepsOver(digest, self.scope.clone(), done));
+            }
+        }
         let failed =
             outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_) | Outcome::Back(..)));
         let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));

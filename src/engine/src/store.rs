@@ -244,8 +244,8 @@ pub struct Event {
 
 /// A plan that a person consented to, from its first write until nothing of it is left.
 ///
-/// Consent is used once, and covers all of its plan: what a failure or a crash left undone goes on with it. A step that was
-/// done, or found to be another one, leaves the plan and never comes back into it.
+/// Consent is used once, and covers all of its plan: what a failure or a crash left undone goes on with it, for as long as what
+/// was declared stays. A step that was done, or found to be another one, leaves the plan and never comes back into it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Begun {
     /// The guard domain.
@@ -254,10 +254,15 @@ pub struct Begun {
     pub approval: Approval,
     /// The guarded steps that are left in each scope, as [`crate::plan::digest::guarded`] has them.
     pub left: BTreeMap<Scope, Vec<Hash>>,
+    /// The manifests that the steps are of, as they were then; none for one that was gone. A commit that changes one of them makes
+    /// another plan of it: a part of a plan is not what a person saw.
+    pub manifests: BTreeMap<ManifestKey, Option<Hash>>,
 }
 
 impl Begun {
     /// True when the person consented to all of these steps, and none of them was done yet.
+    ///
+    /// Whether the manifests are the same is another question.
     pub fn covers(&self, scope: &Scope, steps: &[Hash]) -> bool {
         let left = self.left.get(scope).map_or(&[][..], Vec::as_slice);
         steps.iter().all(|step| left.binary_search(step).is_ok())
@@ -345,10 +350,10 @@ pub enum Write {
     Approve(Approval),
     /// A consent used. Fails with `Conflict` when it was used already or has expired.
     UseApproval(Hash, Duration),
-    /// What is left of a plan that was consented to, put or replaced, by domain.
+    /// A plan that was consented to and is begun now, in place of the one before it in its domain.
     Begun(Begun),
-    /// Nothing is left of the plan that was consented to in this domain.
-    BegunOver(Arc<str>),
+    /// Steps of a scope that were done or are no more, of the plan with this digest.
+    StepsOver(Hash, Scope, Vec<Hash>),
     /// A word on one identity.
     Consent(Scope, ResourceId, Consent),
     /// The word on one identity is spent.

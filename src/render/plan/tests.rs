@@ -183,6 +183,8 @@ fn domain(scope: &Scope, reasons: &[&str], counts: [u32; 4]) -> Domain {
         },
         inputs_go_on: false,
         approval: None,
+        guarded: Default::default(),
+        manifests: Default::default(),
         revision: "abc1234".into(),
     }
 }

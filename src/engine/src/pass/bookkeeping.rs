@@ -86,6 +86,8 @@ pub(super) fn bookkeeping(
         let intent = &open.intent;
         let after = view.seen.get(&intent.row.tracked.id).map(|observed| observed.hash);
         let word = ["create", "update", "replace", "delete"].into_iter().find(|word| *word == &*intent.op);
+        // What another one took the place of is deleted by itself, and the row is the successor's.
+        let word = word.filter(|word| *word != "delete" || intent.after.is_none());
         let took_effect = if &*intent.op == "delete" { after.is_none() } else { after == intent.after };
         if let (Some(word), true) = (word, took_effect) {
             *found.entry((word, "observed")).or_default() += 1;

@@ -95,13 +95,12 @@ impl Engine {
                     // for is written down with that, or one failure would use it up.
                     writes.push(Write::UseApproval(approval.digest, now));
                     begun.retain(|one| one.domain != domain.name);
-                    let plans = domain.scopes.iter().filter_map(|scope| survey.scopes[scope].as_ref().ok());
-                    let left = plans.map(|view| (view.plan.scope.clone(), digest::guarded(&view.plan)));
                     let approval = Approval { used_at: Some(now), ..approval.clone() };
                     writes.push(Write::Begun(Begun {
                         domain: domain.name.clone(),
                         approval: approval.clone(),
-                        left: left.filter(|(_, steps)| !steps.is_empty()).collect(),
+                        left: domain.guarded.clone(),
+                        manifests: domain.manifests.clone(),
                     }));
                     let said = format!("{} goes on with plan {}", domain.name, approval.digest);
                     let used = event(now, "consented", &domain.revision, &said);
@@ -118,7 +117,7 @@ impl Engine {
                 writes.push(Write::Release(hold.domain.clone()));
             }
         }
-        writes.extend(begun.into_iter().filter_map(|one| still_left(one, survey)));
+        writes.extend(begun.iter().flat_map(|one| over(one, survey)));
         if !writes.is_empty() {
             self.store.commit(writes).await?;
         }
@@ -126,24 +125,17 @@ impl Engine {
     }
 }
 
-/// What a survey says of a plan that was begun, where it says anything new.
-fn still_left(mut begun: Begun, survey: &Survey) -> Option<Write> {
-    let mut is_less = false;
-    begun.left.retain(|scope, steps| {
-        let Some(Ok(view)) = survey.scopes.get(scope) else { return true };
+/// What of a plan that was begun is found done, or another, by this survey.
+fn over(begun: &Begun, survey: &Survey) -> Vec<Write> {
+    let gone = |(scope, steps): (&Scope, &Vec<Hash>)| {
         // Of what was not looked at nothing is known.
-        if is_whole(view) {
-            let left = digest::left(&view.plan);
-            let before = steps.len();
-            steps.retain(|step| left.binary_search(step).is_ok());
-            is_less |= steps.len() < before;
-        }
-        !steps.is_empty()
-    });
-    match begun.left.is_empty() {
-        true => Some(Write::BegunOver(begun.domain)),
-        false => is_less.then_some(Write::Begun(begun)),
-    }
+        let view = survey.scopes.get(scope)?.as_ref().ok().filter(|view| is_whole(view))?;
+        let left = digest::left(&view.plan);
+        let gone: Vec<Hash> =
+            steps.iter().filter(|step| left.binary_search(step).is_err()).copied().collect();
+        (!gone.is_empty()).then(|| Write::StepsOver(begun.approval.digest, scope.clone(), gone))
+    };
+    begun.left.iter().filter_map(gone).collect()
 }
 
 fn is_whole(view: &View) -> bool {

@@ -5,14 +5,14 @@
 //! touched resource that moves does.
 
 use super::{ScopePlan, Step};
-use reconciled_provider::Hash;
+use reconciled_provider::{Hash, Scope};
 
 /// The digest of the guarded steps of `plans`; none when there are none.
 pub fn digest<'a>(plans: impl IntoIterator<Item = &'a ScopePlan>) -> Option<Hash> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for plan in plans {
         let guarded = plan.steps.iter().filter(|s| s.is_guarded());
-        lines.extend(guarded.map(|step| line(plan, step)));
+        lines.extend(guarded.map(|step| line(&plan.scope, step)));
     }
     if lines.is_empty() {
         return None;
@@ -33,16 +33,21 @@ pub fn left(plan: &ScopePlan) -> Vec<Hash> {
 }
 
 fn hashes<'a>(plan: &ScopePlan, steps: impl Iterator<Item = &'a Step>) -> Vec<Hash> {
-    let mut hashes: Vec<Hash> = steps.map(|step| Hash::of(&line(plan, step))).collect();
+    let mut hashes: Vec<Hash> = steps.map(|step| of_step(&plan.scope, step)).collect();
     hashes.sort();
     hashes
 }
 
-fn line(plan: &ScopePlan, step: &Step) -> Vec<u8> {
+/// What one step is told apart by in a plan that was consented to.
+pub fn of_step(scope: &Scope, step: &Step) -> Hash {
+    Hash::of(&line(scope, step))
+}
+
+fn line(scope: &Scope, step: &Step) -> Vec<u8> {
     let hash = |h: Option<Hash>| h.map_or_else(|| "-".to_string(), |h| h.to_string());
     let parts = [
-        &*plan.scope.provider,
-        &*plan.scope.name,
+        &*scope.provider,
+        &*scope.name,
         &*step.id.0,
         step.change.word(),
         &hash(step.before),

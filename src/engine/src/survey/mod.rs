@@ -30,7 +30,7 @@ use crate::{
 use commits::Commits;
 use futures_util::{FutureExt, StreamExt, stream};
 use reconciled_provider::{
-    ClaimState, Cx, Error, GuardDomain, Identity, ManifestKey, Observation, Observer, Scope,
+    ClaimState, Cx, Error, GuardDomain, Hash, Identity, ManifestKey, Observation, Observer, Scope,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -121,6 +121,10 @@ pub struct Domain {
     pub inputs_go_on: bool,
     /// A person's consent to its digest.
     pub approval: Option<Approval>,
+    /// What that is for: the guarded steps of each scope, and the manifests they are of.
+    pub guarded: BTreeMap<Scope, Vec<Hash>>,
+    /// See [`Begun::manifests`].
+    pub manifests: BTreeMap<ManifestKey, Option<Hash>>,
     /// What people call the revisions that the plan is of: one of each source that has a part in it, joined by `+`.
     pub revision: Arc<str>,
 }
@@ -337,14 +341,16 @@ impl Surveyor {
             let (mut approval, mut hold) = (None, None);
             if let Some(digest) = verdict.digest.filter(|_| verdict.is_held()) {
                 approval = store.approval(digest).await?;
-                if approval.is_none() {
+                // What a copy of the state knows of consent may have been done since.
+                if approval.is_none() && !recovering {
                     let known = match begun.take() {
                         Some(known) => known,
                         None => store.begun().await?,
                     };
                     let goes_on = |one: &&Begun| {
                         let covers = |plan: &&ScopePlan| one.covers(&plan.scope, &digest::guarded(plan));
-                        one.domain == name && plans.iter().all(covers)
+                        let stands = one.manifests.iter().all(|(key, was)| content(desired, key) == *was);
+                        one.domain == name && stands && plans.iter().all(covers)
                     };
                     approval = begun.insert(known).iter().find(goes_on).map(|one| one.approval.clone());
                 }
@@ -364,11 +370,38 @@ impl Surveyor {
                 }
             }
             let revision = commits.label();
-            let domain = Domain { name: name.clone(), scopes, verdict, inputs_go_on, approval, revision };
+            let (guarded, manifests) = guarded(desired, &plans_of(survey, &scopes));
+            let domain = Domain {
+                name: name.clone(),
+                scopes,
+                verdict,
+                inputs_go_on,
+                approval,
+                guarded,
+                manifests,
+                revision,
+            };
             survey.domains.insert(name, domain);
         }
         Ok(())
     }
+}
+
+/// The content of a manifest as it is declared now.
+fn content(desired: &Desired, key: &ManifestKey) -> Option<Hash> {
+    desired.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.content)
+}
+
+type Guarded = (BTreeMap<Scope, Vec<Hash>>, BTreeMap<ManifestKey, Option<Hash>>);
+
+/// The guarded steps of these plans, and the manifests they are of.
+fn guarded(desired: &Desired, plans: &[&ScopePlan]) -> Guarded {
+    let steps = plans.iter().map(|plan| (plan.scope.clone(), digest::guarded(plan)));
+    let guarded = plans.iter().flat_map(|plan| plan.steps.iter().filter(|step| step.is_guarded()));
+    let rows = guarded.filter_map(|step| step.work.row.as_ref().or(step.work.was.as_ref()));
+    let keys: BTreeSet<&ManifestKey> = rows.map(|row| &row.manifest).collect();
+    let manifests = keys.into_iter().map(|key| (key.clone(), content(desired, key)));
+    (steps.filter(|(_, steps)| !steps.is_empty()).collect(), manifests.collect())
 }
 
 fn plans_of<'a>(survey: &'a Survey, scopes: &[Scope]) -> Vec<&'a ScopePlan> {

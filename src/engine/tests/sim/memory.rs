@@ -152,7 +152,15 @@ impl Disk {
             }
             Write::Approve(approval) => self.approvals.push(approval),
             Write::Begun(begun) => drop(self.begun.insert(begun.domain.clone(), begun)),
-            Write::BegunOver(domain) => drop(self.begun.remove(&domain)),
+            Write::StepsOver(digest, scope, over) => self.begun.retain(|_, begun| {
+                if begun.approval.digest == digest
+                    && let Some(steps) = begun.left.get_mut(&scope)
+                {
+                    steps.retain(|step| !over.contains(step));
+                }
+                begun.left.retain(|_, steps| !steps.is_empty());
+                !begun.left.is_empty()
+            }),
             Write::UseApproval(digest, at) => {
                 let unused = self.approvals.iter_mut().filter(|a| a.digest == digest && a.used_at.is_none());
                 unused.for_each(|approval| approval.used_at = Some(at));
