@@ -248,6 +248,7 @@ fn pretty(schema: &Value) -> String {
 fn manifest_schema(kind: &Kind, version: &str) -> Value {
     let mut spec = (*kind.schema).clone();
     close(&mut spec);
+    take_scalars(&mut spec);
     let definitions = take(&mut spec, "definitions");
     take(&mut spec, "$schema");
     let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
@@ -284,6 +285,27 @@ fn manifest_schema(kind: &Kind, version: &str) -> Value {
         object.insert("definitions".to_string(), definitions);
     }
     schema
+}
+
+/// A text may be written as any scalar: `priority: 10`. For programs; people are told of texts.
+fn take_scalars(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            let is_free =
+                !["enum", "const", "format", "pattern"].iter().any(|word| fields.contains_key(*word));
+            let text = json!("string");
+            match fields.get_mut("type") {
+                Some(kind) if is_free && *kind == text => *kind = json!(["string", "number", "boolean"]),
+                Some(Value::Array(kinds)) if is_free && kinds.contains(&text) => {
+                    kinds.extend(["number", "boolean"].map(Value::from));
+                }
+                _ => {}
+            }
+            fields.values_mut().for_each(take_scalars);
+        }
+        Value::Array(all) => all.iter_mut().for_each(take_scalars),
+        _ => {}
+    }
 }
 
 fn annotation_schemas() -> Value {

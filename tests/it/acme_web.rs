@@ -122,7 +122,7 @@ fn names_are_proven_behind_nginx_which_is_then_seen_to_serve_the_certificate() {
     env.push("zone.yaml", &zone);
     env.apply();
     env.push("all.yaml", &format!("{issuer}{web}"));
-    env.apply();
+    env.run(&["apply", "--yes"]).exits(3).says(&["is Degraded", "serves another certificate"]);
     is_good(&env, &pebble, "web");
     assert!(webroot.join("index.html").exists() && !webroot.join(".well-known").exists());
     // It was told, and reads what it was told to read; that is still another certificate.

@@ -45,21 +45,21 @@ fn a_daemon_that_hangs_keeps_no_push_back() {
 fn hooks_that_were_written_for_another_configuration_are_told() {
     let server = Pdns::start();
     let env = desk(&server, WIDE_GUARD, "");
-    let stale = |files: &str| format!("{files} of {} are not as", env.path("repo.git").display());
-    let hint = format!("hint: reconciled init {}", env.path("repo.git").display());
+    let stale = |files: &str| format!("{files} of DIR/repo.git are not as");
+    let hint = "hint: reconciled init DIR/repo.git";
     commit(&env, &[WWW]);
     push(&env, &[]).exits(0);
     env.run(&["check"]).exits(0).hides(&["push target"]);
     let config = fs::read_to_string(env.path("config.yaml")).unwrap();
     env.write("config.yaml", &format!("{config}hook: {{onHold: accept}}\n"));
-    env.run(&["check"]).exits(0).says(&["warn  push target", &stale("reconciled.json"), &hint]);
+    env.run(&["check"]).exits(0).says(&["warn  push target", &stale("reconciled.json"), hint]);
     let socket = env.path("state/other.sock");
     env.write("config.yaml", &format!("{config}api: {{socket: {}}}\n", socket.display()));
     let hooks = stale("hooks/pre-receive, hooks/post-receive");
-    env.run(&["check"]).exits(0).says(&["warn  push target", &hooks, &hint]);
+    env.run(&["check"]).exits(0).says(&["warn  push target", &hooks, hint]);
     let daemon = Daemon::start_with(&env, &[]);
     wait_for("the daemon", || is_ready(&socket));
-    assert!(daemon.log().contains(&hooks), "{}", daemon.log());
+    assert!(daemon.log().contains("hooks/pre-receive, hooks/post-receive of"), "{}", daemon.log());
     env.run(&["init", "repo.git"]).exits(0);
     env.run(&["check"]).exits(0).hides(&["push target"]);
 }

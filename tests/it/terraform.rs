@@ -100,7 +100,8 @@ fn a_resource_is_made_changed_by_hand_healed_replaced_and_pruned() {
 
     env.push("a.yaml", &thing("a", "", "name: two, content: hello"));
     env.run(&["plan"]).exits(0).says(&["-/+ Thing/a", "name: one → two  # forces replacement"]);
-    env.run(&["plan", "-o", "json"]).says(&[r#""replace_paths":[["name"]]"#]);
+    let plan: serde_json::Value = serde_json::from_str(&env.run(&["plan", "-o", "json"]).stdout).unwrap();
+    assert_eq!(plan["resource_changes"][0]["change"]["replace_paths"], serde_json::json!([["name"]]));
     env.apply();
     assert_eq!(state(&env, "thing-1.json")["name"], "two");
 

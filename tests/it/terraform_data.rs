@@ -135,7 +135,7 @@ for line in sys.stdin:
 ";
 
 /// What is said of each manifest by the schemas of what is configured.
-pub(crate) fn fit(env: &Env, manifests: &str) -> Vec<String> {
+fn fit(env: &Env, manifests: &str) -> Vec<String> {
     let dir = env.path("schemas");
     env.run(&["explain", "--schemas", dir.to_str().unwrap()]).exits(0);
     let documents = manifests.split("---\n").filter(|text| text.contains("apiVersion:"));

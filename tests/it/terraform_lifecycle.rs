@@ -67,7 +67,7 @@ fn the_old_one_stays_while_what_refers_to_it_is_held() {
     for _ in 0..2 {
         assert!(things(&env).contains(&"thing-1.json".to_string()), "{}", held.all());
         held = env.run(&["apply", "--yes"]).exits(3);
-        held = held.says(&["the one before it is deleted once Thing.toy/b1 has moved on to the new one"]);
+        held = held.says(&["the one before it is deleted once Thing/b1 has moved on to the new one"]);
     }
     env.run(&["approve", &digest(&held), "--reason", "they may go"]).exits(0);
     env.apply();

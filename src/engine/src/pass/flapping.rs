@@ -140,7 +140,9 @@ fn condition(step: &Step) -> Condition {
 
 /// The annotation that leaves what differs as it is.
 fn ignoring(step: &Step) -> String {
-    let mut paths: Vec<&str> = step.fields.iter().map(|field| &*field.path).collect();
+    // What only follows from the others says nothing by itself.
+    let told = step.fields.iter().filter(|field| field.after != Shown::Unknown);
+    let mut paths: Vec<&str> = told.map(|field| &*field.path).collect();
     paths.dedup();
     format!("`reconciled/ignore: \"{}\"`", paths.join(","))
 }
