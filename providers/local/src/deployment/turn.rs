@@ -192,7 +192,7 @@ impl<'a> Turn<'a> {
         left.retain(|number| !rollout.batch.contains_key(number));
         self.heal(manager, &group, left, &means).await;
         if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
-            && let Some(end) = self.look_back(&group, &members, &means)
+            && let Some(end) = self.look_back(&group, &members, &means, now)
         {
             return Ok(Ok(end));
         }
@@ -472,6 +472,7 @@ impl<'a> Turn<'a> {
             let checks = Some(checks.clone());
             let known = Known { invocation: state.invocation, means: means.to_owned(), checks };
             self.memory.known.insert(number, known);
+            rollout.started.insert(number);
         }
         Ok(())
     }
