@@ -6,7 +6,7 @@ use crate::{
     units::{Machine, RUNNING, install, unit},
 };
 use futures_util::StreamExt;
-use reconciled_provider::Focus;
+use reconciled_provider::{Focus, Op};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -185,6 +185,25 @@ async fn what_comes_beside_a_unit_after_the_plan_is_left_to_the_next_one() {
     assert!(file.exists());
     assert_eq!(desk.pass(&[&spec]).await.done, ["update a.service: done"]);
     assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn what_is_beside_a_unit_and_in_no_plan_stays_when_the_unit_is_written() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let file = machine.edit(ETC, "a.service", "[Service]\nNice=5\n");
+    machine.run(&["systemctl", "restart", "a.service"]);
+    let pid = machine.pid("a.service");
+    fs::set_permissions(machine.file("a.service"), fs::Permissions::from_mode(0o600)).unwrap();
+    // As `reconciled/ignore` has it.
+    let (mut batch, ..) = desk.plan(&desk.desired(&[&spec])).await;
+    let Op::Update { delta, .. } = &mut batch.actions[0].op else { panic!("{batch:?}") };
+    delta.fields.retain(|field| !field.path.ends_with("override.conf"));
+    assert_eq!(desk.apply(&batch).await, ["update a.service: done"]);
+    assert!(file.exists());
+    assert_eq!(machine.pid("a.service"), pid, "it runs as its files are");
 }
 
 #[tokio::test]
