@@ -58,6 +58,9 @@ pub(super) struct Turn<'a> {
     declared: Deployment,
     memory: Memory,
     is_new: bool,
+    /// Paths of what the plan says that differs: of the drop-ins of others, these go. What is to be ignored is in none, nor is
+    /// anything while a rolling update goes on.
+    named: BTreeSet<String>,
 }
 
 impl<'a> Turn<'a> {
@@ -81,7 +84,8 @@ impl<'a> Turn<'a> {
         let ours = seen.map(|seen| Memory::read(&seen.private).ours).unwrap_or_default();
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
-        Some(Turn { action, name, resource, declared, memory, is_new })
+        let named = units::planned_fields(&action.op);
+        Some(Turn { action, name, resource, declared, memory, is_new, named })
     }
 
     fn tracked(&self) -> Tracked {
@@ -247,6 +251,7 @@ impl<'a> Turn<'a> {
         if let Err(error) = group.look_beside(hands, manager.places()).await {
             return Ok(Err(error.into()));
         }
+        group.only_beside(&self.named);
         if group.beside.is_empty() {
             return Ok(Ok(()));
         }
@@ -529,6 +534,11 @@ impl<'a> Turn<'a> {
         }
         let mut now_seen = self.look(hands, manager).await?;
         now_seen.look_beside(hands, manager.places()).await?;
+        if !matches!(self.action.op, Op::Create { .. }) {
+            // With what is to be ignored they count as those that run without, or each look would find them stale. What was
+            // there before the template is in the plan that follows.
+            now_seen.only_beside(&self.named);
+        }
         self.memory = settled(&self.memory, &self.declared, &now_seen);
         if self.memory.refusal(&self.declared).is_none() {
             self.memory.bad = None;

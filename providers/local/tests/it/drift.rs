@@ -265,3 +265,39 @@ async fn what_is_put_beside_a_template_until_the_next_boot_goes_as_well() {
     assert!(!file.exists());
     assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
 }
+
+#[tokio::test]
+async fn what_is_beside_a_template_and_in_no_plan_stays_through_a_rolling_update() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = |days: u32| {
+        format!(
+            "Deployment web {{replicas: 2, minReadySeconds: 0, content: \"[Service]\\nExecStart=/bin/sleep {days}d\\n\"}}"
+        )
+    };
+    while !desk.pass(&[&spec(1)]).await.done.is_empty() {}
+    let file = machine.edit(ETC, "web@.service", "[Service]\nEnvironment=A=1\n");
+    let desired = desk.desired(&[&spec(2)]);
+    for _ in 0..100 {
+        let (mut batch, ..) = desk.plan(&desired).await;
+        // As `reconciled/ignore` has it.
+        batch.actions.retain_mut(|action| match &mut action.op {
+            Op::Update { delta, .. } => {
+                delta.fields.retain(|field| !field.path.ends_with("override.conf"));
+                !delta.fields.is_empty()
+            }
+            _ => true,
+        });
+        if batch.actions.is_empty() {
+            break;
+        }
+        let done = desk.apply(&batch).await;
+        assert!(!done.iter().any(|line| line.contains("failed")), "{done:?}");
+    }
+    assert!(file.exists());
+    for number in [1, 2] {
+        assert_eq!(machine.command(&deployments::unit(number)), "/bin/sleep 2d");
+    }
+    let (.., fields) = desk.plan(&desired).await;
+    assert!(matches!(&fields[..], [field] if field.contains("override.conf")), "{fields:#?}");
+}
