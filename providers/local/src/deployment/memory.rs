@@ -1,7 +1,7 @@
 //! What the inventory remembers of a deployment, between the steps of a rolling update as well.
 
 use super::kind::Deployment;
-use crate::hands::Check;
+use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,9 @@ pub(crate) struct Rollout {
     /// Instances may be marked as drained at a balancer, which may have read that. Written down before it is so.
     #[serde(default)]
     pub(crate) is_marked: bool,
+    /// The balancers at which that may be so, also those that are forgotten meanwhile.
+    #[serde(default)]
+    pub(crate) marked: Vec<Front>,
     /// Instances that it started anew. Of a run that was known before, nobody knows who ended it.
     #[serde(default)]
     pub(crate) started: BTreeSet<u32>,
@@ -131,6 +134,7 @@ impl Rollout {
             surge: BTreeSet::new(),
             trial: Trial::Ahead,
             is_marked: false,
+            marked: Vec::new(),
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
             why: String::new(),

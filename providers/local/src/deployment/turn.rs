@@ -16,13 +16,14 @@ use super::{
     rollout::{self, Member},
 };
 use crate::{
-    balancer,
+    balancer::{self, Front},
     hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
+use tracing::warn;
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -187,8 +188,9 @@ impl<'a> Turn<'a> {
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
-            let (surge, is_marked) = (std::mem::take(&mut rollout.surge), rollout.is_marked);
-            *rollout = Rollout { surge, is_marked, ..Rollout::to(&means, now) };
+            let (surge, marked) = (std::mem::take(&mut rollout.surge), std::mem::take(&mut rollout.marked));
+            let is_marked = rollout.is_marked;
+            *rollout = Rollout { surge, is_marked, marked, ..Rollout::to(&means, now) };
         }
         rollout.turn(now);
         let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
@@ -220,7 +222,11 @@ impl<'a> Turn<'a> {
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
-                    rollout.is_marked |= begin == Stage::Drain;
+                    if begin == Stage::Drain {
+                        rollout.is_marked = true;
+                        rollout.marked.retain(|front| !self.declared.fronts.contains(front));
+                        rollout.marked.extend(self.declared.fronts.iter().cloned());
+                    }
                     rollout.progressed = now;
                 }
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
@@ -407,6 +413,20 @@ impl<'a> Turn<'a> {
             return Ok(());
         };
         mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        // What is no longer ours gets its lines back, and nothing waits for it.
+        let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
+        for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
+            let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == self.name);
+            if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) =
+                balancer::release(hands, manager, &front, is_of).await
+            {
+                warn!(
+                    path = front.path,
+                    error = error.chain(),
+                    "marks stay at a balancer that was forgotten"
+                );
+            }
+        }
         rollout.is_marked = false;
         Ok(())
     }

@@ -263,6 +263,34 @@ async fn a_balancer_that_is_not_ours_is_neither_marked_nor_reloaded() {
 }
 
 #[tokio::test]
+async fn whoever_was_drained_serves_again_also_at_a_balancer_that_was_forgotten_meanwhile() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    front(&machine);
+    while !desk.pass(&[&stopping(2, 1), FRONT]).await.done.is_empty() {}
+    let is_drained = || machine.run(&["cat", "/etc/front.conf"]).contains(" down; # web@");
+    let start = Instant::now();
+    while !is_drained() {
+        desk.pass(&[&stopping(2, 2), FRONT]).await;
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    desk.forget("/etc/front.conf");
+    // What is declared and never adopted is in no batch.
+    let mut desired = desk.desired(&[&stopping(2, 2), FRONT]);
+    desired.retain(|one| &*one.id.0 != "/etc/front.conf");
+    loop {
+        let (batch, ..) = desk.plan(&desired).await;
+        let done = desk.apply(&batch).await;
+        if done.is_empty() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{done:?}");
+    }
+    assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@2.service"]).contains("sleep 2d"));
+    assert!(!is_drained() && !machine.run(&["cat", "/run/read"]).contains(" down; # web@"));
+}
+
+#[tokio::test]
 async fn a_rolling_update_tells_which_balancers_it_writes() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
