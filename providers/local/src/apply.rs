@@ -5,14 +5,16 @@
 
 use crate::{
     block,
-    hands::{Fault, Hands, Make, Put, Remove, Seen, What},
+    hands::{Fault, Hands, Make, Put, Remove, Seen, What, is_unknown_command},
     observe::{self, Target, Written},
     path::FilePath,
     state::{self, Access, Content, Shape},
 };
 use reconciled_provider::{
-    Action, ActionId, Batch, Cx, Error, Journal, Observed, Op, Outcome, Resource, Secret, SecretRef, Tracked,
+    Action, ActionId, Batch, Cx, Error, ErrorKind, Journal, Observed, Op, Outcome, Resource, Secret,
+    SecretRef, Tracked,
 };
+use tracing::warn;
 
 /// Permissions of a file that is made for a block.
 const NEW_FILE: u32 = 0o644;
@@ -84,7 +86,7 @@ async fn carry_out(hands: &dyn Hands, cx: &Cx, op: &Op) -> Result<Outcome, Fault
             return Err(error.hint("remove it by hand, or keep it (`forget`)").into());
         }
         (None, None) => hands.remove(&Remove { path, expect: seen.stamp(), keep }).await?,
-        (None, Some(name)) => hands.put(&without_block(tracked, &seen, name, keep)?).await?,
+        (None, Some(name)) => take_out(hands, without_block(tracked, &seen, name, keep)?).await?,
         (Some(desired), _) => hands.put(&put(cx, desired, block, &seen, keep)?).await?,
     }
     Ok(match desired {
@@ -176,6 +178,28 @@ fn put(cx: &Cx, desired: &Resource, block: Option<&str>, seen: &Seen, keep: bool
         }
     };
     Ok(Put { path: seen.path.clone(), expect: seen.stamp(), make, keep })
+}
+
+/// Takes a block out of its file. The command that had to accept it is remembered, and may be gone from the host since: then
+/// nobody can be asked, and the block would stay for ever.
+async fn take_out(hands: &dyn Hands, mut put: Put) -> Result<(), Fault> {
+    let asked = match &put.make {
+        Make::File { validate, .. } => validate.clone(),
+        _ => None,
+    };
+    match (hands.put(&put).await, asked) {
+        (Err(Fault::NoEffect(error)), Some(name)) if is_unknown_command(&error, &name) => {
+            warn!(path = %put.path, command = &*name, "command is gone, a block is taken out unchecked");
+            if let Make::File { validate, .. } = &mut put.make {
+                *validate = None;
+            }
+            hands.put(&put).await
+        }
+        (Err(Fault::NoEffect(error)), Some(_)) if error.kind == ErrorKind::Invalid => {
+            Err(error.hint("mend what is left of the file, or keep the block (`forget`)").into())
+        }
+        (end, _) => end,
+    }
 }
 
 /// The request that takes a block out of its file, which stays: what had to accept the block must accept what is left.

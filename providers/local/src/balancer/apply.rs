@@ -220,3 +220,21 @@ pub(crate) async fn drain(
     }
     Ok(())
 }
+
+/// Has nobody of a deployment drained at a balancer that was ours when they were marked. Where there is no mark, it is neither
+/// written nor told.
+pub(crate) async fn release(
+    hands: &dyn Hands,
+    manager: &dyn Manager,
+    front: &Front,
+    of: impl Fn(&str) -> bool,
+) -> Result<(), Fault> {
+    let seen = look(hands, &front.path).await?;
+    let Some(text) = text(&seen) else { return Ok(()) };
+    let content = with_drained(&text, of, &BTreeSet::new());
+    if content == text {
+        return Ok(());
+    }
+    put(hands, &seen, &content, None, false).await?;
+    reload(manager, &front.reload).await
+}

@@ -13,7 +13,7 @@ mod normalize;
 mod observe;
 mod render;
 
-pub(crate) use apply::{apply, drain};
+pub(crate) use apply::{apply, drain, release};
 pub use kind::{BALANCER, BalancerSpec, Program};
 pub(crate) use kind::{compare, refused, show};
 pub(crate) use memory::left;

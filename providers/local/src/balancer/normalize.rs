@@ -39,6 +39,9 @@ fn is_selected(balancer: &BalancerSpec, deployment: &Manifest) -> bool {
     !balancer.selector.is_empty() && balancer.selector.iter().all(has)
 }
 
+/// Most seconds that an instance is left: so long a rolling update or a smaller number of instances may stand still.
+const LONGEST: u32 = 3_600;
+
 /// How long an instance that gets no further requests is left.
 fn seconds(drain: &Option<At<u32>>) -> u32 {
     drain.as_ref().map_or(5, |at| at.value)
@@ -199,6 +202,13 @@ fn check(config: &Config, spec: &BalancerSpec, refuse: &mut impl FnMut(Span, Str
     if is_known(&spec.reload) && !is_service(&spec.reload.value) {
         let message = format!("`{}` is no name of a service", spec.reload.value.escape_debug());
         refuse(spec.reload.span, message, "write the unit that serves: nginx.service");
+    }
+    if let Some(at) = &spec.drain_seconds
+        && at.unknown.is_empty()
+        && at.value > LONGEST
+    {
+        let message = format!("no instance is left for {} s before it goes", at.value);
+        refuse(at.span, message, "write at most an hour: drainSeconds: 3600");
     }
     if let (Some(at), Some(commands)) = (&spec.validate, &config.commands)
         && is_known(at)

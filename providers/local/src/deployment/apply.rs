@@ -68,11 +68,32 @@ pub(crate) async fn apply(
         return journal.finished(kept_all(&last, &why, "it goes once that balancer is as declared")).await;
     }
     // Requests that are on their way to those that go now.
-    let until = |action: &&Action| left.get(&*action.op.id().0).copied().max(instance::kept_until(action));
-    if let Some(wait) = fewer.iter().filter_map(until).max().and_then(|until| until.checked_sub(millis(cx))) {
+    let now = millis(cx);
+    let wait = |action: &Action| {
+        let until = left.get(&*action.op.id().0).copied().max(instance::kept_until(action));
+        until.and_then(|until| until.checked_sub(now)).unwrap_or_default()
+    };
+    // The others of the host do not wait for them: until when they stay is remembered, and they come back by themselves.
+    let (busy, fewer): (Vec<&Action>, Vec<&Action>) =
+        fewer.into_iter().partition(|action| wait(action) > SHORT);
+    let mut later: BTreeMap<&str, u64> = BTreeMap::new();
+    for action in &busy {
+        let longest = later.entry(name_of(action)).or_default();
+        *longest = wait(action).max(*longest);
+    }
+    let (held, gone): (Vec<&Action>, Vec<&Action>) =
+        gone.into_iter().partition(|action| later.contains_key(name_of(action)));
+    let of_busy = busy.iter().map(|action| (action.id, under_way(action, wait(action))));
+    let of_held = held.iter().map(|action| (action.id, under_way(action, later[name_of(action)])));
+    let kept: Vec<(ActionId, Outcome)> = of_busy.chain(of_held).collect();
+    if !kept.is_empty() {
+        journal.finished(kept).await?;
+    }
+    if let Some(wait) = fewer.iter().map(|action| wait(action)).max().filter(|wait| *wait > 0) {
         let (sleep, wished) = (cx.clock.sleep(Duration::from_millis(wait)), cx.stop.wished());
         select(sleep, pin!(wished)).await;
     }
+    let last: Vec<&Action> = fewer.iter().chain(&gone).copied().collect();
     if cx.stop.is_set() {
         return journal.finished(kept_all(&last, "this process ends", "the next one goes on")).await;
     }
@@ -85,6 +106,21 @@ pub(crate) async fn apply(
         journal.finished(vec![(action.id, outcome)]).await?;
     }
     Ok(())
+}
+
+/// How long those that go are waited for, in milliseconds: nothing else of the host is done meanwhile.
+const SHORT: u64 = 1_000;
+
+/// The name of the deployment that an action is about.
+fn name_of(action: &Action) -> &str {
+    parts(&action.op.id().0).map_or("", |(name, _)| name)
+}
+
+/// An instance that goes, or its template, is left for so many milliseconds.
+fn under_way(action: &Action, wait: u64) -> Outcome {
+    let text = format!("{} is kept: requests to it are still under way", action.op.id());
+    let error = Error::unavailable(text).hint("nothing: it goes by itself once they had `drainSeconds`");
+    Outcome::Failed(error.retry_after(Duration::from_millis(wait)))
 }
 
 /// Nothing was done to these, and why.

@@ -70,6 +70,11 @@ impl Group {
         self.beside = drop_ins(hands, places, &numbers.chain([template(&self.name)]).collect()).await?;
         Ok(())
     }
+    /// Has none of these drop-ins count but those that are at one of `paths`.
+    pub(crate) fn only_beside(&mut self, paths: &BTreeSet<String>) {
+        self.beside.values_mut().for_each(|seen| seen.retain(|seen| paths.contains(seen.path.as_str())));
+        self.beside.retain(|_, seen| !seen.is_empty());
+    }
     /// What is in the template, if there is one.
     pub(crate) fn content(&self) -> Option<String> {
         text(&self.template)

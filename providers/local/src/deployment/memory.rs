@@ -1,7 +1,7 @@
 //! What the inventory remembers of a deployment, between the steps of a rolling update as well.
 
 use super::kind::Deployment;
-use crate::hands::Check;
+use crate::{balancer::Front, hands::Check};
 use bytes::Bytes;
 use reconciled_provider::{Sealed, Tracked};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,12 @@ pub(crate) struct Rollout {
     /// Instances may be marked as drained at a balancer, which may have read that. Written down before it is so.
     #[serde(default)]
     pub(crate) is_marked: bool,
+    /// The balancers at which that may be so, also those that are forgotten meanwhile.
+    #[serde(default)]
+    pub(crate) marked: Vec<Front>,
+    /// Instances that it started anew. Of a run that was known before, nobody knows who ended it.
+    #[serde(default)]
+    pub(crate) started: BTreeSet<u32>,
     /// How many runs of an instance ended by themselves after its step was over.
     #[serde(default)]
     pub(crate) ended: BTreeMap<u32, u32>,
@@ -128,9 +134,24 @@ impl Rollout {
             surge: BTreeSet::new(),
             trial: Trial::Ahead,
             is_marked: false,
+            marked: Vec::new(),
+            started: BTreeSet::new(),
             ended: BTreeMap::new(),
             why: String::new(),
         }
+    }
+
+    /// Has an instance watched again whose run ended after its step was over; returns how often that was so.
+    pub(crate) fn watch_again(&mut self, number: u32, now: u64) -> u32 {
+        self.batch.insert(number, Stage::Watch(None));
+        if self.trial != Trial::Over {
+            self.trial = Trial::Ahead;
+        }
+        // It has the time of a step to come up, however long the trial took so far. Bounded, as the ends are counted.
+        self.progressed = now;
+        let ended = self.ended.entry(number).or_default();
+        *ended += 1;
+        *ended
     }
 
     /// Begins a turn. A time in which nobody took any, because the process was stopped or all was suspended, is no time in
@@ -215,6 +236,16 @@ mod tests {
         let mut rollout = Rollout { trial: Since(1_000), ..Rollout::to("goal", 1_000) };
         rollout.turn(3_600_000);
         assert_eq!(rollout.trial, Ahead, "nobody looked meanwhile");
+    }
+
+    #[test]
+    fn an_instance_that_ended_has_the_time_of_a_step_to_come_up_again() {
+        let mut rollout = Rollout { trial: Trial::Since(1_000), ..Rollout::to("goal", 1_000) };
+        assert_eq!(rollout.watch_again(1, 1_801_000), 1);
+        assert_eq!((rollout.progressed, rollout.trial), (1_801_000, Trial::Ahead));
+        assert_eq!(rollout.batch, [(1, Stage::Watch(None))].into());
+        assert_eq!(rollout.watch_again(1, 1_900_000), 2);
+        assert_eq!(rollout.watch_again(2, 1_900_000), 1);
     }
 
     #[test]

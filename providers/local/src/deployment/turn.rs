@@ -16,13 +16,14 @@ use super::{
     rollout::{self, Member},
 };
 use crate::{
-    balancer,
+    balancer::{self, Front},
     hands::{Fault, Hands, Job, Manager},
     systemd::{apply as units, definition},
 };
 use futures_util::future::join_all;
 use reconciled_provider::{Action, Cx, Error, ErrorKind, Journal, Op, Outcome, Resource, Tracked};
 use std::{collections::BTreeSet, time::Duration};
+use tracing::warn;
 
 /// How often what is being started is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -58,6 +59,9 @@ pub(super) struct Turn<'a> {
     declared: Deployment,
     memory: Memory,
     is_new: bool,
+    /// Paths of what the plan says that differs: of the drop-ins of others, these go. What is to be ignored is in none, nor is
+    /// anything while a rolling update goes on.
+    named: BTreeSet<String>,
 }
 
 impl<'a> Turn<'a> {
@@ -81,7 +85,8 @@ impl<'a> Turn<'a> {
         let ours = seen.map(|seen| Memory::read(&seen.private).ours).unwrap_or_default();
         declared.fronts.retain(|front| ours.contains(&front.path));
         let (memory, is_new) = (Memory::open(tracked), tracked.is_none());
-        Some(Turn { action, name, resource, declared, memory, is_new })
+        let named = units::planned_fields(&action.op);
+        Some(Turn { action, name, resource, declared, memory, is_new, named })
     }
 
     fn tracked(&self) -> Tracked {
@@ -183,8 +188,9 @@ impl<'a> Turn<'a> {
         let rollout = self.memory.rollout.get_or_insert_with(|| Rollout::to(&means, now));
         if rollout.goal != means {
             // Another revision overtakes this one. Who was being replaced counts as what he is: not available.
-            let (surge, is_marked) = (std::mem::take(&mut rollout.surge), rollout.is_marked);
-            *rollout = Rollout { surge, is_marked, ..Rollout::to(&means, now) };
+            let (surge, marked) = (std::mem::take(&mut rollout.surge), std::mem::take(&mut rollout.marked));
+            let is_marked = rollout.is_marked;
+            *rollout = Rollout { surge, is_marked, marked, ..Rollout::to(&means, now) };
         }
         rollout.turn(now);
         let members: Vec<u32> = self.declared.range().chain(rollout.surge.iter().copied()).collect();
@@ -192,7 +198,7 @@ impl<'a> Turn<'a> {
         left.retain(|number| !rollout.batch.contains_key(number));
         self.heal(manager, &group, left, &means).await;
         if self.memory.rollout.as_ref().is_none_or(|rollout| rollout.batch.is_empty())
-            && let Some(end) = self.look_back(&group, &members, &means)
+            && let Some(end) = self.look_back(&group, &members, &means, now)
         {
             return Ok(Ok(end));
         }
@@ -216,7 +222,11 @@ impl<'a> Turn<'a> {
                     rollout.surge.extend(batch.iter().filter(|number| surge.contains(number)));
                     let begin = if self.declared.fronts.is_empty() { Stage::Restart } else { Stage::Drain };
                     rollout.batch = batch.into_iter().map(|number| (number, begin)).collect();
-                    rollout.is_marked |= begin == Stage::Drain;
+                    if begin == Stage::Drain {
+                        rollout.is_marked = true;
+                        rollout.marked.retain(|front| !self.declared.fronts.contains(front));
+                        rollout.marked.extend(self.declared.fronts.iter().cloned());
+                    }
                     rollout.progressed = now;
                 }
                 Err(why) => return Ok(Ok(self.wait(now, IDLE, why))),
@@ -247,6 +257,7 @@ impl<'a> Turn<'a> {
         if let Err(error) = group.look_beside(hands, manager.places()).await {
             return Ok(Err(error.into()));
         }
+        group.only_beside(&self.named);
         if group.beside.is_empty() {
             return Ok(Ok(()));
         }
@@ -402,6 +413,20 @@ impl<'a> Turn<'a> {
             return Ok(());
         };
         mark(hands, manager, self.name, &self.declared, &BTreeSet::new()).await?;
+        // What is no longer ours gets its lines back, and nothing waits for it.
+        let is_left = |front: &Front| self.declared.fronts.iter().all(|ours| ours.path != front.path);
+        for front in std::mem::take(&mut rollout.marked).into_iter().filter(is_left) {
+            let is_of = |unit: &str| parts(unit).is_some_and(|(of, _)| of == self.name);
+            if let Err(Fault::NoEffect(error) | Fault::Unknown(error)) =
+                balancer::release(hands, manager, &front, is_of).await
+            {
+                warn!(
+                    path = front.path,
+                    error = error.chain(),
+                    "marks stay at a balancer that was forgotten"
+                );
+            }
+        }
         rollout.is_marked = false;
         Ok(())
     }
@@ -472,6 +497,7 @@ impl<'a> Turn<'a> {
             let checks = Some(checks.clone());
             let known = Known { invocation: state.invocation, means: means.to_owned(), checks };
             self.memory.known.insert(number, known);
+            rollout.started.insert(number);
         }
         Ok(())
     }
@@ -528,6 +554,11 @@ impl<'a> Turn<'a> {
         }
         let mut now_seen = self.look(hands, manager).await?;
         now_seen.look_beside(hands, manager.places()).await?;
+        if !matches!(self.action.op, Op::Create { .. }) {
+            // With what is to be ignored they count as those that run without, or each look would find them stale. What was
+            // there before the template is in the plan that follows.
+            now_seen.only_beside(&self.named);
+        }
         self.memory = settled(&self.memory, &self.declared, &now_seen);
         if self.memory.refusal(&self.declared).is_none() {
             self.memory.bad = None;

@@ -240,6 +240,12 @@ impl Hands for Here {
     }
 }
 
+/// True for what [`unknown_command`] says of `name`, and the helper.
+pub(crate) fn is_unknown_command(error: &Error, name: &str) -> bool {
+    let of = |whose: &str| error.message == format!("the {whose} has no command `{}`", name.escape_debug());
+    error.kind == ErrorKind::Invalid && (of("helper") || of("host configuration"))
+}
+
 /// No command of the host has this name.
 pub(crate) fn unknown_command<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let error = Error::invalid(format!("the host configuration has no command `{name}`"));

@@ -27,7 +27,7 @@ pub use bus::{Bus, Job, Link, Manager, Run, UnitState};
 pub use check::{Asked, Check};
 pub(crate) use check::{is_address, url};
 pub use here::Here;
-pub(crate) use here::unknown_command;
+pub(crate) use here::{is_unknown_command, unknown_command};
 
 use crate::path::FilePath;
 use crate::state::Refusal;

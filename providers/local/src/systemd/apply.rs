@@ -113,7 +113,8 @@ struct Work<'a> {
     /// What is in those that it reads, as looked at before the job.
     read: BTreeMap<String, String>,
     is_running: bool,
-    /// Paths of the drop-ins of others that the plan saw: what came since is in the next one.
+    /// Paths of what the plan says that differs, the drop-ins of others that go among them: what is to be ignored is in none,
+    /// and what came since is in the next one.
     strays: BTreeSet<String>,
     end: Option<Fault>,
 }
@@ -129,11 +130,6 @@ impl<'a> Work<'a> {
             Op::Delete { observed, tracked } => (None, Some(observed), tracked.as_ref()),
             Op::Continue { desired, tracked, .. } => (Some(desired), None, Some(tracked)),
         };
-        let seen = match &action.op {
-            Op::Continue { observed, .. } => observed.as_ref(),
-            _ => planned,
-        };
-        let seen = seen.and_then(|seen| Unit::decode(&seen.bytes)).unwrap_or_default();
         Work {
             action,
             name: &action.op.id().0,
@@ -151,7 +147,7 @@ impl<'a> Work<'a> {
             due: None,
             read: BTreeMap::new(),
             is_running: false,
-            strays: seen.beside.into_keys().collect(),
+            strays: planned_fields(&action.op),
             end: None,
         }
     }
@@ -268,7 +264,15 @@ impl<'a> Work<'a> {
         match self.unit.clone() {
             Some(unit) => {
                 self.write_files(hands, manager.places(), &unit, look).await?;
-                let texts = || unit.content.iter().chain(unit.drop_ins.values()).map(String::as_str);
+                // What stays of others means something as well, or each write of ours were a reason to restart.
+                let kept: Vec<String> = look
+                    .beside
+                    .iter()
+                    .filter(|seen| !self.strays.contains(seen.path.as_str()))
+                    .filter_map(observe::text)
+                    .collect();
+                let texts =
+                    || unit.content.iter().chain(unit.drop_ins.values()).chain(&kept).map(String::as_str);
                 self.is_stale = self.before.effective != definition::effective(texts());
                 self.is_options = self.before.fixed == definition::fixed(texts());
                 self.set_links(manager, &unit, look).await
@@ -505,6 +509,17 @@ fn kind(name: &str) -> &str {
 
 pub(crate) fn is_absent(seen: &Seen) -> bool {
     matches!(seen.what, What::Absent)
+}
+
+/// Paths of the fields that a plan says differ.
+pub(crate) fn planned_fields(op: &Op) -> BTreeSet<String> {
+    match op {
+        Op::Update { delta, .. } | Op::Replace { delta, .. } => {
+            delta.fields.iter().map(|field| field.path.to_string()).collect()
+        }
+        // What was begun goes on without: the next plan names what is left.
+        Op::Create { .. } | Op::Continue { .. } | Op::Delete { .. } => BTreeSet::new(),
+    }
 }
 
 /// True for a file with this in it.

@@ -328,6 +328,10 @@ impl Desk {
     pub(crate) fn is_tracked(&self, id: &str) -> bool {
         self.tracked.lock().unwrap().contains_key(&ResourceId::from(id))
     }
+    /// Nothing is remembered of it from now on; what is there stays.
+    pub(crate) fn forget(&self, id: &str) {
+        self.tracked.lock().unwrap().remove(&ResourceId::from(id));
+    }
     /// What is remembered of it.
     pub(crate) fn row(&self, id: &str) -> Option<Tracked> {
         self.tracked.lock().unwrap().get(&ResourceId::from(id)).cloned()

@@ -6,7 +6,7 @@ use crate::{
     units::{Machine, RUNNING, install, unit},
 };
 use futures_util::StreamExt;
-use reconciled_provider::Focus;
+use reconciled_provider::{Focus, Op};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -188,6 +188,25 @@ async fn what_comes_beside_a_unit_after_the_plan_is_left_to_the_next_one() {
 }
 
 #[tokio::test]
+async fn what_is_beside_a_unit_and_in_no_plan_stays_when_the_unit_is_written() {
+    let Some(machine) = Machine::boot() else { return };
+    let desk = &machine.desk;
+    let spec = unit("a.service", "/bin/sleep 1d", RUNNING);
+    desk.pass(&[&spec]).await;
+    let file = machine.edit(ETC, "a.service", "[Service]\nNice=5\n");
+    machine.run(&["systemctl", "restart", "a.service"]);
+    let pid = machine.pid("a.service");
+    fs::set_permissions(machine.file("a.service"), fs::Permissions::from_mode(0o600)).unwrap();
+    // As `reconciled/ignore` has it.
+    let (mut batch, ..) = desk.plan(&desk.desired(&[&spec])).await;
+    let Op::Update { delta, .. } = &mut batch.actions[0].op else { panic!("{batch:?}") };
+    delta.fields.retain(|field| !field.path.ends_with("override.conf"));
+    assert_eq!(desk.apply(&batch).await, ["update a.service: done"]);
+    assert!(file.exists());
+    assert_eq!(machine.pid("a.service"), pid, "it runs as its files are");
+}
+
+#[tokio::test]
 async fn a_process_that_dies_once_a_drop_in_of_somebody_is_gone_knows_that_it_ran_with_it() {
     let Some(machine) = Machine::boot() else { return };
     let desk = &machine.desk;
@@ -245,4 +264,40 @@ async fn what_is_put_beside_a_template_until_the_next_boot_goes_as_well() {
     assert!(pass.fields.iter().any(|field| field.starts_with(&path)), "{:?}", pass.fields);
     assert!(!file.exists());
     assert_eq!(desk.pass(&[spec]).await.done, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_beside_a_template_and_in_no_plan_stays_through_a_rolling_update() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    let spec = |days: u32| {
+        format!(
+            "Deployment web {{replicas: 2, minReadySeconds: 0, content: \"[Service]\\nExecStart=/bin/sleep {days}d\\n\"}}"
+        )
+    };
+    while !desk.pass(&[&spec(1)]).await.done.is_empty() {}
+    let file = machine.edit(ETC, "web@.service", "[Service]\nEnvironment=A=1\n");
+    let desired = desk.desired(&[&spec(2)]);
+    for _ in 0..100 {
+        let (mut batch, ..) = desk.plan(&desired).await;
+        // As `reconciled/ignore` has it.
+        batch.actions.retain_mut(|action| match &mut action.op {
+            Op::Update { delta, .. } => {
+                delta.fields.retain(|field| !field.path.ends_with("override.conf"));
+                !delta.fields.is_empty()
+            }
+            _ => true,
+        });
+        if batch.actions.is_empty() {
+            break;
+        }
+        let done = desk.apply(&batch).await;
+        assert!(!done.iter().any(|line| line.contains("failed")), "{done:?}");
+    }
+    assert!(file.exists());
+    for number in [1, 2] {
+        assert_eq!(machine.command(&deployments::unit(number)), "/bin/sleep 2d");
+    }
+    let (.., fields) = desk.plan(&desired).await;
+    assert!(matches!(&fields[..], [field] if field.contains("override.conf")), "{fields:#?}");
 }

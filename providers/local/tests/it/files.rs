@@ -1,8 +1,9 @@
 //! What a pass does to files, links, directories and blocks.
 
 use crate::desk::{Desk, SECRET};
+use reconciled_local::{Config, open};
 use reconciled_provider::{Found, Owner, Scope};
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt};
 
 const MOTD: &str = "{path: /etc/motd, content: \"hello\\n\"}";
 
@@ -163,6 +164,19 @@ async fn what_is_left_of_a_file_without_its_block_is_validated_as_the_block_was(
         assert_eq!(desk.pass(&[]).await.done, ["delete /etc/sudoers#a: gone"]);
         assert_eq!(desk.read("/etc/sudoers"), "ends here\n");
     }
+}
+
+#[tokio::test]
+async fn a_block_goes_also_where_the_command_that_had_to_accept_it_is_gone() {
+    let argv = ["/bin/true".to_owned()].to_vec();
+    let mut desk = Desk::with(|config| config.commands = Some([("whole".into(), argv)].into()));
+    desk.write("/etc/hosts", "");
+    desk.pass(&["{path: /etc/hosts, block: a, validate: whole, content: x}"]).await;
+    let mut config = Config::new(desk.dir.path().join("root"), &["/etc"]);
+    config.commands = Some(BTreeMap::new());
+    desk.provider = open("host", config).unwrap();
+    assert_eq!(desk.pass(&[]).await.done, ["delete /etc/hosts#a: gone"]);
+    assert_eq!(desk.read("/etc/hosts"), "");
 }
 
 #[tokio::test]

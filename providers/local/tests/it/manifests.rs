@@ -45,6 +45,15 @@ fn a_manifest_that_means_nothing_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn an_instance_is_left_for_an_hour_at_most() {
+    refuse(
+        "LoadBalancer front {type: nginx, path: /etc/front.conf, selector: {app: web}, listen: 8080, reload: front.service, \
+         drainSeconds: 3601}",
+        "no instance is left for 3601 s",
+    );
+}
+
+#[test]
 fn modes_are_octal_quoted_or_not_and_defaults_are_ordinary() {
     let desk = Desk::new();
     let spec = |spec: &str| {

@@ -263,6 +263,34 @@ async fn a_balancer_that_is_not_ours_is_neither_marked_nor_reloaded() {
 }
 
 #[tokio::test]
+async fn whoever_was_drained_serves_again_also_at_a_balancer_that_was_forgotten_meanwhile() {
+    let Some(machine) = Machine::of("deployments", |_| {}) else { return };
+    let desk = &machine.desk;
+    front(&machine);
+    while !desk.pass(&[&stopping(2, 1), FRONT]).await.done.is_empty() {}
+    let is_drained = || machine.run(&["cat", "/etc/front.conf"]).contains(" down; # web@");
+    let start = Instant::now();
+    while !is_drained() {
+        desk.pass(&[&stopping(2, 2), FRONT]).await;
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    desk.forget("/etc/front.conf");
+    // What is declared and never adopted is in no batch.
+    let mut desired = desk.desired(&[&stopping(2, 2), FRONT]);
+    desired.retain(|one| &*one.id.0 != "/etc/front.conf");
+    loop {
+        let (batch, ..) = desk.plan(&desired).await;
+        let done = desk.apply(&batch).await;
+        if done.is_empty() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{done:?}");
+    }
+    assert!(machine.run(&["systemctl", "show", "-p", "ExecStart", "web@2.service"]).contains("sleep 2d"));
+    assert!(!is_drained() && !machine.run(&["cat", "/run/read"]).contains(" down; # web@"));
+}
+
+#[tokio::test]
 async fn a_rolling_update_tells_which_balancers_it_writes() {
     let Some(machine) = Machine::of("deployments", |_| {}) else { return };
     let desk = &machine.desk;
@@ -300,8 +328,13 @@ async fn instances_that_go_answer_what_they_got() {
     let waited = |number: u32| {
         when(&format!("/run/stopped-{number}")).duration_since(when("/run/read")).unwrap_or_default()
     };
-    desk.pass(&[&stopping(3, 1), FRONT]).await;
+    let pass = desk.pass(&[&stopping(3, 1), FRONT]).await;
     assert!(!machine.run(&["cat", "/run/read"]).contains("web@4"));
+    // What else there is to do on the host does not wait for it.
+    let kept = "delete web@4.service: failed: unavailable: web@4.service is kept: requests to it are still under way";
+    assert!(pass.done.iter().any(|line| line == kept), "{pass:?}");
+    assert!(!machine.desk_path("/run/stopped-4").exists());
+    while !desk.pass(&[&stopping(3, 1), FRONT]).await.done.is_empty() {}
     assert!(waited(4) >= Duration::from_secs(3), "{:?}", waited(4));
     assert_eq!(desk.pass(&[&stopping(3, 1), FRONT]).await.done, [""; 0]);
 
@@ -321,7 +354,7 @@ async fn instances_that_go_answer_what_they_got() {
     let (mut batch, ..) = desk.plan(&desk.desired(&[&stopping(1, 1), FRONT])).await;
     batch.actions.retain(|action| !matches!(action.op, Op::Delete { .. }));
     desk.apply(&batch).await;
-    desk.pass(&[&stopping(1, 1), FRONT]).await;
+    while !desk.pass(&[&stopping(1, 1), FRONT]).await.done.is_empty() {}
     assert!(waited(2) >= Duration::from_secs(3), "{:?}", waited(2));
 
     // The deployment goes, and its balancer stays.

@@ -5,7 +5,7 @@
 use super::{
     super::{
         look::Group,
-        memory::{Memory, Stage, Trial},
+        memory::{Memory, Stage},
     },
     End, STEP, Turn, millis,
 };
@@ -17,9 +17,9 @@ use std::time::Duration;
 const TOO_OFTEN: u32 = 2;
 
 impl Turn<'_> {
-    /// Watches those again that have the revision and whose run ended since their step was over: whoever started them, it is
-    /// not known to stay up. Where that goes on, the revision does not do.
-    pub(super) fn look_back(&mut self, group: &Group, members: &[u32], means: &str) -> Option<End> {
+    /// Watches those again that were started with the revision and whose run ended since their step was over: whoever started
+    /// them since, it is not known to stay up. Where that goes on, the revision does not do.
+    pub(super) fn look_back(&mut self, group: &Group, members: &[u32], means: &str, now: u64) -> Option<End> {
         // On the way back there is no better one.
         if !self.may_go_back() {
             return None;
@@ -27,18 +27,14 @@ impl Turn<'_> {
         let Memory { known, rollout, .. } = &mut self.memory;
         let rollout = rollout.as_mut()?;
         let mut hopeless = None;
-        for number in members {
+        let started = rollout.started.clone();
+        for number in members.iter().filter(|number| started.contains(number)) {
             let Some(state) = group.state(*number).filter(|state| state.is_running()) else { continue };
             let had = known.get_mut(number).filter(|known| known.means == means);
             let Some(known) = had.filter(|known| known.invocation != state.invocation) else { continue };
             known.invocation = state.invocation.clone();
-            rollout.batch.insert(*number, Stage::Watch(None));
-            if rollout.trial != Trial::Over {
-                rollout.trial = Trial::Ahead;
-            }
-            let ended = rollout.ended.entry(*number).or_default();
-            *ended += 1;
-            if *ended >= TOO_OFTEN {
+            let ended = rollout.watch_again(*number, now);
+            if ended >= TOO_OFTEN {
                 let unit = crate::deployment::instance(&group.name, *number);
                 hopeless = Some(format!(
                     "{unit} does not stay up: it ended {ended} times after it had been available"
