@@ -6,6 +6,7 @@ use super::{
     play::{Check, Play, Stop, ensure, exactly, unless_lost},
 };
 use reconciled_provider::{Identity, Resource};
+use std::time::Duration;
 
 /// Most awaits at which a process is killed; a remote behind a socket has hundreds.
 const AWAITS: usize = 24;
@@ -17,6 +18,10 @@ const WAYS: &[(Option<Sample>, Sample)] = &[
     (Some(Sample::Initial), Sample::Swapped),
     (Some(Sample::Mixed), Sample::Shrunk),
 ];
+
+/// How often is looked again where the remote is not done with what it was asked, and after how long.
+const TRIES: usize = 40;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Dies on the way and starts anew. False when the way ended before the death.
 async fn survives(play: &Play<'_>, (from, to): (Option<Sample>, Sample), death: Death) -> Result<bool, Stop> {
@@ -34,7 +39,17 @@ async fn survives(play: &Play<'_>, (from, to): (Option<Sample>, Sample), death: 
         Stop::Fail(text) => Stop::Fail(format!("{from:?} to {to:?}, dead {death:?}: {text}")),
         skip => skip,
     };
-    let seen = process.converge(&desired).await.map_err(after)?;
+    let mut tries = 0;
+    let seen = loop {
+        match process.converge(&desired).await {
+            // The remote may still be at the call of the one that died: who reads half of it is told so, and looks again.
+            Err(_) if tries < TRIES => {
+                tries += 1;
+                process.cx.clock.sleep(PAUSE).await;
+            }
+            end => break end.map_err(after)?,
+        }
+    };
     exactly(&seen, &desired, &[]).map_err(after)?;
     let (_, batch) = process.survey(&desired).await?;
     ensure!(batch.actions.is_empty(), "dead {death:?}: the pass after recovery wants {:?}", batch.actions);
