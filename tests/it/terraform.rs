@@ -356,13 +356,13 @@ fn what_a_provider_warns_of_is_told_once_and_without_secrets() {
 }
 
 #[test]
-fn what_exists_already_waits_for_a_person() {
+fn what_exists_already_says_how_to_take_it_over_and_is_tried_again() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a, fault: exists"));
     let says = ["ThingAlreadyExists", "reconciled/import"];
     env.run(&["apply", "--yes"]).says(&says);
     env.run(&["status", "Thing/a"]).says(&says);
-    env.run(&["status"]).says(&["NEEDS A PERSON"]);
+    env.run(&["status"]).says(&["WAITING"]).hides(&["NEEDS A PERSON"]);
     assert!(things(&env).is_empty());
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     catalog::Catalog,
-    lifecycle,
+    change, lifecycle,
     schema::{self, Block},
 };
 use reconciled_provider::{Deletion, Kind, Kinds, ResourceId, Scope, kind::Schema};
@@ -215,13 +215,15 @@ const STORES: [&str; 47] = [
     "_dns_managed_zone",
 ];
 
-/// Ends of the names of types that only say what such a store holds, from a declaration: it can be made again.
+/// Ends of the names of types that only say what such a store holds, from a declaration: it can be made again, unless the
+/// secret in it is ignored.
 const VERSIONS: [&str; 2] = ["_secretsmanager_secret_version", "_secret_manager_secret_version"];
 
-/// What happens to a resource of a type when its declaration goes and nobody said what: what holds data stays.
-pub fn default_deletion(type_name: &str) -> Option<Deletion> {
+/// What happens to a resource of a type when its declaration goes and nobody said what: what holds data stays. `ignored` are
+/// the paths in it that are left as they are.
+pub fn default_deletion(type_name: &str, block: &Block, ignored: &[Arc<str>]) -> Option<Deletion> {
     // A version of a secret is made anew with each rotation, and what it says was declared.
-    if VERSIONS.iter().any(|word| type_name.ends_with(word)) {
+    if !change::ignores_secret(block, ignored) && VERSIONS.iter().any(|word| type_name.ends_with(word)) {
         return None;
     }
     let holds = STORES.iter().any(|word| type_name.contains(word));
@@ -233,6 +235,7 @@ pub fn default_deletion(type_name: &str) -> Option<Deletion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{schema::Schema, wire::message};
 
     #[test]
     fn a_kind_is_its_type_in_other_letters() {
@@ -252,6 +255,11 @@ mod tests {
         assert_eq!((scope.to_string().as_str(), &*id.0), ("aws/SqsQueue/jobs", "aws_sqs_queue.jobs"));
         assert_eq!(type_in(&id), "aws_sqs_queue");
         assert_eq!(place("aws", "aws_sqs_queue", "team", "jobs").1.0.as_ref(), "aws_sqs_queue.team/jobs");
+        let mut secret = message::Attribute { name: "secret_data".into(), ..Default::default() };
+        (secret.type_json, secret.sensitive) = (br#""string""#.to_vec(), true);
+        let plain = message::Attribute { name: "stages".into(), sensitive: false, ..secret.clone() };
+        let block = message::Block { attributes: vec![secret, plain], ..Default::default() };
+        let block = Schema::of(message::Schema { version: 0, block: Some(block) }).unwrap().block;
         for holds in [
             "aws_s3_bucket",
             "aws_ebs_volume",
@@ -275,7 +283,7 @@ mod tests {
             "digitalocean_database_cluster",
             "openstack_blockstorage_volume_v3",
         ] {
-            assert_eq!(default_deletion(holds), Some(Deletion::Abandon), "{holds}");
+            assert_eq!(default_deletion(holds, &block, &[]), Some(Deletion::Abandon), "{holds}");
         }
         for holds_nothing in [
             "aws_sqs_queue",
@@ -285,7 +293,13 @@ mod tests {
             "aws_secretsmanager_secret_version",
             "google_secret_manager_secret_version",
         ] {
-            assert_eq!(default_deletion(holds_nothing), None, "{holds_nothing}");
+            assert_eq!(default_deletion(holds_nothing, &block, &[]), None, "{holds_nothing}");
+        }
+        for (ignored, expect) in
+            [("secret_data", Some(Deletion::Abandon)), ("*", Some(Deletion::Abandon)), ("stages", None)]
+        {
+            let found = default_deletion("google_secret_manager_secret_version", &block, &[ignored.into()]);
+            assert_eq!(found, expect, "{ignored}");
         }
     }
 }

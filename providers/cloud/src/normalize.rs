@@ -136,7 +136,8 @@ pub(crate) fn normalize(
     if let Some(import) = manifest.annotations.get(IMPORT) {
         out.remotes.push((scope.clone(), id.clone(), format!("{type_name} `{}`", same(import)).into()));
     }
-    let deletion = manifest.policy.deletion.or_else(|| kind::default_deletion(&type_name));
+    let by_default = || kind::default_deletion(&type_name, block, &manifest.policy.ignore);
+    let deletion = manifest.policy.deletion.or_else(by_default);
     let policy = inputs.policy(Policy { deletion, ..manifest.policy.clone() });
     out.resources.push(Resource { id, scope, spec, origin: manifest.origin(manifest.span), policy });
     out

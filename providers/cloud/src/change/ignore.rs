@@ -155,6 +155,17 @@ fn in_type(of: &Type, name: &str, steps: &[Step]) -> Result<(), Wrong> {
     }
 }
 
+/// True where a secret may be none of what is declared, because it, or all that holds it, is ignored.
+pub fn ignores_secret(block: &Block, ignored: &[Arc<str>]) -> bool {
+    let is_secret = |name: &Arc<str>| {
+        block.attributes.get(name).is_some_and(Attribute::has_secret)
+            || block.blocks.get(name).is_some_and(|nested| nested.block.has_secret())
+    };
+    ignored.iter().any(|path| {
+        &**path == ALL || matches!(parse(path).as_deref(), Some([Step::Name(name), ..]) if is_secret(name))
+    })
+}
+
 /// The configuration with the values of `prior` at ignored paths, so that the provider plans no change of them.
 pub fn leave_ignored(config: Value, prior: &Value, ignored: &[Arc<str>]) -> Value {
     if prior.is_null() {

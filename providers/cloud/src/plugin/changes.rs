@@ -98,6 +98,7 @@ impl Plugin {
             return Err(self.pace.told(Class::Reads, error));
         }
         let state = self.read_value(answer.state, of_type, &doing)?;
+        let kept = change::check_write_only(block, &state);
         let state = match settled(block, state) {
             state if answer.legacy_type_system && !state.is_null() => {
                 change::leave_ignored(state, prior, ignored)
@@ -115,8 +116,7 @@ impl Plugin {
             Error::unexpected(text).hint("this is a mistake of the provider; its maintainers want to know")
         };
         checked.map_err(|path| mistake(format!("plans {path} otherwise than declared")))?;
-        // What is kept would be a secret in clear, whichever SDK made it.
-        let kept = change::check_write_only(block, &state);
+        // Whichever SDK made it: the plan is another one than what is kept of it.
         kept.map_err(|path| mistake(format!("plans to keep {path}, which is only written")))?;
         let mut replace = Vec::new();
         for path in &answer.requires_replace {

@@ -125,8 +125,9 @@ fn classified(told: &str, text: String) -> Error {
     }
     match (has(&AWAY), has(&INVALID)) {
         (true, _) => Error::unavailable(text),
-        // It is there until somebody does something about it, however often it is made.
-        _ if EXISTS.iter().any(|end| ends_code(told, end)) => Error::invalid(text).hint(
+        // It is tried again, seldom: clouds release the name of what was deleted late, and who deleted it to make it anew has
+        // nothing until then.
+        _ if EXISTS.iter().any(|end| ends_code(told, end)) => Error::unexpected(text).hint(
             "to take over what is there: the annotation reconciled/import: ID, or reconciled import ENTRY TYPE ID",
         ),
         (_, true) => Error::invalid(text),
@@ -206,7 +207,7 @@ mod tests {
             "it already exists",
         ] {
             let text = format!("StatusCode: 409, {code}: x");
-            check(&text, "", ErrorKind::Invalid, &format!("make a t: {text}"));
+            check(&text, "", ErrorKind::Unexpected, &format!("make a t: {text}"));
         }
         // Names of things are no errors.
         for code in ["Throttling.User", "Client.RequestLimitExceeded", "(Throttled).", "ThrottlingException."]

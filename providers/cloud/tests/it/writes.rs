@@ -310,12 +310,12 @@ async fn what_was_answered_with_nothing_that_can_be_read_may_have_been_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_exists_is_not_made_again_and_again() {
+async fn what_exists_is_made_again_later_and_says_how_to_take_it_over() {
     let desk = Desk::new("");
     let op = create(&desk, &json!({ "config": { "name": "a", "fault": "exists" } })).await;
     let outcome = carry_out(&desk, &desk.cx.clone(), op, None).await;
     let error = outcome.error().expect("an error");
-    assert_eq!((outcome.word(), error.kind), ("failed", ErrorKind::Invalid), "{error}");
+    assert_eq!((outcome.word(), error.kind), ("failed", ErrorKind::Unexpected), "{error}");
     assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("reconciled/import")));
 }
 

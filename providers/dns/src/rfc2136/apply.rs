@@ -13,8 +13,9 @@
 //!   a message for each record.
 //!
 //! Servers answer NOERROR to changes they do not carry out (RFC 2136 §3.4.2.2: a CNAME beside other data).
-//! What was answered so is remembered with the SOA after it. A survey that finds that SOA and not the change has
-//! proof: nobody wrote since, so the server did not do it ([`Written`]).
+//! What was answered so is remembered with the SOA after it, where that is the next one, or still the
+//! same. A survey that finds that SOA and not the change has proof: nobody wrote since, so the server did not do it
+//! ([`Written`]).
 
 use super::{
     Backend,
@@ -39,7 +40,7 @@ use std::collections::{HashMap, VecDeque};
 pub(crate) struct Written {
     /// Token of the zone after the last message.
     pub(crate) version: Version,
-    /// Content of each RRset that was written.
+    /// Content of each RRset that was written, and that nobody else can have changed before `version`.
     pub(crate) sets: HashMap<ResourceId, Hash>,
 }
 
@@ -67,11 +68,7 @@ pub(crate) async fn apply(
     let update = Update { connection, zone, text, soa, room, doing: &doing, is_allowed, after, seen, sets };
     let mut delivery = Delivery::new(update, cx, journal, &doing);
     let result = delivery.all(work.units).await;
-    let mut update = delivery.sender;
-    if update.after == After::Unknown {
-        // Without the SOA after the last message there is no proof against the server.
-        update.sets.clear();
-    }
+    let update = delivery.sender;
     backend.remember(&batch.scope, Written { version: update.soa.version(), sets: update.sets });
     result?;
     delivery.conflict.map_or(Ok(()), Err)
@@ -185,6 +182,7 @@ struct Update<'a> {
     after: After,
     /// RRsets of the zone, where it had to be read again.
     seen: Option<Vec<Observed>>,
+    /// What was written, and nobody but the server can have undone.
     sets: HashMap<ResourceId, Hash>,
 }
 
@@ -209,14 +207,22 @@ impl Update<'_> {
 
     /// Learns the SOA that a message left which made that of the zone `kept`, but for its serial.
     ///
-    /// An error is none of the message, which took effect: the next one reads the zone again, or fails.
+    /// An error is none of the message, which took effect: the next one reads the zone again, or fails. Where somebody may have
+    /// changed what was written up to here, there is no proof against the server any more.
     async fn learn(&mut self, kept: &[u8]) {
         match self.connection.soa(&self.zone, &self.text, self.doing).await {
             Ok(Some(soa)) => {
                 self.after = if soa.is_next_after(&self.soa, kept) { After::Known } else { After::Doubtful };
+                // The same one as before is proof as well: nothing was written at all.
+                if self.after == After::Doubtful && soa != self.soa {
+                    self.sets.clear();
+                }
                 self.soa = soa;
             }
-            _ => self.after = After::Unknown,
+            _ => {
+                self.after = After::Unknown;
+                self.sets.clear();
+            }
         }
     }
 
@@ -244,6 +250,9 @@ impl Sender<Changes> for Update<'_> {
         if self.after != After::Known {
             let (soa, seen) =
                 observe::read(&mut self.connection, (&self.zone, &self.text), self.doing).await?;
+            if soa != self.soa {
+                self.sets.clear();
+            }
             (self.soa, self.seen, self.after) = (soa, Some(seen), After::Known);
         }
         // Somebody may have changed what later messages touch: those are compared as well.

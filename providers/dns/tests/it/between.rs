@@ -7,7 +7,7 @@ use crate::{
     fake_cloudflare, fake_route53, fake_webhook,
     pdns::Pdns,
     relay::{Fault, Relay},
-    world::{Notes, converge, cx, desired, observe_for, plan},
+    world::{Notes, converge, cx, desired, diff, observe_for, plan},
 };
 use async_trait::async_trait;
 use reconciled_provider::{ActionId, Cx, Error, ErrorKind, Journal, Outcome, Provider, Resource, Tracked};
@@ -220,6 +220,24 @@ async fn what_somebody_edits_between_two_messages_is_kept() {
         let edit = Box::pin(async { by_hand(&server, 100) });
         let counts = check((&*provider, &*provider), &server.cx(), 100, Some(edit)).await;
         assert!(counts["done"] <= 98 && counts["failed"] >= 1, "{kind:?}: {counts:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_edits_right_behind_the_last_message_is_not_held_against_the_server() {
+    for kind in KINDS {
+        let server = std::sync::Arc::new(Dnsd::with_example(kind).await);
+        let hand = server.clone();
+        let relay = Relay::to(server.port, vec![Fault::after(move || by_hand(&hand, 3))]);
+        let (straight, through, cx) =
+            (server.provider(), provider_with(&relay.address, |_, _| {}), server.cx());
+        let wanted = wanted(&*straight, &hosts(3));
+        let seen = observe_for(&*straight, &cx, ZONE, &wanted).await.unwrap();
+        let batch = plan(&*straight, &cx, ZONE, &wanted, &[], &seen).await;
+        through.apply(&cx, &batch, &Notes::default()).await.unwrap();
+        let seen = observe_for(&*through, &cx, ZONE, &wanted).await.unwrap();
+        let deltas = diff(&*through, &cx, ZONE, &wanted, &seen).await;
+        assert!(deltas.len() == 2 && deltas.values().all(Result::is_ok), "{kind:?}: {deltas:?}");
     }
 }
 
