@@ -1,8 +1,8 @@
 //! How a certificate fares: served where it should be, and renewed in time.
 //!
 //! A renewal that nobody uses is the most frequent complaint about tools like this one. So what counts is what a service
-//! shows ([`served`](crate::served)): it is Degraded while an address in `serve` answers with another certificate than the one that is kept, and Unknown
-//! while one does not answer: a service that waits for its certificate has to be able to start.
+//! shows ([`served`](crate::served)): it is Degraded while an address in `serve` answers with another certificate than the one that is kept, a moment
+//! after services were told of it, and Unknown while one does not answer: a service that waits for its certificate has to be able to start.
 
 use crate::{
     Config,
@@ -18,6 +18,9 @@ use crate::{
 };
 use reconciled_provider::{Cx, Ending, Error, Fact, Health, ResourceId, Want};
 use std::time::Duration;
+
+/// How long services may take to show what they were told of, in seconds: most answer before they have read it.
+const READING: u64 = 3;
 
 /// How the certificate of a scope fares. Asks the authority when it would like it renewed, where it is time to; and from now on
 /// watches it, as only passes ask.
@@ -61,6 +64,8 @@ pub(crate) async fn health(
     if signer.is_some_and(|signer| compare::is_of_earlier_key(&facts, &signer)) {
         why.push("it is signed by an earlier key of its issuer".into());
     }
+    let is_well = why.is_empty();
+    let is_told = issued.told.as_deref() == Some(&*facts.fingerprint) && issued.told_again == 0;
     let seen = served::look(&wish).await;
     sights.remember(name, &seen, now);
     for (address, sight) in seen {
@@ -78,6 +83,9 @@ pub(crate) async fn health(
     let health = match (why.is_empty(), is_silent) {
         (true, false) => Health::Healthy,
         (true, true) => Health::Unknown,
+        (false, _) if is_well && is_told && now < issued.told_at + READING => {
+            Health::Progressing { why: why.join("; "), recheck: Duration::from_secs(1) }
+        }
         (false, _) => Health::Degraded { why: why.join("; ") },
     };
     Ok(vec![(ResourceId::from(name), health)])

@@ -37,6 +37,8 @@ impl Mark {
     }
 }
 
+type ParsedByName = BTreeMap<String, (Hash, Arc<Parsed>)>;
+
 /// The directory of one entry.
 #[derive(Clone, Debug)]
 pub struct Keep {
@@ -47,7 +49,7 @@ pub struct Keep {
     /// Which of the issuers of a certificate it is about; what is in use is that of all of them.
     issuer: usize,
     /// What was read out of each certificate in use, by name, and the hash of the file it was in.
-    parsed: Arc<Mutex<BTreeMap<String, (Hash, Arc<Parsed>)>>>,
+    parsed: Arc<Mutex<ParsedByName>>,
 }
 
 impl Keep {

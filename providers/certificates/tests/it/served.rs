@@ -102,8 +102,10 @@ async fn a_service_that_shows_another_certificate_is_told_again_and_the_plan_say
     let (mut desk, service) = desk(&authority, "reloaded", 2, |_| {}).await;
     // It may need a moment.
     assert!(desk.is_in_sync().await, "{}", seen(&desk).await);
+    assert!(matches!(desk.health().await, Health::Progressing { .. }));
+    desk.clock.advance(Duration::from_secs(5));
     assert!(matches!(desk.health().await, Health::Degraded { .. }));
-    desk.clock.advance(Duration::from_secs(15));
+    desk.clock.advance(Duration::from_secs(10));
     // Also one that was started since then, and knows nothing of what was seen.
     desk.restart();
     let text = seen(&desk).await;
@@ -162,6 +164,7 @@ async fn one_that_nobody_is_told_for_or_that_does_not_answer_is_left_alone() {
     desk.clock.advance(Duration::from_secs(60));
     desk.wish.reload.clear();
     assert!(matches!(desk.pass().await, Outcome::Done(_)));
+    desk.clock.advance(Duration::from_secs(5));
     assert!(desk.is_in_sync().await && matches!(desk.health().await, Health::Degraded { .. }));
 }
 

@@ -192,14 +192,14 @@ fn compatible(of: &Type, planned: &Value, applied: &Value, at: &str) -> Result<(
             })
         }
         (Type::List(of), Value::Seq(a), Value::Seq(b)) if a.len() == b.len() => {
-            let each = a.iter().zip(b).enumerate();
-            each.map(|(index, (a, b))| compatible(of, a, b, &format!("{at}[{index}]"))).collect()
+            let mut each = a.iter().zip(b).enumerate();
+            each.try_for_each(|(index, (a, b))| compatible(of, a, b, &format!("{at}[{index}]")))
         }
         (Type::Tuple(parts), Value::Seq(a), Value::Seq(b))
             if a.len() == b.len() && a.len() == parts.len() =>
         {
-            let each = parts.iter().zip(a.iter().zip(b)).enumerate();
-            each.map(|(index, (of, (a, b)))| compatible(of, a, b, &format!("{at}[{index}]"))).collect()
+            let mut each = parts.iter().zip(a.iter().zip(b)).enumerate();
+            each.try_for_each(|(index, (of, (a, b)))| compatible(of, a, b, &format!("{at}[{index}]")))
         }
         (Type::Set(of), Value::Seq(a), Value::Seq(b)) => {
             match each_has_another(a, b, |a, b| compatible(of, a, b, at).is_ok()) {

@@ -118,6 +118,6 @@ async fn schemas_may_be_larger_than_any_other_answer() {
     };
     let catalog = largest("65").await.expect("no other answer is that large, and schemas may be");
     assert_eq!(catalog.resource("toy_thing").unwrap().schema.block.description.len(), 65 << 20);
-    let refused = largest("513").await.err().expect("this is no schema any more");
+    let refused = largest("513").await.expect_err("this is no schema any more");
     assert!(refused.to_string().contains("an answer of more than 512 MiB"), "{refused}");
 }

@@ -63,10 +63,8 @@ pub(super) fn look(zone: &Zone<'_>, set: &Set<'_>, found: &mut Found) {
         "SSHFP" if set.words(1).any(|kind| kind == "1") || set.words(0).any(|algorithm| algorithm == "2") => {
             found.tell("sshfp-weak", set, format!("{} SSHFP has a weak fingerprint or key", name()));
         }
-        "TXT" => {
-            if set.values.iter().any(|value| value.ends_with(" \"")) {
-                found.tell("txt-blank", set, format!("{} TXT has a text that ends with a blank", name()));
-            }
+        "TXT" if set.values.iter().any(|value| value.ends_with(" \"")) => {
+            found.tell("txt-blank", set, format!("{} TXT has a text that ends with a blank", name()));
         }
         _ => {}
     }
