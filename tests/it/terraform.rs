@@ -360,7 +360,7 @@ fn what_exists_already_says_how_to_take_it_over_and_is_tried_again() {
     let env = desk("");
     env.push("a.yaml", &thing("a", "", "name: a, fault: exists"));
     let says = ["ThingAlreadyExists", "reconciled/import"];
-    env.run(&["apply", "--yes"]).says(&says);
+    env.run(&["apply", "--yes", "--timeout", "1s"]).says(&says);
     env.run(&["status", "Thing/a"]).says(&says);
     env.run(&["status"]).says(&["WAITING"]).hides(&["NEEDS A PERSON"]);
     assert!(things(&env).is_empty());
