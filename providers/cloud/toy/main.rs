@@ -4,8 +4,9 @@
 //! `die`, `garbage`, `old`, `deaf`; or listen where it should not: `open`. With `TOY_CHILD` it starts a program and
 //! writes its number there; to what `TOY_STARTS` names it adds its own, and to what `TOY_ENDS` names
 //! `asked` when it is asked to end, and `ended` when it does. With `TOY_JSON` it gives states back as JSON. Things have
-//! identities unless `TOY_NAMELESS` is set, and can be listed unless `TOY_LISTLESS` is; with `TOY_STRICT` it does nothing with one whose identity does not come along. What goes
-//! wrong with a thing is said by its attribute `fault`.
+//! identities unless `TOY_NAMELESS` is set, and can be listed unless `TOY_LISTLESS` is; with `TOY_STRICT` it does nothing
+//! with one whose identity does not come along. The lowest id that is free is given to a new thing, with `TOY_FRESH` one
+//! that none had before. What goes wrong with a thing is said by its attribute `fault`.
 
 mod schema;
 mod server;

@@ -522,6 +522,9 @@ impl Toy {
 
     /// The first number that no thing has.
     fn new_id(&self) -> String {
+        if variable("TOY_FRESH").is_some() {
+            return format!("thing-{}-{}", std::process::id(), self.next.get());
+        }
         let directory = self.directory.borrow();
         let free = (1..).find(|number| !directory.join(format!("thing-{number}.json")).exists());
         format!("thing-{}", free.unwrap_or(0))
