@@ -74,7 +74,16 @@ pub(super) fn init_for_one() -> Result<(), SourceError> {
 }
 
 fn set(options: &reconciled_libgit2::Options) -> Result<(), SourceError> {
-    reconciled_libgit2::set(options).map_err(|message| SourceError::Prepare { cause: Cause::new(message) })
+    reconciled_libgit2::set(options).map_err(prepare)
+}
+
+/// Has libgit2 trust the certificates that this system trusts.
+pub(super) fn trust_roots() -> Result<(), SourceError> {
+    reconciled_libgit2::trust_roots().map_err(prepare)
+}
+
+fn prepare(message: String) -> SourceError {
+    SourceError::Prepare { cause: Cause::new(message) }
 }
 
 /// Lets libgit2 open the repository at a configured local url even where another user owns it.

@@ -50,6 +50,7 @@ impl Reference {
             Self::Tag(name) => (name, "refs/tags/"),
             Self::Semver(_) | Self::Commit(_) => return Ok(()),
         };
+        reconciled_libgit2::begin();
         if git2::Reference::is_valid_name(&format!("{prefix}{name}")) {
             return Ok(());
         }

@@ -67,6 +67,9 @@ pub(super) fn pull(
     let shown = Shown::new(peer.url, peer.credentials);
     let known_keys = known_keys(peer)?;
     allow_local(peer)?;
+    if matches!(peer.url.place(), Place::Http { .. }) {
+        process::trust_roots()?;
+    }
     let fail = |stage, error| classify(repository.path(), peer.url, &shown, stage, error);
     let callbacks = || callbacks(peer, &shown, known_keys.as_ref());
 

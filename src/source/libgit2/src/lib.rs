@@ -2,11 +2,12 @@
 //!
 //! libgit2 keeps its timeouts, its memory limits and the places where it looks for configuration in globals
 //! without a lock, so the functions that set them are `unsafe`. This package holds the only `unsafe` of the
-//! workspace: one function, behind a [`OnceLock`].
+//! workspace: two functions, each behind a [`OnceLock`].
 //!
 //! # Guarantees
 //! - The options of the first call win; later calls change nothing and report what the first one returned.
 //! - libgit2 reads no configuration of the user or the system: only what is under [`Options::config`].
+//! - The certificates of the system are read by who connects by https, and by nobody else.
 //!
 //! # Assumptions
 //! - [`set`] is called before any other thread uses libgit2.
@@ -40,6 +41,39 @@ const FILES: usize = 64;
 /// How much the cache of parsed objects may hold, in bytes.
 const CACHE: isize = 8 << 20;
 
+/// Makes libgit2 ready, before anything else calls it.
+///
+/// OpenSSL reads the certificates that the system trusts when libgit2 begins, if it knows where they are, and most
+/// processes never need them. `git2` tells it where before it makes libgit2 ready, so it must not be the first to do so.
+pub fn begin() {
+    libgit2_sys::init();
+}
+
+/// Trusts what the system trusts, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name: before the first https connection.
+///
+/// # Errors
+/// Returns what libgit2 said about the certificates.
+pub fn trust_roots() -> Result<(), String> {
+    static OUTCOME: OnceLock<Result<(), String>> = OnceLock::new();
+    OUTCOME.get_or_init(|| load_roots().map_err(|error| error.message().to_owned())).clone()
+}
+
+#[expect(unsafe_code, reason = "the certificates that libgit2 trusts are a global without a lock")]
+fn load_roots() -> Result<(), git2::Error> {
+    begin();
+    let found = openssl_probe::probe();
+    // SAFETY: `OnceLock` lets one thread in, and every https connection comes after it.
+    unsafe {
+        if let Some(file) = found.cert_file {
+            git2::opts::set_ssl_cert_file(file)?;
+        }
+        if let Some(directory) = found.cert_dir {
+            git2::opts::set_ssl_cert_dir(directory)?;
+        }
+    }
+    Ok(())
+}
+
 /// Sets the options, the first time it is called.
 ///
 /// # Errors
@@ -51,6 +85,7 @@ pub fn set(options: &Options) -> Result<(), String> {
 
 #[expect(unsafe_code, reason = "libgit2's options are globals without a lock")]
 fn set_all(options: &Options) -> Result<(), git2::Error> {
+    begin();
     git2::opts::strict_object_creation(true);
     git2::opts::strict_hash_verification(true);
     let home = std::ffi::CString::new(options.home.to_string_lossy().as_bytes())
