@@ -19,8 +19,11 @@ use reconciled_provider::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    mem,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
+    task::Poll,
     time::Duration,
 };
 use tracing::Span;
@@ -113,19 +116,24 @@ impl BatchJournal<'_> {
     }
 
     /// The row after an outcome: the provider's memory, our bookkeeping.
-    fn row(&self, step: &Step, tracked: Tracked, state: RowState) -> Option<Row> {
+    fn row(&self, step: &Step, tracked: Tracked, state: RowState, written_at: Duration) -> Option<Row> {
         let row = step.work.row.as_ref()?;
         let applied = step.work.desired.as_ref().and_then(|d| d.spec.hash()).unwrap_or(row.tracked.applied);
         let private = if row.merge { row.tracked.private.clone() } else { tracked.private.clone() };
         let tracked =
             Tracked { private, applied, after: row.tracked.after.clone(), id: step.id.clone(), ..tracked };
-        Some(Row { tracked, state, written_at: self.clock.now(), ..Row::clone(row) })
+        Some(Row { tracked, state, written_at, ..Row::clone(row) })
     }
 
-    fn outcome(&self, step: &Step, outcome: &Outcome, writes: &mut Writes) -> Result<(), Error> {
-        let now = self.clock.now();
+    fn outcome(
+        &self,
+        step: &Step,
+        outcome: &Outcome,
+        now: Duration,
+        writes: &mut Writes,
+    ) -> Result<(), Error> {
         match outcome {
-            Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied) {
+            Outcome::Done(tracked) => match self.row(step, tracked.clone(), RowState::Applied, now) {
                 Some(row) => {
                     writes.rows.push(row);
                     self.claims(step, &[], false, writes)?;
@@ -138,16 +146,16 @@ impl BatchJournal<'_> {
             }
             Outcome::Pending { tracked, recheck_after, claims } => {
                 let state = RowState::Pending { recheck_at: now + *recheck_after };
-                writes.rows.extend(self.row(step, tracked.clone(), state));
+                writes.rows.extend(self.row(step, tracked.clone(), state, now));
                 self.claims(step, claims, false, writes)?;
             }
             Outcome::Partial(tracked, _) => {
-                writes
-                    .rows
-                    .extend(self.row(step, tracked.clone(), RowState::Applied).map(|row| half(step, row)));
+                writes.rows.extend(
+                    self.row(step, tracked.clone(), RowState::Applied, now).map(|row| half(step, row)),
+                );
             }
             Outcome::Back(tracked, _) => {
-                let row = self.row(step, tracked.clone(), RowState::Applied);
+                let row = self.row(step, tracked.clone(), RowState::Applied, now);
                 writes.rows.extend(row.map(|row| back(step, row)));
             }
             Outcome::Failed(_) | Outcome::Unknown(_) => {}
@@ -248,25 +256,54 @@ impl Journal for BatchJournal<'_> {
 
     async fn progress(&self, action: ActionId, tracked: Tracked) -> Result<(), Error> {
         let (step, _) = self.step(action)?;
-        let row = self.row(step, tracked, RowState::Pending { recheck_at: self.clock.now() });
+        let now = self.clock.now();
+        let row = self.row(step, tracked, RowState::Pending { recheck_at: now }, now);
         self.commit(vec![Write::Rows(row.into_iter().collect())]).await
     }
 
     async fn finished(&self, outcomes: Vec<(ActionId, Outcome)>) -> Result<(), Error> {
+        let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
+        let commit = async {
+            self.commit(self.writes(&outcomes).await?).await?;
+            self.close_spans(&outcomes);
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
+            Ok(())
+        };
+        match reread {
+            // A listing takes about as long as the commit, and neither has to wait for the other.
+            Some(reread) => join(reread.look(self.scope), commit).await.1,
+            None => commit.await,
+        }
+    }
+}
+
+/// After so many outcomes whoever waits for an answer gets a turn.
+const TURN: usize = 500;
+
+impl BatchJournal<'_> {
+    /// What is written down of these outcomes.
+    async fn writes(&self, outcomes: &[(ActionId, Outcome)]) -> Result<Vec<Write>, Error> {
         let mut writes = Writes { rows: Vec::with_capacity(outcomes.len()), ..Writes::default() };
         let mut endings = Vec::with_capacity(outcomes.len());
         let mut events = Vec::new();
-        for (action, outcome) in &outcomes {
-            let (step, _) = self.step(*action)?;
-            self.outcome(step, outcome, &mut writes)?;
-            let error = outcome.error().map(|error| Arc::from(error.chain()));
-            if outcomes.len() <= EVENTS_APIECE {
-                events.push(self.event(step, outcome, error.clone()));
+        // One time for all of them: what was answered together was written together.
+        let now = self.clock.now();
+        for some in outcomes.chunks(TURN) {
+            for (action, outcome) in some {
+                let (step, _) = self.step(*action)?;
+                self.outcome(step, outcome, now, &mut writes)?;
+                let error = outcome.error().map(|error| Arc::from(error.chain()));
+                if outcomes.len() <= EVENTS_APIECE {
+                    events.push(self.event(step, outcome, error.clone()));
+                }
+                endings.push(Ending { action: *action, outcome: outcome.word().into(), error });
             }
-            endings.push(Ending { action: *action, outcome: outcome.word().into(), error });
+            if outcomes.len() > TURN {
+                give_way().await;
+            }
         }
         if outcomes.len() > EVENTS_APIECE {
-            events.push(self.summary(&outcomes));
+            events.push(self.summary(outcomes));
         }
         let mut all = vec![Write::End(endings)];
         if !writes.rows.is_empty() {
@@ -294,19 +331,21 @@ impl Journal for BatchJournal<'_> {
         let failed = failed.filter_map(|(action, _)| Some(self.steps.get(action)?.0));
         all.extend(drift::failed(self.scope, failed));
         all.extend(events.into_iter().map(Write::Event));
-        let reread = self.reread.as_ref().filter(|_| self.is_over(&outcomes));
-        let commit = async {
-            self.commit(all).await?;
-            self.close_spans(&outcomes);
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(outcomes);
-            Ok(())
-        };
-        match reread {
-            // A listing takes about as long as the commit, and neither has to wait for the other.
-            Some(reread) => join(commit, reread.look(self.scope)).await.0,
-            None => commit.await,
-        }
+        Ok(all)
     }
+}
+
+/// Lets others in the same task go on first.
+async fn give_way() {
+    let mut has_waited = false;
+    poll_fn(|cx| match mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// Longest time that a look may hold up the end of a batch; the next survey looks as long as it takes.

@@ -83,9 +83,11 @@ pub fn judge(
         .filter(|(_, s)| s.work.was.is_none() && matches!(s.change, Change::Update | Change::Replace));
     let tracked = plans.iter().map(|p| p.tracked as u32).sum::<u32>() + taken.count() as u32;
     // Only what comes in the same batch takes a place at once: a create that waits does not.
+    let mut all = plans.iter().flat_map(|plan| plan.steps.iter().chain(&plan.unselected));
+    let deletes_any = all.any(|step| step.change == Change::Delete);
     let created: BTreeSet<(&Scope, Slot)> = guarded
         .iter()
-        .filter(|(_, s)| s.change == Change::Create && s.blocked.is_none())
+        .filter(|(_, s)| deletes_any && s.change == Change::Create && s.blocked.is_none())
         .filter_map(|(scope, s)| Some((*scope, slot(s)?)))
         .collect();
     let weight = |scope: &Scope, step: &Step| match step.change {

@@ -121,7 +121,7 @@ pub struct Domain {
     pub inputs_go_on: bool,
     /// A person's consent to its digest.
     pub approval: Option<Approval>,
-    /// What that is for: the guarded steps of each scope, and the manifests they are of.
+    /// What that is for: the guarded steps of each scope, and the manifests they are of. Nothing where it need not be given.
     pub guarded: BTreeMap<Scope, Vec<Hash>>,
     /// See [`Begun::manifests`].
     pub manifests: BTreeMap<ManifestKey, Option<Hash>>,
@@ -370,7 +370,11 @@ impl Surveyor {
                 }
             }
             let revision = commits.label();
-            let (guarded, manifests) = guarded(desired, &plans_of(survey, &scopes));
+            // What nobody has to consent to is not consented to.
+            let (guarded, manifests) = match verdict.is_held() {
+                true => guarded(desired, &plans_of(survey, &scopes)),
+                false => Guarded::default(),
+            };
             let domain = Domain {
                 name: name.clone(),
                 scopes,
