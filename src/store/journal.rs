@@ -10,7 +10,7 @@ use super::{
     seal::Seal,
     write::Tx,
 };
-use futures_util::TryStreamExt as _;
+use futures_util::{TryStreamExt as _, future::join};
 use reconciled_engine::store::{Ending, Intent, OpenIntent};
 use reconciled_provider::{ActionId, Hash, ManifestKey, Scope};
 use serde::{Deserialize, Serialize};
@@ -70,32 +70,56 @@ pub(super) async fn start(
     when: Duration,
 ) -> Result<()> {
     check_fence(tx.conn, fence).await?;
-    for part in intents.chunks(PART) {
-        start_part(tx, scope, part, when).await?;
+    let scope = scope.to_string();
+    let mut parts = intents.chunks(PART).map(|part| Part::of(part, tx.seal));
+    let mut ready = parts.next().transpose()?;
+    while let Some(part) = ready {
+        // SQLite works in a thread of its own: the next part is put together meanwhile.
+        let put = part.put(tx.conn, &scope, tx.epoch, when);
+        let (done, next) = join(put, async { parts.next().transpose() }).await;
+        done?;
+        ready = next?;
     }
     Ok(())
 }
 
-async fn start_part(tx: &mut Tx<'_>, scope: &Scope, intents: &[Intent], when: Duration) -> Result<()> {
-    let actions = json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?;
-    let rows = json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, tx.seal)))?;
-    let begun = sqlx::query(
-        "INSERT INTO journal (scope, epoch, started_at, total, numbers, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )
-    .bind(scope.to_string())
-    .bind(tx.epoch as i64)
-    .bind(ms(when))
-    .bind(intents.len() as i64)
-    .bind(json(&runs(intents)))
-    .bind(rows)
-    .execute(&mut *tx.conn)
-    .await?;
-    sqlx::query("INSERT INTO intent (number, actions) VALUES (?1, ?2)")
-        .bind(begun.last_insert_rowid())
-        .bind(actions)
-        .execute(&mut *tx.conn)
+/// Intents as they are stored.
+struct Part {
+    total: usize,
+    numbers: String,
+    rows: String,
+    actions: String,
+}
+
+impl Part {
+    fn of(intents: &[Intent], seal: &Seal) -> Result<Part> {
+        Ok(Part {
+            total: intents.len(),
+            numbers: json(&runs(intents)),
+            rows: json_list(intents.iter().map(|intent| StoredRow::of(&intent.row, seal)))?,
+            actions: json_list(intents.iter().map(|intent| Ok(stored_action(intent))))?,
+        })
+    }
+
+    async fn put(self, conn: &mut SqliteConnection, scope: &str, epoch: u64, when: Duration) -> Result<()> {
+        let begun = sqlx::query(
+            "INSERT INTO journal (scope, epoch, started_at, total, numbers, rows) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )
+        .bind(scope)
+        .bind(epoch as i64)
+        .bind(ms(when))
+        .bind(self.total as i64)
+        .bind(self.numbers)
+        .bind(self.rows)
+        .execute(&mut *conn)
         .await?;
-    Ok(())
+        sqlx::query("INSERT INTO intent (number, actions) VALUES (?1, ?2)")
+            .bind(begun.last_insert_rowid())
+            .bind(self.actions)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
 }
 
 /// The numbers of actions in their order: runs of the first and how many follow it.

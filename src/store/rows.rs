@@ -59,46 +59,68 @@ struct Line<'a> {
 /// Rows per statement: one text each, so that each is prepared once and then reused.
 const SIZES: [usize; 3] = [128, 8, 1];
 
-static UPSERTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| SIZES.map(upsert));
+/// Statements for rows that have nothing in common, by their number.
+static UPSERTS: LazyLock<[String; SIZES.len()]> =
+    LazyLock::new(|| SIZES.map(|rows| upsert(rows, Bound::EachRow)));
+/// The statement for [`SIZES`]`[0]` rows that differ in [`OWN`] alone, as those that one batch wrote do.
+static ALIKE: LazyLock<String> = LazyLock::new(|| upsert(SIZES[0], Bound::Once));
 
-fn upsert(rows: usize) -> String {
-    const COLUMNS: [&str; 20] = [
-        "scope",
-        "id",
-        "manifest",
-        "address",
-        "file",
-        "template",
-        "applied",
-        "normalizer",
-        "deletion",
-        "drift",
-        "merged",
-        "state",
-        "recheck_at",
-        "written_at",
-        "revision",
-        "remote",
-        "depends_on",
-        "private",
-        "outputs",
-        "synced_at",
-    ];
-    let marks = format!("({})", vec!["?"; COLUMNS.len()].join(","));
+/// Columns in which rows of one batch are alike.
+const COMMON: [&str; 13] = [
+    "scope",
+    "manifest",
+    "file",
+    "normalizer",
+    "deletion",
+    "drift",
+    "merged",
+    "state",
+    "recheck_at",
+    "written_at",
+    "revision",
+    "depends_on",
+    "synced_at",
+];
+/// The others.
+const OWN: [&str; 7] = ["id", "address", "template", "applied", "remote", "private", "outputs"];
+
+/// How often a statement is given the values of [`COMMON`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Once,
+    EachRow,
+}
+
+fn upsert(rows: usize, common: Bound) -> String {
+    let columns = [&COMMON[..], &OWN[..]].concat();
+    // Without numbers: to find one that has a number takes the longer the more there are.
+    let marks = |count: usize| format!("({})", vec!["?"; count].join(","));
+    let lines = |count: usize| vec![marks(count); rows].join(",");
+    let (all, own) = (columns.join(","), OWN.join(","));
+    let values = match common {
+        Bound::EachRow => format!("VALUES {}", lines(columns.len())),
+        Bound::Once => format!("SELECT {all} FROM common CROSS JOIN own WHERE true"),
+    };
+    let with = match common {
+        Bound::EachRow => String::new(),
+        Bound::Once => format!(
+            "WITH common({}) AS (VALUES {}), own({own}) AS (VALUES {}) ",
+            COMMON.join(","),
+            marks(COMMON.len()),
+            lines(OWN.len())
+        ),
+    };
+    let is_set = |name: &&&str| !matches!(**name, "scope" | "id" | "synced_at");
     let mut sets: Vec<String> =
-        COLUMNS[2..COLUMNS.len() - 1].iter().map(|name| format!("{name}=excluded.{name}")).collect();
+        columns.iter().filter(is_set).map(|name| format!("{name}=excluded.{name}")).collect();
     // Who stays settled stays so since then.
     sets.push("synced_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.synced_at,excluded.synced_at)".into());
     sets.push(
         "healthy_at=iif(inventory.state='settled' AND excluded.state='settled',inventory.healthy_at,NULL)"
             .into(),
     );
-    format!(
-        "INSERT INTO inventory ({}) VALUES {} ON CONFLICT (scope, id) DO UPDATE SET {}",
-        COLUMNS.join(","),
-        vec![marks; rows].join(","),
-        sets.join(",")
-    )
+    let sets = sets.join(",");
+    format!("{with}INSERT INTO inventory ({all}) {values} ON CONFLICT (scope, id) DO UPDATE SET {sets}")
 }
 
 /// What all that is read of the rows of a scope stands by.
@@ -128,14 +150,25 @@ pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], 
     // In the order of the table, so that each page is filled once and not written again and again.
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_unstable_by_key(|row| (&row.scope, &row.tracked.id));
-    let mut scopes = Last::default();
     let mut rest = &rows[..];
     let mut next = || {
-        let (size, sql) = SIZES.iter().zip(UPSERTS.iter()).find(|(size, _)| rest.len() >= **size)?;
-        let (chunk, after) = rest.split_at(*size);
+        let (first, most) = (rest.first()?, SIZES[0]);
+        let are_alike = rest.len() >= most && rest[1..most].iter().all(|row| is_alike(first, row));
+        let (size, sql, common) = match are_alike {
+            true => (most, &*ALIKE, Bound::Once),
+            false => {
+                let (size, sql) = SIZES.iter().zip(UPSERTS.iter()).find(|(size, _)| rest.len() >= **size)?;
+                (*size, sql, Bound::EachRow)
+            }
+        };
+        let (chunk, after) = rest.split_at(size);
         rest = after;
         let query = sqlx::query(AssertSqlSafe(sql.as_str()));
-        Some(chunk.iter().try_fold(query, |query, row| bind(query, row, seal, &mut scopes, now)))
+        Some(chunk.iter().enumerate().try_fold(query, |query, (number, row)| {
+            let query =
+                if common == Bound::EachRow || number == 0 { bind_common(query, row, now) } else { query };
+            bind_own(query, row, seal)
+        }))
     };
     let mut ready = next().transpose()?;
     while let Some(query) = ready {
@@ -149,17 +182,28 @@ pub(super) async fn put(conn: &mut SqliteConnection, seal: &Seal, rows: &[Row], 
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last, now: Duration) -> Result<Query<'q>> {
-    let Tracked { id, remote, private, applied, after, outputs } = &row.tracked;
+/// True where two rows differ in [`OWN`] at most.
+fn is_alike(one: &Row, other: &Row) -> bool {
+    one.scope == other.scope
+        && one.manifest == other.manifest
+        && one.file == other.file
+        && one.normalizer == other.normalizer
+        && one.deletion == other.deletion
+        && one.drift == other.drift
+        && one.merge == other.merge
+        && one.state == other.state
+        && ms(one.written_at) == ms(other.written_at)
+        && one.revision == other.revision
+        && one.tracked.after == other.tracked.after
+}
+
+/// Binds [`COMMON`].
+fn bind_common<'q>(query: Query<'q>, row: &Row, now: Duration) -> Query<'q> {
     let (state, recheck_at) = state_columns(&row.state);
-    Ok(query
-        .bind(scopes.arc(&row.scope.to_string()))
-        .bind(id.0.clone())
+    query
+        .bind(row.scope.to_string())
         .bind(row.manifest.0.clone())
-        .bind(row.address.to_string())
         .bind(row.file.clone())
-        .bind(&row.template.0[..])
-        .bind(&applied.0[..])
         .bind(row.normalizer)
         .bind(deletion_word(row.deletion))
         .bind(row.drift.word())
@@ -168,11 +212,21 @@ fn bind<'q>(query: Query<'q>, row: &Row, seal: &Seal, scopes: &mut Last, now: Du
         .bind(recheck_at)
         .bind(ms(row.written_at))
         .bind(row.revision.clone())
+        .bind(edges(&row.tracked.after))
+        .bind((row.state == RowState::Settled).then(|| ms(now)))
+}
+
+/// Binds [`OWN`].
+fn bind_own<'q>(query: Query<'q>, row: &Row, seal: &Seal) -> Result<Query<'q>> {
+    let Tracked { id, remote, private, applied, outputs, after: _ } = &row.tracked;
+    Ok(query
+        .bind(id.0.clone())
+        .bind(row.address.to_string())
+        .bind(&row.template.0[..])
+        .bind(&applied.0[..])
         .bind(remote.clone())
-        .bind(edges(after))
         .bind(seal.seal(&row.scope, id, Part::Private, private)?)
-        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?)
-        .bind((row.state == RowState::Settled).then(|| ms(now))))
+        .bind(seal.seal(&row.scope, id, Part::Outputs, outputs)?))
 }
 
 /// Rows that one statement settles: what it would undo should it fail stays in memory, where more goes to a file.
