@@ -10,7 +10,7 @@ use crate::{
     api,
     config::{Environment, Period},
     consent,
-    operation::{Form, document},
+    operation::{Form, document, look_and_load},
     render::plan::{Document, State, TextOptions, text},
     session::{Failure, Outlook, Session, Writing},
     store::{DegradedEntry, Parts},
@@ -54,17 +54,20 @@ pub(super) async fn run(
     tell_warnings(&session, out);
     let ask = ask(&selection)?;
     let writing = session.writer().await?;
-    let mut outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
-    tell_problems(&outlook, out);
     let options = SurveyOptions {
         selection: ask.selection.clone(),
         refresh: ask.refresh,
         health: true,
         ..SurveyOptions::default()
     };
-    let mut survey = out
-        .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
-        .await?;
+    let looking = async {
+        let snapshots = session.snapshots(&ask, &*writing.db).await?;
+        look_and_load(&session, snapshots, &*writing.db, &options).await
+    };
+    let (mut outlook, glance) = out.during("reading sources", &session, looking).await?;
+    tell_problems(&outlook, out);
+    let planning = session.surveyor.survey_from(&*writing.db, &outlook.desired, glance, &options);
+    let mut survey = out.during("planning", &session, planning).await?;
     // As text, problems were told above, with their lines.
     let form = Form {
         problems: apply.output == Format::Json,

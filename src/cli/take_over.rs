@@ -35,6 +35,7 @@ pub(super) async fn run(
     let bytes = fs::read(path).map_err(|e| Failure::plain(format!("read {}: {e}", path.display())))?;
     // What an id does not lead to is kept in the state until its manifest is in force.
     let session = Session::open_to_write(args.config.as_deref(), environment).await?;
+    session.leave_state().await;
     tell_warnings(&session, out);
     let with_secrets = import.secrets.is_some();
     let reading = registry::take_over(&session.config, &session.surveyor.cx, &bytes, with_secrets);

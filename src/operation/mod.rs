@@ -33,7 +33,7 @@ pub use health::{ManifestEntry, ResourceCondition, ResourceEntry, SourceHealth, 
 pub use import::{ImportAsk, Imported, import};
 pub(crate) use import::{free_name, split};
 pub use notify::{NotifyTestAsk, notify_test};
-pub use plan::{Form, PlanAnswer, PlanAsk, document, plan};
+pub use plan::{Form, PlanAnswer, PlanAsk, document, look_and_load, plan};
 pub use push::{
     Given, PushAnswer, PushAsk, PushFollow, PushSource, PushTarget, PushTargetAsk, Pushed, SignedObjects,
     push,

@@ -158,7 +158,7 @@ async fn consented(
 }
 
 /// Reads the manifests and glances at the remotes side by side.
-async fn look_and_load(
+pub async fn look_and_load(
     session: &Session,
     snapshots: Vec<Snapshot>,
     store: &dyn Store,

@@ -40,7 +40,7 @@ use crate::{
     layer,
     manifest::{Cache, EntryView},
     registry,
-    store::{self, DATABASE, Init, KEY_FILE, Reader, Seal, StoreError},
+    store::{self, DATABASE, Db, Init, KEY_FILE, Reader, Seal, StoreError},
     telemetry::Metrics,
 };
 use reconciled_engine::{
@@ -95,6 +95,8 @@ pub struct Session {
     pub metrics: Arc<Metrics>,
     /// The rate limits, by entry.
     pub buckets: BTreeMap<Arc<str>, Arc<layer::Bucket>>,
+    /// The state that was made with this session, open already: for its first writer.
+    made: Mutex<Option<Db>>,
 }
 
 impl Session {
@@ -122,15 +124,18 @@ impl Session {
         argument: Option<&Path>,
         environment: Environment,
     ) -> Result<Session, Failure> {
-        let read = read_to_write(argument, &environment).await?;
-        Session::with(read, environment, Arc::default(), Arc::new(SystemClock), None).await
+        let (read, made) = read_to_write(argument, &environment).await?;
+        let session = Session::with(read, environment, Arc::default(), Arc::new(SystemClock), None).await?;
+        Ok(Session { made, ..session })
     }
 
     /// As [`Session::open_to_write`], for a daemon, which goes on without entries that are slow: they
     /// [ail](Session::ailing) until they have told their kinds, and keep nothing else from being looked after.
     pub async fn open_to_run(argument: Option<&Path>, environment: Environment) -> Result<Session, Failure> {
-        let read = read_to_write(argument, &environment).await?;
-        Session::with(read, environment, Arc::default(), Arc::new(SystemClock), Some(SHORTLY)).await
+        let (read, made) = read_to_write(argument, &environment).await?;
+        let clock = Arc::new(SystemClock);
+        let session = Session::with(read, environment, Arc::default(), clock, Some(SHORTLY)).await?;
+        Ok(Session { made, ..session })
     }
 
     /// As [`Session::open_to_run`], in place of one that counted in `metrics`: the state is there.
@@ -221,6 +226,7 @@ impl Session {
             tally,
             metrics,
             buckets,
+            made: Mutex::default(),
         })
     }
 
@@ -267,13 +273,18 @@ fn read(argument: Option<&Path>, environment: &Environment) -> Result<Read, Fail
 }
 
 /// As [`read`], and makes the state where there never was one.
-async fn read_to_write(argument: Option<&Path>, environment: &Environment) -> Result<Read, Failure> {
+async fn read_to_write(
+    argument: Option<&Path>,
+    environment: &Environment,
+) -> Result<(Read, Mutex<Option<Db>>), Failure> {
     let read = read(argument, environment)?;
     let folder = &read.0.state_dir;
-    if !folder.join(KEY_FILE).exists() && !folder.join(DATABASE).exists() {
-        store::init(folder, Init::New, Arc::new(SystemClock)).await?;
-    }
-    Ok(read)
+    let is_new = !folder.join(KEY_FILE).exists() && !folder.join(DATABASE).exists();
+    let made = match is_new {
+        true => Some(store::make(folder, Init::New, Arc::new(SystemClock)).await?.0),
+        false => None,
+    };
+    Ok((read, Mutex::new(made)))
 }
 
 fn limits(entry: &ProviderEntry, config: &Config) -> GuardLimits {

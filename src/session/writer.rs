@@ -16,7 +16,12 @@ use reconciled_engine::{
     survey::SurveyOptions,
 };
 use reconciled_provider::{Hash, ManifestKey, ResourceId, Scope};
-use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    pin::pin,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// Rows that are kept in memory, about 400 bytes each: what one pass wrote the next one looks at.
 const KEPT: usize = 20_000;
@@ -50,10 +55,22 @@ impl Session {
     ///
     /// Errors: another process has it; it was lost (the key is there, the database is not).
     pub async fn writer(&self) -> Result<Writing, Failure> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).take();
         let options = OpenOptions { create: false, clock: self.clock.clone() };
-        let db = Arc::new(Db::open_writer(&self.config.state_dir, options).await?);
+        let db = match made {
+            Some(db) => Arc::new(db),
+            None => Arc::new(Db::open_writer(&self.config.state_dir, options).await?),
+        };
         take_along(&self.config, &db).await?;
         Ok(self.writing(db))
+    }
+
+    /// Closes the state that was made with this session, if no writer has come for it.
+    pub async fn leave_state(&self) {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(db) = made {
+            db.close().await;
+        }
     }
 
     /// Writes through a state that is open.

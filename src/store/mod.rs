@@ -90,6 +90,13 @@ pub enum Init {
 
 /// Makes a new state. With [`Init::Recover`] an old database moves to `state.db.lost-TIME`; returns where it went.
 pub async fn init(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<Option<PathBuf>> {
+    let (db, aside) = make(dir, how, clock).await?;
+    db.close().await;
+    Ok(aside)
+}
+
+/// As [`init`], and stays its writer.
+pub async fn make(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<(Db, Option<PathBuf>)> {
     open::make_dir(dir)?;
     let lock = Lock::take(dir)?;
     let file = dir.join(DATABASE);
@@ -99,8 +106,7 @@ pub async fn init(dir: &Path, how: Init, clock: Arc<dyn Clock>) -> Result<Option
         (true, Init::Recover) => Some(backup::put_aside(dir, clock.now())?),
     };
     let db = Db::open_locked(dir, &OpenOptions { create: true, clock }, Some(lock), how).await?;
-    db.close().await;
-    Ok(aside)
+    Ok((db, aside))
 }
 
 /// The state, opened for writing.
@@ -328,7 +334,16 @@ impl Store for Reader {
         read!(self, snapshot, tx => memory::one(&mut tx, self.seal.as_deref(), &self.kept, scope))
     }
     async fn all(&self) -> Result<BTreeMap<Scope, ScopeMemory>, Error> {
-        read!(self, snapshot, tx => memory::all(&mut tx, self.seal.as_deref()))
+        // In a task of its own: whoever asks remotes meanwhile must not wait for rows to be unpacked.
+        let reader = self.clone();
+        let read = async move { read!(reader, snapshot, tx => memory::all(&mut tx, reader.seal.as_deref())) };
+        match tokio::spawn(read).await {
+            Ok(memories) => memories,
+            Err(stopped) => match stopped.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(StoreError::Closed.into()),
+            },
+        }
     }
     async fn versions(&self) -> Result<Vec<(Scope, KnownVersion)>, Error> {
         read!(self, conn, conn => memory::all_versions(&mut conn))
