@@ -194,7 +194,7 @@ async fn approve(Asking { instance, actor, is_owner, .. }: Asking, ask: ApproveA
         operation::may_approve(sources, instance.writing.db.reader(), &desired, &ask).await?;
     }
     let approved = operation::approve(&*instance.writing.db, &ask, &actor, now).await?;
-    daemon::consented(&instance);
+    daemon::approved(&instance, &approved.domain);
     Ok(approved)
 }
 

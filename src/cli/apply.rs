@@ -19,7 +19,7 @@ use reconciled_engine::{
     BY_PERSON, HealthState, Store, Write,
     pass::{Converge, ScopeState},
     store::{Approval, ConditionKind},
-    survey::{Survey, SurveyOptions},
+    survey::{ByPerson, Survey, SurveyOptions},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -63,6 +63,7 @@ pub(super) async fn run(
         ..SurveyOptions::default()
     };
     let mut survey = out
+        by_person: ByPerson::Everything,
         .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
         .await?;
     // As text, problems were told above, with their lines.

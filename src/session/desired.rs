@@ -34,6 +34,8 @@ pub struct Ask {
     /// Lists every scope, also those whose version stands.
     pub refresh: bool,
     /// Consent to a rewound branch: source name and commit.
+    /// As for a person who has it applied now.
+    pub by_person: bool,
     pub accept_rewind: Option<(Arc<str>, Arc<str>)>,
 }
 

@@ -34,6 +34,7 @@ impl Scheduler {
             run.keys.iter().for_each(|(key, _)| state.queue.finish(key));
             if was_stopped {
                 state.asked.extend(run.asked.iter().cloned());
+                state.by_person.extend(run.by_person.iter().cloned());
             }
             match passed {
                 Passed::Stopped => {}
@@ -75,6 +76,11 @@ impl Scheduler {
             // What could not be read was not looked at.
             if report.error.is_some() && run.asked.contains(scope) {
                 state.asked.insert(scope.clone());
+            }
+            // What a person asked for goes on until it comes to rest, or fails: then it takes another word.
+            let goes_on = matches!(report.state, ScopeState::DueNow | ScopeState::DueAt(_)) || report.waits();
+            if goes_on && report.error.is_none() && run.by_person.contains(scope) {
+                state.by_person.insert(scope.clone());
             }
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
