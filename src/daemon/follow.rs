@@ -27,7 +27,7 @@ use reconciled_provider::{Hash, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -176,9 +176,10 @@ impl Loop {
         while !cx.stop.is_set() {
             let now = cx.clock.now();
             self.sources.values_mut().for_each(|source| source.due = source.due.min(now + longest(source)));
-            for source in self.sources.values_mut().filter(|s| !s.is_polling && s.due <= now) {
+            let (due, wished) = (self.due(now), Instant::now());
+            for (_, source) in self.sources.iter_mut().filter(|(name, _)| due.contains(*name)) {
                 source.began = now;
-                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets);
+                let poll = poll(&self.session, &self.writing, source, &self.outlook.secrets, wished);
                 self.polls.push(poll);
             }
             if self.pins_due.is_some_and(|due| due <= now) {
@@ -201,6 +202,18 @@ impl Loop {
                         self.load_what_is_had().await;
                     }
                     if std::mem::take(&mut self.looks_again) {
+    /// The sources to poll now: those that are due, and of their remotes those that would be before they are polled again, since
+    /// one answer serves all of them.
+    fn due(&self, now: Duration) -> BTreeSet<Arc<str>> {
+        let idle = || self.sources.iter().filter(|(_, source)| !source.is_polling);
+        let due: Vec<&Source> = idle().map(|(_, source)| source).filter(|source| source.due <= now).collect();
+        let is_with = |source: &Source| {
+            let soon = |other: &&Source| source.due <= now + longest(other);
+            due.iter().any(|other| soon(other) && source.config.shares_remote(&other.config))
+        };
+        idle().filter(|(_, source)| is_with(source)).map(|(name, _)| name.clone()).collect()
+    }
+
                         self.look_at_secrets();
                     }
                 }
@@ -450,6 +463,7 @@ impl Loop {
             shown.messages = messages.into_values().flatten().collect();
         }
         tracing::info!(scopes = changed.len(), "desired state is in force");
+    wished: Instant,
         self.scheduler.desire(desired, changed.clone());
         let at = self.session.surveyor.cx.clock.now();
         for (name, (commit, committed)) in told {
@@ -624,7 +638,9 @@ fn poll(
         let polled = async {
             let in_force = writing.db.in_force(&config.name).await?;
             let in_force = in_force.map(|r| r.commit).filter(|commit| commit.len() == 40);
-            session.poll(&config, SourceAsk { in_force, accept_rewind, ..SourceAsk::default() }).await
+            let wished = Some(wished);
+            let known = SourceAsk { in_force, accept_rewind, wished, ..SourceAsk::default() };
+            session.poll(&config, known).await
         };
         // A secret has no commit: it is looked at whenever its source is.
         let (polled, has_rotated) = join(polled, has_rotated(session.clone(), secrets)).await;
