@@ -85,7 +85,9 @@ impl Scheduler {
             state.readers.tell(&Progress::ended(scope, report, took));
             let failures = self.engine.failures_of(scope);
             let standing = state.standing.entry(scope.clone()).or_default();
+            let before = standing.failed;
             standing.update(report, run.serial, failures, (now, took));
+            tell(scope, before, report.error.as_ref());
             let restless = standing.restless;
             wakes.extend(report.wakes.iter().cloned());
             state.again(scope, report, run.priority, restless, now);
@@ -112,6 +114,20 @@ impl Scheduler {
                 }
             }
         }
+    }
+}
+
+/// Says so where a scope begins to fail, or fails otherwise than before, and where that is over; each try would be too often.
+fn tell(scope: &Scope, before: Option<ErrorKind>, error: Option<&Error>) {
+    // Both are over by themselves, and no failures.
+    let is_usual = |kind| matches!(kind, ErrorKind::Conflict | ErrorKind::RateLimited);
+    match (before.filter(|kind| !is_usual(*kind)), error) {
+        (before, Some(error)) if before != Some(error.kind) && !is_usual(error.kind) => {
+            let hint = error.hint.as_deref();
+            tracing::warn!(scope = %scope, error = %error.chain(), hint, "pass failed");
+        }
+        (Some(_), None) => tracing::info!(scope = %scope, "pass succeeded again"),
+        _ => {}
     }
 }
 
