@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{ApplyArgs, Format},
+    host,
     plan::{PlanFile, ask, tell_problems, tell_warnings},
     through,
 };
@@ -46,7 +47,7 @@ pub(super) async fn run(
     let planfile = apply.planfile.as_deref().map(PlanFile::read).transpose()?;
     let selection =
         planfile.as_ref().map_or_else(|| apply.selection.clone(), |file| file.selection.arguments());
-    if let Host::Daemon(client) = Host::find(args, &environment, out).await? {
+    if let Host::Daemon(client) = Host::look(args, &environment, out).await? {
         return through::apply(&client, apply, &selection, planfile.as_ref(), timeout, out).await;
     }
     let actor = actor(&environment);
@@ -55,15 +56,17 @@ pub(super) async fn run(
     let ask = ask(&selection)?;
     let writing = session.writer().await?;
     let mut outlook = out.during("reading sources", &session, session.outlook(&ask, &*writing.db)).await?;
+    let sources = outlook.snapshots.iter().map(|one| (one.name.to_string(), one.label.to_string()));
+    out.talk(&host::alone(&session.config, &sources.collect::<Vec<_>>()));
     tell_problems(&outlook, out);
     let options = SurveyOptions {
         selection: ask.selection.clone(),
         refresh: ask.refresh,
         health: true,
+        by_person: ByPerson::Everything,
         ..SurveyOptions::default()
     };
     let mut survey = out
-        by_person: ByPerson::Everything,
         .during("planning", &session, session.surveyor.survey(&*writing.db, &outlook.desired, &options))
         .await?;
     // As text, problems were told above, with their lines.

@@ -3,6 +3,7 @@
 use super::{
     Args, Exit, Host, Out,
     args::{Format, PlanArgs, SelectionArgs},
+    host,
 };
 use crate::{
     config::Environment,
@@ -27,9 +28,9 @@ pub(super) async fn run(
         problems: plan.output != Format::Text || plan.out.is_some(),
         whole: plan.out.is_some(),
     };
-    let host = Host::look(args, &environment, out).await?;
     // A file is for whoever applies it.
     let meant = Selected { by_person: plan.out.is_some(), ..selected(&plan.selection) };
+    let host = Host::look(args, &environment, out).await?;
     // A daemon puts down what it holds; of a folder, and where only this verb looked, nobody has.
     let is_unrecorded = matches!(host, Host::Alone(_)) || plan.selection.dir.is_some();
     let answer = match host {
@@ -45,10 +46,7 @@ pub(super) async fn run(
             let ask = meant.ask(plan.selection.dir.clone().map(Folder::At))?;
             let planning = operation::plan(&session, &reader, &ask, &form);
             let answer = out.during("planning", &session, planning).await?;
-            let sources: Vec<String> =
-                answer.sources.iter().map(|(name, label)| format!(" · source {name} at {label}")).collect();
-            let state = session.config.state_dir.display();
-            out.talk(&format!("standalone · state {state}{}", sources.concat()));
+            out.talk(&host::alone(&session.config, &answer.sources));
             answer
         }
     };
@@ -122,9 +120,9 @@ pub(super) fn selected(selection: &SelectionArgs) -> Selected {
         source: selection.source.clone(),
         rev: selection.rev.clone(),
         target: selection.target.clone(),
-        by_person: false,
         selector: selection.selector.clone(),
         refresh: selection.refresh,
+        by_person: false,
     }
 }
 
