@@ -255,7 +255,7 @@ fn sources_of_one_repository_ask_it_once_for_all() {
         };
         let (state, zones) = (env.path("state"), env.path("zones"));
         let config = format!(
-            "instance: it\nstateDir: {}\nsources:\n{}providers:\n  - {{name: zones, type: zonefile, directory: {}}}\n",
+            "instance: it\nstateDir: {}\nsources:\n{}providers:\n  - {{name: zones, type: zonefile, directory: {}, nameservers: [ns1.example.net.]}}\n",
             state.display(),
             names.map(source).concat(),
             zones.display()

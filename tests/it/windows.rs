@@ -156,14 +156,14 @@ fn a_person_may_write_while_the_window_is_closed_where_it_says_manual() {
 
     let daemon = Daemon::start(&env);
     env.push("zone.yaml", &zone(ZONE, "pdns", &[WWW, MAIL]));
-    wait_for("the commit waits", || env.run(&["status"]).stdout.contains("1 change waits"));
+    wait_for("the commit waits", || env.run(&["status"]).stdout.contains(" for it"));
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.7", "a commit is no such word");
     sync(&env).exits(0);
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
     // Nor is the word more than what it was about.
     server.set(ZONE, "mail", "A", "203.0.113.9");
     env.push("zone.yaml", &zone(ZONE, "pdns", &[OTHER, MAIL]));
-    wait_for("the next one waits", || env.run(&["status"]).stdout.contains("change waits"));
+    wait_for("the next one waits", || env.run(&["status"]).stdout.contains(" for it"));
     assert_eq!(server.rrsets(ZONE)["www A"], "300 192.0.2.1");
 
     // A file is a person's word as well, and planned as it is applied.
